@@ -129,7 +129,7 @@ def make_packages(release: Release, scratch: Path) -> None:
         "-r",
         locked,
     )
-    backend = "import sys, setuptools.build_meta as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
+    backend = "import sys, hatchling.build as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
     made = scratch / "made"
     made.mkdir()
     call(python, "-c", backend, "build_sdist", made, at=release.source, epoch=release.epoch)

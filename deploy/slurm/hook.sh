@@ -107,5 +107,5 @@ esac
 message=$(timeout -k 1 "${OFU_EXPORTER_WORK_SECONDS:-30}" "$program" job "$hook" "$@" 2>&1)
 code=$?
 exec >/dev/null # whoever waits, waits until here
-[ "$code" -eq 0 ] || message="$message (exit $code)"
+[ "$code" -eq 0 ] || message="${message:-$program said nothing} (exit $code)"
 [ -z "$message" ] || timeout -k 1 5 logger -t ofu-exporter -- "job $id, $hook: $message"

@@ -13,7 +13,7 @@ usage="usage: install.sh [--remove] [--dry-run] [--hooks DIR] [--program FILE] [
                   /opt/ofu-exporter, from the folder that this script belongs to
   --root DIR      put everything below this directory, for an image of a node: nothing is started
 
-PYTHON names another Python than python3. pip heeds its own variables, such as PIP_INDEX_URL, or
+PYTHON names another Python than python3; an image needs the same one at the same place. pip heeds its own variables, such as PIP_INDEX_URL, or
 PIP_NO_INDEX with PIP_FIND_LINKS for a node without a network."
 
 fail() {
@@ -76,8 +76,18 @@ install_program() {
   else
     do_it "${PYTHON:-python3}" -m venv "$opt"
     do_it "$opt/bin/python" -m pip install --quiet --disable-pip-version-check "$source"
+    [ -z "$root" ] || fit_for_image
   fi
   [ -z "${made-}" ] || do_it touch "$marker"
+}
+
+# pip writes where it is into what it installs, and in the image that is another place.
+fit_for_image() {
+  here_now=$(printf %s "$opt" | sed 's/[].[*^$\|]/\\&/g')
+  do_it find "$opt/bin" "$opt/pyvenv.cfg" -type f -exec sed -i "s|$here_now|${opt#"$root"}|g" {} +
+  python=$(readlink -f "$(command -v "${PYTHON:-python3}")")
+  [ -e "$root$python" ] ||
+    echo "install.sh: the image has no $python, with which the program is to run: PYTHON names another" >&2
 }
 
 install_hooks() {

@@ -111,8 +111,8 @@ class SchedulerPoller:
         if self.health.reason is SchedulerReason.ABSENT:
             return ABSENT_RETRY_SECONDS
         shortest = self._scheduler.poll_seconds if self._scheduler else FIRST_RETRY_SECONDS
-        if self.health.reason is SchedulerReason.NO_JOB_YET:
-            return shortest  # so that the first job does not wait
+        if self.health.reason in (SchedulerReason.NO_JOB_YET, SchedulerReason.SETTLING):
+            return shortest  # so that neither the first job waits, nor those of a scheduler that is back
         return min(max(2 * pause, shortest), SLOWEST_RETRY_SECONDS)
 
     def _note(self, started: float, reason: SchedulerReason | None, detail: str) -> None:

@@ -21,13 +21,14 @@ from ofu_exporter.agent.build import (
     what_is_sampled,
 )
 from ofu_exporter.agent.pause_file import PauseFile
-from ofu_exporter.agent.reloads import Reloads
+from ofu_exporter.agent.reloads import LastReloads, Reloads
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
@@ -93,8 +94,9 @@ class Daemon:
         self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
-        self._web = WebRenewal(web, self._reading, self._server, self._page.count_reload)
+        self._web = WebRenewal(web, self._reading, self._server, self._count_web_reload)
         self._reloads = Reloads(configured.file, self._reload)
+        self._last_reloads = LastReloads()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
 
@@ -114,6 +116,7 @@ class Daemon:
             state_writes=writer.writes if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),
+            last_reload_successful=self._last_reloads.successful,
         )
 
     def _remembered(self) -> State:
@@ -128,7 +131,9 @@ class Daemon:
         _log_gap(saved.watched_until)
         return State(
             jobs={job.job.key: job for job in jobs},
-            owners=OwnerState(watched_until=saved.watched_until),
+            owners=OwnerState(
+                watched_until=saved.watched_until, credited=credited_before(jobs, now)
+            ),
             counted_before=saved.counted_until,
         )
 
@@ -214,8 +219,11 @@ class Daemon:
 
     async def _reload(self) -> None:
         self._systemd.reloading()
-        self._page.count_reload(await self._reload_once())
+        self._page.count_reload(self._last_reloads.noted(await self._reload_once()))
         self._systemd.ready(f"serving on {self.url}")
+
+    def _count_web_reload(self, outcome: str) -> None:
+        self._page.count_reload(self._last_reloads.web_noted(outcome))
 
     async def _reload_once(self) -> str:
         """Reload the settings once; returns the outcome."""

@@ -38,8 +38,8 @@ class _Hook(click.Command):
             click.echo(f"ofu-exporter: {shown(str(error)) or type(error).__name__}", err=True)
 
 
-STOP_SECONDS = 0.7
-"""Time for the summary: an epilog may take a second in all, and Python's start is part of that."""
+STOP_SECONDS = 5.0
+"""Time for the summary. hook.sh lets the epilog go on meanwhile; on a busy node the agent needs seconds, too."""
 
 
 @click.group()
@@ -129,15 +129,14 @@ agent_flag = click.option(
 @hook_flags
 @agent_flag
 def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | None) -> None:
-    """Put the file of the job aside, remove its token, and say what its GPUs did if the agent tells in time."""
+    """Put the file of the job aside, remove its token, and say what its GPUs did, or why the agent does not tell."""
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
     squeue.print_problem()
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end
 
-        summary = summary_at_end(job_id, agent, deadline)
-        click.echo(summary, nl=bool(summary))
+        click.echo(summary_at_end(job_id, agent, deadline))
 
 
 @job.command()

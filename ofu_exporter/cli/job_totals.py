@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,9 +41,19 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
         totals, problem = _from_file(state_file, job_id)
         problems.append(problem)
     if totals is None:
-        raise NotKnownError(f"job {job_id}: {'; '.join(problems)}")
+        raise NotKnownError(f"job {job_id}: {'; '.join(problems)}{_other_number(job_id)}")
     data = totals.model_dump(mode="json")
     print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
+
+
+def _other_number(job_id: str) -> str:
+    """How to find the number of a task or of a part of a job, by which agents know it; "" for any other job."""
+    if not re.fullmatch(r"[0-9]+[_+][0-9]+", job_id):
+        return ""
+    return (
+        f". Each task of an array and each part of a heterogeneous job has a number of its own: "
+        f"`squeue -h -o %A -j {job_id}`, or `sacct -n -X -o JobIDRaw -j {job_id}` when it is over"
+    )
 
 
 def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -35,9 +35,7 @@ PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
 """The agent's settings that it uses for that."""
-TEXTUAL = (
-    f"the screen needs textual: {install_command('top')}; `ofu-exporter top --once` needs nothing"
-)
+TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_command('top')}"
 
 
 @click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
@@ -125,10 +123,8 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     By default this command asks the agent of this node. Without an agent, or with a setting of a source, it samples
     the GPUs itself, as `check` does. --path plays a recording. It never ends a process.
     """
-    is_screen = not (once or format_)
+    is_screen = not (once or format_) and _can_show_screen()
     colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
-    if is_screen:
-        _check_screen()
     named = _hosts(agent, hosts, hosts_file, port, "https" if https else "http")
     feed, seconds = _feed(named, flags, is_screen)
     choice = Choice(view, words, sort or "")
@@ -200,14 +196,16 @@ def _own(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
     return OwnSampler(configured), 3 * configured.settings.interval + 10
 
 
-def _check_screen() -> None:
-    """Raises ConfigError where a screen cannot be shown."""
+def _can_show_screen() -> bool:
+    """Whether the screen's library is there; if not, says how to get it. Raises ConfigError without a terminal."""
     try:
         import textual  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ConfigError(TEXTUAL) from error
+    except ModuleNotFoundError:
+        click.echo(TEXTUAL, err=True)
+        return False
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise ConfigError("the screen needs a terminal: use --once or --format")
+    return True
 
 
 def _run_screen(feed: Feed, choice: Choice, colours: str) -> None:

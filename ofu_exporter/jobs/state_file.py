@@ -137,9 +137,15 @@ class StateFile:
     def save(
         self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
     ) -> None:
-        """Write the totals of some jobs, and the time up to which each GPU was counted, in one transaction."""
-        boot = boot_id()
+        """Write the totals of some jobs, and the time up to which each GPU was counted, in one transaction.
+
+        What a pod had before its job was known is the job's now, so the pod's own row goes.
+        """
+        boot, jobs = boot_id(), list(jobs)
         with self._db:
+            self._db.executemany(
+                "DELETE FROM jobs WHERE rowid = ?", [(row,) for row in self._stand_ins(jobs)]
+            )
             self._db.executemany(
                 "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)",
                 [
@@ -156,6 +162,19 @@ class StateFile:
                 ],
             )
             self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
+
+    def _stand_ins(self, jobs: Iterable[JobTotals]) -> list[int]:
+        """The rows of pods that stood for one of these jobs while nobody could say which job theirs was."""
+        pods = ((job, alias) for job in jobs for alias in job.aliases)
+        return [
+            row
+            for job, alias in pods
+            for row, report in self._db.execute(
+                "SELECT rowid, report FROM jobs WHERE scheduler = ? AND job_id = ? AND updated >= ?",
+                (job.scheduler, alias, job.began),
+            )
+            if any(not pod.uid for pod in _readable([(report, None)]))
+        ]
 
     def prune(self, unix: float) -> None:
         """Drop jobs that ended long ago, and the oldest above MOST_ROWS. A job that was not seen for a while counts

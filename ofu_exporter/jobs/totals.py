@@ -91,6 +91,8 @@ class JobTotals(BaseModel):
     array_job_id: str = ""
     array_task_id: str = ""
     uid: str = ""
+    aliases: tuple[str, ...] = ()
+    """Other ids under which the job may report: those of its pods."""
     nodes: tuple[str, ...] = ()
     """The nodes whose totals these are."""
     simulated: bool = False
@@ -174,6 +176,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         array_job_id=job.array_job_id,
         array_task_id=job.array_task_id,
         uid=job.uid,
+        aliases=job.aliases,
         nodes=(node,),
         simulated=simulated,
         began=view.began,
@@ -214,6 +217,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
             array_job_id=job.array_job_id,
             array_task_id=job.array_task_id,
             uid=job.uid,
+            aliases=job.aliases,
         ),
         began=job.began,
         earlier=tuple(runs[:-1]),

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from ofu_exporter.ofu.credited import Credited
 from ofu_exporter.ofu.holders import HANDOVER_SECONDS
 from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reading import Window
@@ -47,26 +48,27 @@ def _marked(state: JobState, unsure: Set[str], now: Instant) -> JobState:
 
 
 def confirmed(
-    jobs: Jobs, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
-) -> dict[JobKey, JobState]:
+    jobs: Jobs, credited: Credited, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
+) -> tuple[Jobs, Credited]:
     """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
     of_job: dict[JobKey, list[JobGpu]] = {}
     for one in kept:
         of_job.setdefault(one.job.key, []).append(one)
-    return {
-        key: _confirmed(state, of_job[key], now)
-        if state.unsure_since is not None and state.job.scheduler not in unsure and key in of_job
-        else state
-        for key, state in jobs.items()
-    }
+    after = dict(jobs)
+    for key, gpus in of_job.items():
+        since, aside = jobs[key].unsure_since, jobs[key].aside
+        if since is None or jobs[key].job.scheduler in unsure:
+            continue
+        sure = {key: replace(jobs[key], unsure_since=None, aside=())}
+        sure, credited = hold(sure, credited, gpus, since, now.monotonic)
+        after[key] = _with_windows(sure[key], aside, {one.held.gpu.key for one in gpus})
+    return after, credited
 
 
-def _confirmed(state: JobState, kept: list[JobGpu], now: Instant) -> JobState:
-    assert state.unsure_since is not None
-    key, sure = state.job.key, replace(state, unsure_since=None, aside=())
-    after = hold({key: sure}, kept, state.unsure_since, now.monotonic)[key]
-    keys = {one.held.gpu.key for one in kept}
-    for gpu, window in state.aside:
-        if gpu.key in keys:
-            after = credit(after, gpu, window)
-    return after
+def _with_windows(
+    state: JobState, aside: Iterable[tuple[Gpu, Window]], kept: Set[GpuKey]
+) -> JobState:
+    for gpu, window in aside:
+        if gpu.key in kept:
+            state = credit(state, gpu, window)
+    return state

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import (
@@ -108,7 +109,7 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
         if known is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
         elif not known.job.is_same_run(job):
-            after[key] = _begun_anew(_ended(known, now), job, now)
+            after[key] = begun_anew(known, job, now)
         else:
             after[key] = _going_on(known, job)
     return after
@@ -122,8 +123,9 @@ def _going_on(state: JobState, job: Job) -> JobState:
     return replace(after, unseen_since=state.ended, counted=frozenset())
 
 
-def _begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
+def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
     """A job with a new run: its totals go on, so that no counter on the page goes back."""
+    state = _ended(state, now)
     ended = now.unix if state.ended is None else state.ended
     began = state.began if state.run_began is None else state.run_began
     last = current_run(state.job.uid, (began, ended), state.usage.values(), state.earlier)
@@ -155,34 +157,39 @@ def _ended(state: JobState, now: Instant) -> JobState:
     return replace(state, ended=end.unix, ended_at=end.monotonic, unsure_since=None, aside=())
 
 
-def hold(jobs: Jobs, given: Iterable[JobGpu], begin: Instant, end: float) -> dict[JobKey, JobState]:
+def hold(
+    jobs: Jobs, credited: Credited, given: Iterable[JobGpu], begin: Instant, end: float
+) -> tuple[dict[JobKey, JobState], Credited]:
     """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
     For a job that this process sees for the first time, the time since its start counts too, as
-    held and not observed. A job whose scheduler does not answer waits until it does.
+    held and not observed, but for what another job is credited with. A job whose scheduler does not
+    answer waits until it does.
     """
     after = dict(jobs)
     for one in given:
         known, key = after[one.job.key], one.held.gpu.key
         if known.unsure_since is not None:
             continue
-        before = 0.0
+        start = begin.monotonic
         if known.unseen_since is not None and key not in known.counted:
-            before = gap(known.unseen_since, begin.unix)
+            start -= gap(known.unseen_since, begin.unix)
             known = replace(known, counted=known.counted | {key})
-        now = end - begin.monotonic
-        waited = _waited(one, now, begin.unix - before, before)
-        after[one.job.key] = with_held(known, one.held, before + now, waited)
-    return after
+        seconds = free(credited, key, start, end)
+        waited = _waited(one, credited, (start, end), begin)
+        after[one.job.key] = with_held(known, one.held, seconds, waited)
+        credited = credit_span(credited, key, start, end)
+    return after, credited
 
 
-def _waited(one: JobGpu, seconds: float, unseen: float, before: float) -> float | None:
-    """How long the job waited in some held time, and in the time before that, which began at Unix time `unseen`."""
-    if one.waits:
-        return seconds + before
-    if one.job.running_since is None:
-        return None
-    return min(max(one.job.running_since - unseen, 0.0), before)
+def _waited(one: JobGpu, credited: Credited, span: Span, begin: Instant) -> float | None:
+    """How long the job waited in some held time, of which the part before `begin` was not watched."""
+    start, end = span
+    if not one.waits:
+        if one.job.running_since is None:
+            return None
+        end = min(begin.at_unix(one.job.running_since).monotonic, begin.monotonic)
+    return free(credited, one.held.gpu.key, start, end) if end > start else 0.0
 
 
 def with_held(state: JobState, held: Held, seconds: float, waited: float | None = None) -> JobState:
@@ -193,6 +200,16 @@ def with_held(state: JobState, held: Held, seconds: float, waited: float | None 
     if waited is not None:
         grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
     return replace(state, usage={**state.usage, gpu.key: grown})
+
+
+def credited_before(jobs: Iterable[JobState], now: Instant) -> Credited:
+    """For which time each GPU is credited to the jobs that an earlier agent left."""
+    credited: Credited = {}
+    for state in jobs:
+        start, end = now.at_unix(state.began), now.at_unix(state.ended or state.began)
+        for key in state.usage:
+            credited = credit_span(credited, key, start.monotonic, end.monotonic)
+    return credited
 
 
 def all_counted(jobs: Jobs) -> dict[JobKey, JobState]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ofu_exporter.ofu import doubt
+from ofu_exporter.ofu import doubt, stand_ins
+from ofu_exporter.ofu.credited import Credited
 from ofu_exporter.ofu.holders import (
     NOBODY,
     History,
@@ -17,6 +18,7 @@ from ofu_exporter.ofu.holders import (
     sole_holder,
 )
 from ofu_exporter.ofu.job_state import Held, JobGpu, Jobs, hold, take_holders
+from ofu_exporter.ofu.stand_ins import Renamed
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
@@ -48,6 +50,8 @@ class OwnerState:
     """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
     """Devices that are no GPU of this node, and have been counted as such."""
+    credited: Credited = field(default_factory=dict)
+    """For which time each GPU is credited to a job."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -97,10 +101,13 @@ def _resolve(
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
     gpus = tuple(one.gpu for one in held.values())
-    resolved = resolve(said.claims, gpus)
+    resolved = resolve(stand_ins.under_their_jobs(said.claims, jobs), gpus)
+    holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
+    renamed = stand_ins.renamed(jobs, holders)
+    jobs = stand_ins.taken_over(jobs, renamed, at)
     history = {
         key: changed(
-            state.history.get(key, ()),
+            stand_ins.in_history(state.history.get(key, ()), renamed),
             Holding(at.monotonic, resolved.holders.get(key, ()), key in resolved.waiting),
         )
         for key in held
@@ -113,18 +120,20 @@ def _resolve(
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    jobs = doubt.confirmed(jobs, said.unsure, _kept(state, after, held), at)
-    holders = (job for jobs in resolved.holders.values() for job in jobs)
-    return after, doubt.marked(take_holders(jobs, holders, at), said.unsure, at)
+    kept = _kept(state, after, held, renamed)
+    jobs, credited = doubt.confirmed(jobs, state.credited, said.unsure, kept, at)
+    jobs = take_holders(jobs, holders.values(), at)
+    return replace(after, credited=credited), doubt.marked(jobs, said.unsure, at)
 
 
-def _kept(before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
+def _kept(
+    before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held], renamed: Renamed
+) -> list[JobGpu]:
     """The GPUs that a job alone had before, and has now."""
     has = after.resolved.sole
+    had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.given(held))
     return [
-        one
-        for one in before.given(held)
-        if (key := one.held.gpu.key) in has and one.job.is_same_run(has[key])
+        one for one in had if (key := one.held.gpu.key) in has and one.job.is_same_run(has[key])
     ]
 
 
@@ -133,8 +142,9 @@ def _count_held(
 ) -> tuple[OwnerState, Jobs]:
     """Count the GPU-seconds up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
-    after = hold(jobs, state.given(held), begin, until.monotonic)
-    return replace(state, counted_until=until.monotonic), after
+    given = state.given(held)
+    after, credited = hold(jobs, state.credited, given, begin, until.monotonic)
+    return replace(state, counted_until=until.monotonic, credited=credited), after
 
 
 def _count_contested(state: OwnerState, resolved: Resolved) -> Counts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ofu_exporter.ofu.credited import Credited, credit_span, free
 from ofu_exporter.ofu.job_state import Held, Jobs, JobState, gap, with_held
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.values import device_names
@@ -22,14 +23,15 @@ def settle(
     that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
     """
     told = frozenset(claim for claim in state.claims if claim.ended is not None)
-    after = dict(jobs)
+    after, credited = dict(jobs), state.credited
     for claim in sorted(told - state.settled, key=lambda claim: claim.ended or 0.0):
         known = after.get(claim.job.key)
         if known is None:
             known = _unseen(claim, state.watched_until, now)
         if known is not None and known.job.is_same_run(claim.job) and not known.is_seen:
-            after[claim.job.key] = _to_its_end(known, claim, shares)
-    return replace(state, settled=told or state.settled), after
+            gpus = _given_back(claim, shares)
+            after[claim.job.key], credited = _to_its_end(known, claim, gpus, credited, now)
+    return replace(state, settled=told or state.settled, credited=credited), after
 
 
 def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState | None:
@@ -41,16 +43,23 @@ def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState
     return JobState(job, began, ended=began, ended_at=now.monotonic, unseen_since=began)
 
 
-def _to_its_end(state: JobState, claim: Claim, shares: Mapping[Gpu, Share]) -> JobState:
-    """The job with the time from when it was seen last to its end."""
-    last = state.ended or 0.0
-    ended = max(claim.ended or 0.0, last)
-    seconds = gap(last, ended)
+def _given_back(claim: Claim, shares: Mapping[Gpu, Share]) -> list[Held]:
     devices = [device_names.parse(name) for name in claim.devices]
     keys = {
         key for each in devices if not each.shared for key in device_names.find(each, [*shares])
     }
-    for gpu, share in shares.items():
-        if gpu.key in keys:
-            state = with_held(state, Held(gpu, share.ratio), seconds)
-    return replace(state, ended=ended, unseen_since=None)
+    return [Held(gpu, share.ratio) for gpu, share in shares.items() if gpu.key in keys]
+
+
+def _to_its_end(
+    state: JobState, claim: Claim, gpus: list[Held], credited: Credited, now: Instant
+) -> tuple[JobState, Credited]:
+    """The job with the time from when it was seen last to its end."""
+    last = state.ended or 0.0
+    ended = max(claim.ended or 0.0, last)
+    until = now.at_unix(ended).monotonic
+    start = until - gap(last, ended)
+    for held in gpus:
+        state = with_held(state, held, free(credited, held.gpu.key, start, until))
+        credited = credit_span(credited, held.gpu.key, start, until)
+    return replace(state, ended=ended, unseen_since=None), credited

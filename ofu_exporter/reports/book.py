@@ -275,6 +275,7 @@ class ReportBook:
         with self._lock:
             if not self._entries:
                 return snapshot
+            self._take_over_stand_ins(snapshot)
             self._forget(snapshot)
             for view in snapshot.jobs:
                 self._compare(view, snapshot)
@@ -299,6 +300,21 @@ class ReportBook:
     def _reviewed(self, view: JobView, now: float) -> JobView:
         entry = self._entries.get(view.job.key)
         return view if entry is None else replace(view, reports=entry.shown(self.policy, now))
+
+    def _take_over_stand_ins(self, snapshot: Snapshot) -> None:
+        """Give what a pod reported while its job was not known to the job."""
+        shown = {view.job.key for view in snapshot.jobs}
+        pods = [
+            (view.job.key, pod)
+            for view in snapshot.jobs
+            for alias in view.job.aliases
+            if (pod := (view.job.scheduler, alias)) in self._entries and pod not in shown
+        ]
+        for key, pod in pods:
+            if not self._entries[pod].run:
+                entry = self._entries.pop(pod)
+                known = self._entries.get(key)
+                self._entries[key] = entry if known is None else known.plus(entry)
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Forget jobs that left the snapshot, and entries without a GPU of jobs that now have one.

@@ -127,6 +127,13 @@ class Entry:
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
+    def plus(self, other: Entry) -> Entry:
+        """The entry with the sums and counts of another of the same job, whose time is not in the first one."""
+        life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
+        self.coverage = self.coverage._replace(life=life)
+        self.outcomes.update(other.outcomes)
+        return self
+
     def next_run(self, run: str) -> Entry:
         """The entry of another run of the job. It continues sums and counts, but not the facts of the earlier run."""
         return Entry(

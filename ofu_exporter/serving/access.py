@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ReportError
+from ofu_exporter.reports import own_pod
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
 from ofu_exporter.support.addresses import is_loopback
 from ofu_exporter.values.job import Job
@@ -46,6 +47,8 @@ class Writer:
     warrant: Warrant
     token_sha256: str = ""
     """SHA-256 of the bearer token, in hexadecimal; "" when the request had none."""
+    pod_address: str | None = None
+    """Address that must be that of a pod of the job, "" = of a socket; None where every job may be reported for."""
 
     @property
     def is_site(self) -> bool:
@@ -80,8 +83,11 @@ class Access:
         """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
         given = _bearer(scope)
         digest = "" if given is None else sha256(given)
-        if digest and self._site_tokens and self._site_tokens.knows(digest):
-            return Writer(Warrant.SITE_TOKEN, digest)
+        token = self._site_tokens.find(digest) if digest and self._site_tokens else None
+        if token is not None:
+            client = scope.get("client")
+            peer = str(client[0]) if client else ""
+            return Writer(Warrant.SITE_TOKEN, digest, peer if token.own_pod else None)
         if scope.get("state", {}).get(CERTIFIED):
             return Writer(Warrant.CERTIFICATE, digest)
         if not is_local(scope):
@@ -101,6 +107,8 @@ class Access:
 
     def may_speak_for(self, writer: Writer, job: Job) -> None:
         """Raises ReportError (not_yours) when this writer may not report for this job."""
+        if writer.pod_address is not None and (why := own_pod.why_not(writer.pod_address, job)):
+            raise ReportError(ReportRejection.NOT_YOURS, "job_id", why)
         if writer.is_site or not self._job_tokens:
             return
         if not job.token_sha256:

@@ -20,6 +20,7 @@ from ofu_exporter.serving.metrics.agent import (
     BUILD_INFO,
     DROPPED_LOG_LINES,
     FAULTS,
+    LAST_RELOAD,
     PULLS,
     REJECTED_REPORTS,
     RELOADS,
@@ -58,6 +59,8 @@ class LiveCounts(NamedTuple):
     """Damaged state files that were kept under another name."""
     dropped_log_lines: int = 0
     """Lines of the log that were not written."""
+    last_reload_successful: bool = True
+    """Whether the configuration is in force as it lies in its files."""
 
 
 class _KeptParts:
@@ -213,6 +216,7 @@ def _count_families(
     made = [
         filled(BUILD_INFO, [((__version__, __revision__, platform.python_version()), 1.0)]),
         _by_word(RELOADS, reloads),
+        filled(LAST_RELOAD, [((), float(counts.last_reload_successful))]),
         _by_word(FAULTS, faults),
         counted(PULLS, counts.pulls),
         _by_word(REJECTED_REPORTS, counts.rejected_reports),

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.secret_files import read_secret
@@ -19,6 +20,19 @@ CHECK_SECONDS = 1.0
 """Time between two looks at the file of the site's tokens."""
 SHORTEST_TOKEN = 16
 """Fewest letters of a token; a shorter one can be guessed."""
+
+
+OWN_POD = "own-pod"
+"""The word behind a token that is good only for a pod that reports for its own job."""
+
+
+class SiteToken(NamedTuple):
+    """One token of the site's file."""
+
+    digest: str
+    """SHA-256 of the token, in hexadecimal."""
+    own_pod: bool = False
+    """Whether it is good only for a pod that reports for its own job."""
 
 
 class SiteTokens:
@@ -35,12 +49,13 @@ class SiteTokens:
         # A file system that hangs is refused here, and nobody waits for its stamp.
         read_tokens(path)
         self._stamp = stamp(path)
-        self._digests = read_tokens(path)
+        self._tokens = read_tokens(path)
         self._problem = ""
 
-    def knows(self, digest: str) -> bool:
-        """Whether this is the SHA-256 of one of the tokens; takes equally long for every answer."""
-        return any([hmac.compare_digest(digest, known) for known in self._digests])
+    def find(self, digest: str) -> SiteToken | None:
+        """The token with this SHA-256, if there is one; takes equally long for every answer."""
+        tokens = [each for each in self._tokens if hmac.compare_digest(digest, each.digest)]
+        return tokens[0] if tokens else None
 
     def refresh(self) -> None:
         """Read the file again if it has changed, or could not be used before."""
@@ -48,10 +63,10 @@ class SiteTokens:
         if now == self._stamp and not self._problem:
             return
         try:
-            self._digests, problem = read_tokens(self.path), ""
+            self._tokens, problem = read_tokens(self.path), ""
             log.info("report tokens read anew from %s", self.path)
         except ConfigError as error:
-            self._digests, problem = (), str(error)
+            self._tokens, problem = (), str(error)
             if problem != self._problem:
                 log.error("no report token is good until this is put right: %s", error)
         self._stamp, self._problem = now, problem
@@ -66,22 +81,23 @@ class SiteTokens:
             self.refresh()
 
 
-def read_tokens(path: Path) -> tuple[str, ...]:
-    """The SHA-256 of every token of the file: one a line, comments after #. Raises ConfigError."""
-    digests = []
+def read_tokens(path: Path) -> tuple[SiteToken, ...]:
+    """Every token of the file: one a line, perhaps with ` own-pod` behind it, comments after #. Raises ConfigError."""
+    tokens = []
     for number, line in enumerate(read_secret(path, "report token file").splitlines(), 1):
-        token = line.strip()
-        if not token or token.startswith("#"):
+        if not line.strip() or line.strip().startswith("#"):
             continue
-        if len(token) < SHORTEST_TOKEN or not token.isascii() or " " in token:
+        token, _, word = line.strip().partition(" ")
+        if len(token) < SHORTEST_TOKEN or not token.isascii() or word.strip() not in ("", OWN_POD):
             raise ConfigError(
                 f"report token file {path}: line {number} is no token; "
-                f"it takes {SHORTEST_TOKEN} letters or more and no space (openssl rand -hex 32)"
+                f"it takes {SHORTEST_TOKEN} letters or more and no space (openssl rand -hex 32), "
+                f"and behind it nothing or the word {OWN_POD}"
             )
-        digests.append(sha256(token.encode()))
-    if not digests:
+        tokens.append(SiteToken(sha256(token.encode()), bool(word)))
+    if not tokens:
         raise ConfigError(f"report token file {path} holds no token")
-    return tuple(digests)
+    return tuple(tokens)
 
 
 def sha256(token: bytes) -> str:

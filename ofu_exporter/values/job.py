@@ -46,6 +46,8 @@ class Job:
     """SHA-256 of the token with which the job may report, in hexadecimal; it is shown nowhere."""
     aliases: tuple[str, ...] = ()
     """Other ids under which the job may report: those of its pods."""
+    addresses: tuple[str, ...] = field(default=(), repr=False)
+    """The IP addresses of its pods, as the scheduler knows them."""
 
     def __post_init__(self) -> None:
         show(self, _TEXTS)

@@ -281,6 +281,17 @@ def test_a_scheduler_that_had_no_job_yet_is_up_from_its_first_one(
     assert not listening.health("slurm").failures
 
 
+def test_a_scheduler_that_settles_is_asked_on_as_often_as_ever(started: list[Listening]) -> None:
+    """It answers already, and every pause more would stop the totals of its jobs for longer."""
+    settling = SchedulerError(SchedulerReason.SETTLING, "kubelet was restarted")
+    kubelet = FakeScheduler(ONE, error=settling)
+    listening = Listening(kubernetes=kubelet)
+    started.append(listening)
+    until(lambda: kubelet.asked > 20)
+    kubelet.error = None
+    listening.until(ONE)
+
+
 def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Listening]) -> None:
     absent = FakeScheduler(error=SchedulerError(SchedulerReason.ABSENT))
     listening = Listening(kubernetes=absent)

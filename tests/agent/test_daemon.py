@@ -213,6 +213,10 @@ def test_a_bad_reload_leaves_the_last_good_settings(tmp_path: Path) -> None:
         assert measured(running) == 2
         assert running.logged("simulated_gpu in")
         assert running.logged("did you mean simulated_gpus?")
+        assert running.value("ofu_exporter_config_last_reload_successful") == 0
+        file.write_text("source: simulate\nsimulated_gpus: 4\ninterval: 200ms\n")
+        running.process.send_signal(signal.SIGHUP)
+        until(lambda: running.value("ofu_exporter_config_last_reload_successful") == 1)
 
 
 def test_a_changed_file_is_read_without_a_signal(tmp_path: Path) -> None:

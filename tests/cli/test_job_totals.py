@@ -48,25 +48,38 @@ def stop(node: Node, url: str) -> subprocess.CompletedProcess[str]:
 def test_the_epilog_says_what_the_job_did(node: Node, running: Agent) -> None:
     done = stop(node, running.url)
     assert done.returncode == 0
-    first, second, *_ = done.stdout.splitlines()
+    first, second, *_ = (done.stdout or done.stderr).splitlines()
     assert first == "Job 7, name llama, user ada (ended) SIMULATED, no GPU was measured"
     assert second.startswith("OFU ")
     assert "had 2 GPUs on" in second
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://", "nonsense", "file:///etc/passwd"])
-def test_an_agent_that_is_away_costs_the_epilog_nothing(node: Node, url: str) -> None:
+def test_an_agent_that_is_away_costs_the_epilog_a_line(node: Node, url: str) -> None:
     node.start("7", "0")
     done = stop(node, url)
     assert (done.returncode, done.stdout) == (0, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ofu-exporter: the agent does not answer: ")
+    assert "`ofu-exporter job show` tells later" in line
     assert not list(node.jobs.glob("*.json"))
 
 
-def test_an_agent_that_does_not_answer_is_not_waited_for(node: Node) -> None:
+def test_so_does_one_that_hangs_after_a_while(node: Node) -> None:
     node.start("7", "0")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         done = stop(node, f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert (done.returncode, done.stdout) == (0, "")
+        assert "the agent does not answer: timed out" in done.stderr
+
+
+def test_so_does_one_that_does_not_see_the_end_in_time(node: Node, running: Agent) -> None:
+    """As on a node without a free core. Here another directory is the one whose job ends."""
+    other = Node(node.jobs.parent / "other")
+    other.start("7", "0")
+    done = stop(other, running.url)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "the agent has not noticed the job's end in time" in done.stderr
 
 
 def test_a_job_is_shown_while_it_runs(running: Agent) -> None:
@@ -104,6 +117,16 @@ def test_who_was_asked_in_vain_is_said(running: Agent) -> None:
     assert done.returncode == 3
     assert f"the agent at {running.url} knows nothing of it" in done.stderr
     assert "no --state-file was given" in done.stderr
+
+
+@pytest.mark.parametrize(("job_id", "is_part"), [("15_3", True), ("17+1", True), ("ns/a_3", False)])
+def test_the_name_of_a_part_of_a_job_leads_to_its_number(
+    running: Agent, job_id: str, is_part: bool
+) -> None:
+    """squeue prints these names; agents know each part by the number that Slurm gave it."""
+    done = call("job", "show", job_id, "--agent", running.url)
+    assert done.returncode == 3
+    assert (f"`squeue -h -o %A -j {job_id}`" in done.stderr) is is_part
 
 
 def test_the_totals_of_a_job_on_its_nodes_are_one_line(running: Agent) -> None:
@@ -162,7 +185,8 @@ def test_an_agent_that_drips_holds_up_nobody(node: Node) -> None:
         gathered = call("job", "gather", "7", "--nodes", "127.0.0.1", "--port", port)
         assert "timed out" in gathered.stderr
         done = stop(node, url)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "the agent does not answer: timed out" in done.stderr
 
 
 def test_another_users_words_come_neither_into_the_epilog_nor_onto_the_terminal(node: Node) -> None:

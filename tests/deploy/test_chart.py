@@ -503,11 +503,16 @@ def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: boo
     wanted = {**schema, "definitions": None}
     own = {"listen": {"pattern": config["properties"]["listen"]["pattern"], "type": "string"}}
     config["properties"] = values_schema.settings(own)
+    arguments = {"type": "string", "pattern": values_schema.arguments()}
+    schema["properties"]["extraArgs"]["items"] = arguments
     wanted["definitions"] = values_schema.definitions(schema["properties"], f"{VERSIONS[-1]}.0")
-    text = json.dumps(wanted, indent=2) + "\n"
+    text = values_schema.text(wanted)
+    bounds = CHART / "files" / "setting-bounds.yaml"
     if regenerate:
         path.write_text(text)
+        bounds.write_text(values_schema.bounds())
     assert path.read_text() == text
+    assert bounds.read_text() == values_schema.bounds()
 
 
 def compare(values: Object, schema: Object, path: str = "") -> Iterator[str]:

@@ -162,6 +162,35 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "kubernetes.metadata=true needs kubernetes.podResources=true",
         ),
         ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
+        ({"config": {"source": "nvmll"}}, "config"),
+        ({"config": {"source": "nvml,dcgm"}}, "config"),
+        ({"config": {"scheduler": "slum"}}, "config"),
+        ({"config": {"interval": "50s"}}, "interval=50s is not between 0.1 and 30 seconds"),
+        ({"config": {"interval": "0.02m", "horizon": "1m30s"}}, "config"),
+        ({"config": {"collect_interval": 31}}, "config"),
+        ({"config": {"interval": "soon"}}, "config"),
+        ({"config": {"gpus": 3}}, "config"),
+        ({"config": {"gpus": [{"name": "X", "tensor_clock_hz": 1}]}}, "config"),
+        ({"config": {"log_level": "loud"}}, "config"),
+        ({"config": {"mfu_above": 2}}, "config"),
+        ({"config": {"job_tokens": "yes"}}, "config"),
+        ({"resources": {"limits": {"memory": "lots"}}}, "resources"),
+        ({"extraArgs": ["--no-such=1"]}, "extraArgs"),
+        (
+            {"prometheusRule": {"enabled": True, "withoutAlerts": ["NoSuch"]}},
+            "names no alert: NoSuch",
+        ),
+        ({"podMonitor": {"enabled": True, "scrapeTimeout": "1m"}}, "is above its interval 15s"),
+        (
+            {"serviceMonitor": {"enabled": True, "interval": "5s"}},
+            "serviceMonitor.scrapeTimeout=10s is above its interval 5s",
+        ),
+        (
+            {"podMonitor": {"enabled": True}, "webConfig": {"secret": "users"}},
+            "give podMonitor.basicAuth or podMonitor.authorization",
+        ),
+        ({"service": {"type": "ExternalName"}}, "service"),
+        ({"service": {"port": 70000}}, "service"),
     ],
 )
 def test_what_could_do_nothing_is_refused_and_not_ignored(
@@ -170,6 +199,73 @@ def test_what_could_do_nothing_is_refused_and_not_ignored(
     done = template(helm, values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+@every_helm
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"config": {"interval": "500ms", "horizon": 120, "collect_interval": "0.5m"}},
+        {"config": {"source": "dcgm-exporter", "scheduler": "kubernetes,slurm"}},
+        {"config": {"kubernetes_metadata": True, "state_file": "/state/file", "log_level": "warn"}},
+        {"config": {"gpus": [{"name": "X", "tensor_clock_hz": 1.8e9}], "unowned_reports": True}},
+        {"config": {"pull": [{"job_id": "a", "url": "http://a:1/metrics", "every": "15s"}]}},
+        {"extraArgs": ["--interval", "5s", "--web.config.file=/x", "--loop", "--mfu-above=0.03"]},
+        {"resources": {"limits": {"memory": "1.5Gi", "cpu": 2, "x/y": "1e3"}}},
+    ],
+)
+def test_what_the_exporter_takes_the_chart_takes(helm: str, values: Object) -> None:
+    assert template(helm, values).returncode == 0
+
+
+@every_helm
+@pytest.mark.parametrize("release", ["n", "on", "123", "1e3", "null"])
+def test_a_release_may_be_called_what_yaml_takes_for_something_else(
+    helm: str, release: str
+) -> None:
+    given = ["--set", f"fullnameOverride={release}", "--set", "podMonitor.enabled=true"]
+    shown = run(helm, "template", release, CHART, "--set-string", *given[1:2], *given[2:])
+    assert shown.returncode == 0, shown.stderr
+    for each in yaml.safe_load_all(shown.stdout):
+        assert isinstance(each["metadata"]["name"], str)
+        assert each["metadata"]["labels"]["app.kubernetes.io/instance"] == release
+
+
+@every_helm
+def test_a_monitor_has_its_limits_its_token_and_the_pods_labels(helm: str) -> None:
+    limits = ("targetLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit")
+    token = {"credentials": {"name": "prometheus", "key": "token"}}
+    monitor: Object = {"authorization": token, "podTargetLabels": ["team"]}
+    monitor |= {"enabled": True, **{limit: 10 + place for place, limit in enumerate(limits)}}
+    objects = render(helm, {"podMonitor": monitor, "serviceMonitor": {"enabled": True}})
+    for kind, endpoints in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
+        spec = only(objects, kind)["spec"]
+        assert [spec[limit] for limit in limits] == [10, 11, 12, 13]
+        assert spec["podTargetLabels"] == ["team"]
+        assert spec[endpoints][0]["authorization"] == token
+
+
+@every_helm
+def test_the_service_has_the_type_and_the_port_that_are_given(helm: str) -> None:
+    headless = only(render(helm, {}), "Service")["spec"]
+    assert (headless["clusterIP"], headless["ports"][0]["port"]) == ("None", 9846)
+    given = {
+        "service": {"type": "NodePort", "port": 80},
+        "dnsConfig": {"nameservers": ["10.0.0.2"]},
+    }
+    objects = render(helm, given)
+    spec = only(objects, "Service")["spec"]
+    assert (spec["type"], spec["ports"][0]["port"]) == ("NodePort", 80)
+    assert spec["ports"][0]["targetPort"] == "metrics"
+    assert "clusterIP" not in spec
+    assert pod_spec(objects)["dnsConfig"] == {"nameservers": ["10.0.0.2"]}
+
+
+@every_helm
+def test_the_log_of_the_test_can_be_read_after_it(helm: str) -> None:
+    """Helm 3 deletes a pod that succeeded before it asks for its log."""
+    annotations = only(render(helm, {}), "Pod")["metadata"]["annotations"]
+    assert annotations["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
 @every_helm

@@ -63,7 +63,7 @@ def test_a_program_that_does_not_come_to_its_turn_costs_no_job_its_file(
     (file,) = job_files.read(node.jobs).values.values()
     job = file.claim.job
     assert (file.claim.devices, job.user, job.partition) == (("7",), "ada", "")
-    assert (job.uid, job.started) == ("", file.noted)
+    assert job.started == file.noted
     node.call("epilog.sh", 7, **hangs, **limits)
     (ended,) = ended_files.names(node.jobs)
     assert ended_files.read_one(node.jobs, ended) == file
@@ -100,8 +100,10 @@ def test_what_the_shell_writes_is_right_or_left_to_the_program(
 def test_the_program_completes_what_the_shell_has_written(node: HookNode) -> None:
     node.call("prolog.sh", 7, SLURM_JOB_NAME="train llama", SLURM_JOB_START_TIME="1000")
     (file,) = job_files.read(node.jobs).values.values()
-    assert (file.claim.job.name, file.claim.job.uid) == ("train llama", "1000")
+    job = file.claim.job
+    assert (job.name, job.started) == ("train llama", 1000.0)
     assert file.noted is not None
+    assert job.uid == f"{file.noted:.0f}", "the run that the shell has told of"
 
 
 def test_a_slow_program_completes_the_file_after_the_job_has_begun(

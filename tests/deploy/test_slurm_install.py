@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -173,15 +174,42 @@ def test_a_mistake_changes_nothing(image: Image, flags: list[str], said: str) ->
     assert image.files() == set()
 
 
-def test_the_program_itself_is_installed_by_pip(image: Image) -> None:
-    """As on a node: with its libraries, from this folder."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_what_pip_installs_works_where_the_image_is_the_root(image: Image, tmp_path: Path) -> None:
+    """The unit's program starts, and a hook names the job; the image has moved since it was made."""
     done = image.run()
     assert done.returncode == 0, done
-    program = image.opt / "bin/ofu-exporter"
-    shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    assert shown.stdout.startswith("ofu-exporter")
-    image.do("--remove")
-    assert not image.opt.exists()
+    moved = Image(tmp_path / "a $mo.ved| image")
+    image.root.rename(moved.root)
+    shown = in_image(moved, "/opt/ofu-exporter/bin/ofu-exporter", "--version")
+    assert shown.stdout.startswith("ofu-exporter"), shown
+    node = HookNode(tmp_path)
+    job = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_GPUS": "0",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_START_TIME": "1000",
+        "OFU_JOB_DIR": str(node.jobs),
+        "OFU_EXPORTER_HOOK_SECONDS": "20",
+    }
+    assert in_image(moved, str(moved.hooks / "prolog.sh"), "--no-ask", env=job).returncode == 0
+    until(lambda: "train" in (node.jobs / "7.json").read_text())
+    moved.do("--remove")
+    assert not moved.opt.exists()
+
+
+def in_image(
+    image: Image, *command: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command where /opt is that of the image, as on a node that has started from it."""
+    inner = 'mount --rbind "$0" /opt && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", inner, str(image.opt.parent), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], **(env or {})},
+    )
 
 
 @pytest.mark.parametrize("page", ["docs/slurm.md", "deploy/slurm/README.md"])

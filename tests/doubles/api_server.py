@@ -7,7 +7,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,6 +32,8 @@ def pod(
     phase: str = "Running",
     uid: str = "",
     containers: Mapping[str, Document] | None = None,
+    addresses: Sequence[str] = (),
+    host_network: bool = False,
 ) -> Document:
     """A pod as the API server describes it; `owner` is (apiVersion, kind, name, uid).
 
@@ -49,12 +51,15 @@ def pod(
         reference = {**dict(zip(keys, owner, strict=True)), "controller": True}
         metadata["ownerReferences"] = [{"kind": "Other", "name": "not-in-control"}, reference]
     status: Document = {"phase": phase, "startTime": started}
+    if addresses:
+        status |= {"podIP": addresses[0], "podIPs": [{"ip": each} for each in addresses]}
+    spec: Document = {"hostNetwork": True} if host_network else {}
     if containers is not None:
         status["containerStatuses"] = [
             {"name": name, "image": "i", "ready": "running" in states, **states}
             for name, states in containers.items()
         ]
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": status}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": status}
 
 
 # A container's state, as in https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#PodStatus

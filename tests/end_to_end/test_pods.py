@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,28 @@ def test_a_pod_that_waits_for_its_image_gets_its_ofu_from_its_start(node: PodNod
     assert runs is not None
     assert runs.waiting_seconds is not None
     assert runs.held_seconds - runs.waiting_seconds == pytest.approx(runs.observed_seconds, rel=0.4)
+
+
+def test_while_the_api_server_is_away_a_pod_stands_for_its_job_and_no_second_counts_twice(
+    node: PodNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods, "HOLD_SECONDS", 0.5)
+    started = datetime.now(timezone.utc)
+    node.api.add(
+        doubles.pod(
+            "web-1",
+            labels={"pod-template-hash": "5d"},
+            owner=("apps/v1", "ReplicaSet", "web-5d", "u"),
+            started=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+    )
+    node.api.statuses["/"] = 503
+    node.hold("web-1")
+    until(lambda: node.observed("web-1") > 2.0)
+    node.api.statuses.clear()
+    until(lambda: (view := node.job("web")) is not None and view.observed_seconds > 3.0)
+    assert node.job("web-1") is None
+    view = node.job("web")
+    assert view is not None
+    assert view.held_seconds <= view.updated - math.floor(started.timestamp()) + 0.01
+    assert view.observed_seconds == pytest.approx(view.held_seconds, abs=3.0)

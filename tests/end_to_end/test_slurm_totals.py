@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from tests.helpers.agent import Agent, agent, until
-from tests.helpers.slurm_cluster import GPUS, Cluster
+from tests.helpers.slurm_cluster import DEPLOYED, GPUS, PROGRAM, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -104,3 +105,34 @@ def test_jobs_one_after_the_other_get_what_is_theirs(
         check(cluster, running, job_id, GPUS)
     assert not running.values("ofu_gpu_shared"), "at no time did two have one GPU"
     assert not any(running.values("ofu_exporter_scheduler_rejected_total", scheduler="slurm"))
+
+
+def test_a_requeued_job_has_its_runs_apart_however_late_the_program_is(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    """Until the program has asked Slurm, the second run's file says no start, and the agent sees it so."""
+    late = cluster.root / "late"
+    late.write_text(f'#!/bin/sh\n[ "$2" != start ] || sleep 2\nexec {PROGRAM} "$@"\n')
+    late.chmod(0o755)
+    hooks = (DEPLOYED / "prolog.sh", DEPLOYED / "epilog.sh")
+    with cluster.hooks(*hooks, OFU_EXPORTER_PROGRAM=late):
+        job_id = cluster.submit("--gres=gpu:1", "--requeue", until_open=gate)
+        wait_for(running, job_id, 1)
+        cluster.call("scontrol", "requeue", job_id)
+        until(lambda: not running.values("ofu_gpu_info", job_id=job_id))
+        until(lambda: running.values("ofu_gpu_info", job_id=job_id))
+        before = seconds(running, job_id)
+        until(lambda: seconds(running, job_id) > before + LONG)
+        cluster.open(gate)
+        check_last_run(cluster, running, job_id)
+
+
+def check_last_run(cluster: Cluster, running: Agent, job_id: str) -> None:
+    """Its second run has Slurm's seconds, and not those since the first began."""
+    until(lambda: cluster.state(job_id) == "COMPLETED")
+    until(lambda: not running.values("ofu_gpu_info", job_id=job_id))
+    first, second = json.loads(running.get(f"/v1/jobs/{job_id}")[1])["runs"]
+    assert first["uid"] != second["uid"]
+    assert first["ended"] <= second["began"]
+    lost = 2 * (1.0 + WINDOW)
+    assert second["held_seconds"] == pytest.approx(elapsed(cluster, job_id), abs=lost)

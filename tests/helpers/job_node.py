@@ -21,7 +21,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.jobs = folder / "jobs"
-        self.jobs.mkdir(mode=0o755)
+        self.jobs.mkdir(mode=0o755, parents=True)
         self.state = folder / "state.sqlite"
 
     def start(self, job_id: str, *gpus: str) -> None:

@@ -338,3 +338,19 @@ def test_a_job_can_be_looked_up_beside_a_running_agent(path: Path) -> None:
     with pytest.raises(sqlite3.Error):
         find_in_file(path.with_name("none.sqlite"), "12")
     assert not path.with_name("none.sqlite").exists()
+
+
+def test_a_pod_whose_time_is_its_jobs_now_leaves_the_file(path: Path) -> None:
+    """Others of that name stay: an earlier pod, one that was a job itself, and one of another scheduler."""
+    store = stored(path)
+    pod = TOTALS.model_copy(update={"job_id": "ns/pod", "uid": ""})
+    over = NOW - 800
+    earlier = pod.model_copy(update={"began": over - 100, "updated": over, "ended": over})
+    alone = pod.model_copy(update={"uid": "u1", "began": NOW - 5})
+    elsewhere = pod.model_copy(update={"scheduler": "other"})
+    store.save([earlier, pod, alone, elsewhere], {}, NOW)
+    assert pod in store.find("ns/pod")
+    job = pod.model_copy(update={"job_id": "ns/job", "uid": "u2", "aliases": ("ns/pod",)})
+    store.save([job], {}, NOW)
+    assert [*store.find("ns/pod")] == [earlier, elsewhere, alone]
+    assert store.find("ns/job") == (job,)

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -300,7 +300,7 @@ def is_set_aside(path: Path, writer: StateWriter, times: int = 1) -> bool:
     A file that is cut to nothing first is a new one to SQLite, not a damaged one.
     """
     if writer.set_aside < times:
-        with path.open("r+b") as file:
+        with suppress(FileNotFoundError), path.open("r+b") as file:  # it is being set aside
             file.write(b"\0" * path.stat().st_size)
     return writer.set_aside >= times
 

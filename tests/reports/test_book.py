@@ -908,3 +908,29 @@ def test_a_job_on_a_part_of_a_gpu_gets_its_verdict_as_soon_as_one_on_a_whole_gpu
         assert answer.horizon is not None
         assert answer.horizon.verdict is Verdict.AGREE
         assert answer.horizon.observed_seconds == pytest.approx(70.0 * share)
+
+
+def test_what_a_pod_reported_before_its_job_was_known_is_the_jobs(desk: Desk) -> None:
+    """Whether the job had reported before, or not."""
+    for place, had_reported in enumerate((False, True)):
+        pod = Job("kubernetes", f"ns/pod-{place}")
+        name, aliases = f"ns/job-{place}", (f"ns/other-{place}", pod.job_id)
+        job = Job("kubernetes", name, uid="u1", aliases=aliases)
+        if had_reported:
+            desk.give(job, str(place))
+            desk.run(60.0)
+            desk.report(
+                name, mfu=0.4, start=EPOCH + desk.clock.now - 60, end=EPOCH + desk.clock.now
+            )
+        desk.give(pod, str(place))
+        desk.run(60.0)
+        desk.report(
+            pod.job_id, mfu=0.4, start=EPOCH + desk.clock.now - 60, end=EPOCH + desk.clock.now
+        )
+        desk.give(job, str(place))
+        desk.run(60.0)
+        reports = desk.job(name).reports
+        assert reports is not None
+        assert reports.outcomes == {"accepted": 1 + had_reported}
+        assert reports.total.gpu_seconds == pytest.approx(60.0 * (1 + had_reported))
+        assert reports.total.mfu == pytest.approx(0.4)

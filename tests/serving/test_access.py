@@ -130,6 +130,25 @@ def test_the_scheme_is_written_as_one_likes(path: Path) -> None:
     assert Access(SiteTokens(path)).writer(scope).warrant is Warrant.SITE_TOKEN
 
 
+def test_a_token_for_own_pods_is_good_for_the_job_whose_pod_sends_it(tmp_path: Path) -> None:
+    """Not for another's, nor by a proxy or the Unix socket, of which nobody knows whose pod uses it."""
+    access = Access(SiteTokens(token_file(tmp_path / "tokens", f"{TOKEN} own-pod")))
+    own = Job("kubernetes", "default/trainer", addresses=("10.0.0.7",))
+    access.may_speak_for(access.writer(request("10.0.0.7", TOKEN)), own)
+    another = Job("kubernetes", "default/other", addresses=("10.0.0.8",))
+    unknown = Job("kubernetes", "default/new")
+    for peer, job in (
+        ("10.0.0.7", another),
+        ("10.0.0.7", unknown),
+        ("10.0.0.9", own),
+        ("127.0.0.1", own),
+        (None, own),
+    ):
+        with pytest.raises(ReportError, match=job.job_id) as refused:
+            access.may_speak_for(access.writer(request(peer, TOKEN)), job)
+        assert refused.value.reason is ReportRejection.NOT_YOURS
+
+
 # Tokens of jobs.
 
 

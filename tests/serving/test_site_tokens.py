@@ -17,7 +17,7 @@ OTHER = "fedcba9876543210"
 
 
 def knows(tokens: SiteTokens, token: str) -> bool:
-    return tokens.knows(sha256(token.encode()))
+    return tokens.find(sha256(token.encode())) is not None
 
 
 @pytest.fixture
@@ -26,10 +26,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_file_holds_tokens_and_comments(tmp_path: Path) -> None:
-    path = token_file(tmp_path / "tokens", "# the training cluster", TOKEN, "", f"  {OTHER}  ")
-    assert read_tokens(path) == tuple(
-        hashlib.sha256(token.encode()).hexdigest() for token in (TOKEN, OTHER)
-    )
+    lines = ("# the training cluster", TOKEN, "", f"  {OTHER}   own-pod ")
+    path = token_file(tmp_path / "tokens", *lines)
+    first, second = read_tokens(path)
+    assert first == (hashlib.sha256(TOKEN.encode()).hexdigest(), False)
+    assert second == (hashlib.sha256(OTHER.encode()).hexdigest(), True)
 
 
 @pytest.mark.parametrize(

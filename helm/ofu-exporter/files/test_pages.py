@@ -67,7 +67,9 @@ def main(host: str, port: int, scheme: str, access: str) -> int:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror:
-        print(f"{host} has no address: no node runs the exporter, see affinity and nodeSelector")
+        print(f"{host} has no address: no pod of the exporter runs. If its DaemonSet wants none,")
+        print("see affinity and nodeSelector; if it cannot make them, `kubectl describe` says why:")
+        print("often there is no RuntimeClass of the name in driver.runtimeClassName.")
         return 1
     addresses = sorted({str(place[0]) for *_, place in found})
     look = refusal if access == "closed" else problem

@@ -20,14 +20,14 @@
 
 {{- /* What the selectors use: must never change, since a DaemonSet's selector cannot. */ -}}
 {{- define "ofu-exporter.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "ofu-exporter.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "ofu-exporter.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- /* Of the pod of `helm test`. */ -}}
 {{- define "ofu-exporter.testLabels" -}}
 app.kubernetes.io/name: {{ include "ofu-exporter.name" . | trunc 58 | trimSuffix "-" }}-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "ofu-exporter.labels" -}}
@@ -51,9 +51,9 @@ annotations:
 {{- /* The metadata of an object. The argument: root, and where they are not the usual ones, name, namespace
        ("-": none), labels and annotations. */ -}}
 {{- define "ofu-exporter.metadata" -}}
-name: {{ default (include "ofu-exporter.fullname" .root) .name }}
+name: {{ default (include "ofu-exporter.fullname" .root) .name | quote }}
 {{- if ne (default "" .namespace) "-" }}
-namespace: {{ default (include "ofu-exporter.namespace" .root) .namespace }}
+namespace: {{ default (include "ofu-exporter.namespace" .root) .namespace | quote }}
 {{- end }}
 {{ include "ofu-exporter.tags" (set . "own" (include "ofu-exporter.labels" .root)) }}
 {{- end }}
@@ -137,6 +137,37 @@ imagePullSecrets:
 {{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
 {{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
 {{- end }}
+{{- range $name, $bounds := .Files.Get "files/setting-bounds.yaml" | fromYaml }}
+{{- $value := get $.Values.config $name }}
+{{- if ne (toString $value) "" }}
+{{- $seconds := include "ofu-exporter.seconds" $value | float64 }}
+{{- if or (lt $seconds (float64 $bounds.least)) (gt $seconds (float64 $bounds.most)) }}
+{{- fail (printf "config.%s=%v is not between %v and %v seconds" $name $value $bounds.least $bounds.most) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $kind := list "podMonitor" "serviceMonitor" }}
+{{- $monitor := merge (deepCopy (index $.Values $kind)) $.Values.podMonitor }}
+{{- if (index $.Values $kind).enabled }}
+{{- if gt (include "ofu-exporter.seconds" $monitor.scrapeTimeout | float64) (include "ofu-exporter.seconds" $monitor.interval | float64) }}
+{{- fail (printf "%s.scrapeTimeout=%s is above its interval %s: the Prometheus operator refuses that" $kind $monitor.scrapeTimeout $monitor.interval) }}
+{{- end }}
+{{- if and $.Values.webConfig.secret (not $monitor.basicAuth) (not $monitor.authorization) }}
+{{- fail (printf "webConfig.secret closes the page: give %s.basicAuth or %s.authorization, or it is never scraped" $kind $kind) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A duration in seconds: 500ms, 1m30s, 5, 0.5s. */ -}}
+{{- define "ofu-exporter.seconds" -}}
+{{- $sum := 0.0 }}
+{{- range regexFindAll "[0-9]*\\.?[0-9]+ *(ms|s|m|h|)" (toString .) -1 }}
+{{- $unit := regexFind "[a-z]*$" . }}
+{{- $factor := get (dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "" 1.0) $unit }}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | trim | float64) $factor) }}
+{{- end }}
+{{- $sum }}
 {{- end }}
 
 {{- /* "true" where the API server is asked for jobs. */ -}}
@@ -172,8 +203,14 @@ imagePullSecrets:
 jobLabel: app.kubernetes.io/name
 namespaceSelector:
   matchNames: [{{ include "ofu-exporter.namespace" .root }}]
-{{- with .monitor.sampleLimit }}
-sampleLimit: {{ int64 . }}
+{{- range $limit := list "sampleLimit" "targetLimit" "labelLimit" "labelNameLengthLimit" "labelValueLengthLimit" }}
+{{- with index $.monitor $limit }}
+{{ $limit }}: {{ int64 . }}
+{{- end }}
+{{- end }}
+{{- with .monitor.podTargetLabels }}
+podTargetLabels:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .monitor.attachMetadata }}
 attachMetadata:
@@ -195,6 +232,10 @@ path: /metrics
 scheme: {{ default (include "ofu-exporter.scheme" .root) $monitor.scheme }}
 {{- with mergeOverwrite $tls (deepCopy $monitor.tlsConfig) }}
 tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $monitor.authorization }}
+authorization:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $monitor.basicAuth }}

@@ -152,6 +152,7 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
         running_since=min(runs, default=None),
         uid=uid,
         aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
+        addresses=tuple(sorted({ip for workload in own for ip in workload.addresses})),
     )
 
 

@@ -18,7 +18,7 @@ from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 log = logging.getLogger(__name__)
 
 PACE_SECONDS = 10.0
-"""Time between two rounds of questions."""
+"""Time between two rounds of questions about pods that are known or were asked about in vain."""
 HOLD_SECONDS = 10.0
 """How long a new pod is left out while its job is not known, so that the job's name does not change."""
 REFRESH_SECONDS = 600.0
@@ -37,6 +37,13 @@ class _KnownPod:
     """How often the API server did not know the pod."""
     workload: Workload | None = None
     answered_at: float = 0.0
+    is_asked: bool = False
+    """Whether the API server was ever asked about it."""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it is asked about at every poll: it is new, or waits and may have started since."""
+        return not self.is_asked or (self.workload is not None and self.workload.pending)
 
     def workload_at(self, now: float) -> Workload | None:
         """The pod's job. Without a fresh answer, the pod does not count as waiting for long."""
@@ -88,13 +95,20 @@ class Pods:
         return pod.workload is None and now < until and max(self._next_round, pod.ask_at) <= until
 
     def _round(self, now: float, more: Callable[[Get], None]) -> None:
-        due = [name for name, pod in self._known.items() if pod.ask_at <= now]
-        if not due or now < self._next_round:
+        is_early = now < self._next_round
+        due = [
+            name
+            for name, pod in self._known.items()
+            if pod.ask_at <= now and (pod.is_urgent or not is_early)
+        ]
+        if not due or (is_early and self._failures):
             return
-        self._next_round = now + PACE_SECONDS
+        if not is_early:
+            self._next_round = now + PACE_SECONDS
         try:
             with self._api.connected() as get:
                 for name in due:
+                    self._known[name].is_asked = True
                     self._take_answer(self._known[name], get(_path(name)), now)
                 more(get)
         except SchedulerError as error:
@@ -118,8 +132,8 @@ class Pods:
         self._rejected[ClaimRejection.MALFORMED.value] += workload.rejected
         pod.workload = workload.after(pod.workload)
         # Kubelet does not list an ended pod for long, and then another pod may have its name.
-        is_soon_another = workload.over or workload.pending
-        pod.ask_at = now + (PACE_SECONDS if is_soon_another else REFRESH_SECONDS)
+        pause = PACE_SECONDS if workload.over else REFRESH_SECONDS
+        pod.ask_at = now if workload.pending else now + pause
         pod.answered_at = now
         pod.misses = 0
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from ofu_exporter.support.addresses import is_address, parsed
+
 LONGEST_TEXT = 256
 """Names of objects have up to 253 characters, labels 63, annotations any number."""
 
@@ -33,6 +35,8 @@ class Workload:
     """Whether a container of this pod has never started: its image is being pulled, or it waits for a volume."""
     first_starts: Mapping[str, float] = field(default_factory=dict)
     """By container, the earliest Unix time at which the pod says that it started."""
+    addresses: tuple[str, ...] = ()
+    """The IP addresses of this pod; none while it has no network yet, and none that it shares with its node."""
     rejected: int = 0
     """How many names of the pod were left out because they are too long or not printable."""
 
@@ -182,6 +186,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         over=status.get("phase") in ("Succeeded", "Failed"),
         pending=status.get("phase") == "Pending",
         first_starts=_first_starts(status),
+        addresses=_addresses(document, status),
         rejected=sum(word != kept for word, kept in zip(words, sane, strict=True)),
     )
 
@@ -226,6 +231,16 @@ def _start_times(container: Mapping[str, object]) -> list[float]:
             if isinstance(state, dict) and (time := _unix(state.get("startedAt"))) is not None:
                 times.append(time)
     return times
+
+
+def _addresses(document: object, status: Mapping[str, object]) -> tuple[str, ...]:
+    """Those of the pod alone: every program of a node has the addresses of a pod with `hostNetwork`."""
+    spec = document.get("spec") if isinstance(document, dict) else None
+    listed = status.get("podIPs")
+    if (isinstance(spec, dict) and spec.get("hostNetwork")) or not isinstance(listed, list):
+        return ()
+    found = (each.get("ip") for each in listed if isinstance(each, dict))
+    return tuple(str(parsed(ip)) for ip in found if isinstance(ip, str) and is_address(ip))
 
 
 def _mapping(document: object, key: str) -> Mapping[str, object]:

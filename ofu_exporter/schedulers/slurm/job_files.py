@@ -169,14 +169,19 @@ def parse(name: str, text: str) -> JobFile:
     texts: dict[str, Any] = {key: _string(content, key) for key in _TEXTS}
     token = _sha256(content)
     began = noted if started is None else started
-    job = Job(SCHEDULER, stem, started=began, uid=_run(started), token_sha256=token, **texts)
+    job = Job(SCHEDULER, stem, started=began, uid=_run(noted, started), token_sha256=token, **texts)
     claim = Claim(job, _gpus(content))
     return JobFile(claim, _time(content, "ends"), _string(content, "boot_id"), noted)
 
 
-def _run(started: float | None) -> str:
-    """Tells runs of one job id apart: a requeued job keeps its id, and old ids are used again."""
-    return "" if started is None else f"{started:.0f}"
+def _run(noted: float | None, started: float | None) -> str:
+    """Tells runs of one job id apart: a requeued job keeps its id, and old ids are used again.
+
+    The shell's first file says when it was noted, and not yet when the job started: a run must be told from the one
+    before by it.
+    """
+    first = started if noted is None else noted
+    return "" if first is None else f"{first:.0f}"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -188,6 +188,13 @@ RELOADS = MetricSpec(
     ("outcome",),
     "Times the configuration was read anew; a failed one leaves the last good settings in force.",
 )
+LAST_RELOAD = MetricSpec(
+    "ofu_exporter_config_last_reload_successful",
+    "gauge",
+    (),
+    "Whether the configuration file and the web configuration are in force as they were when they were last read; 1 "
+    "before the first reload.",
+)
 STATE_WRITES = MetricSpec(
     "ofu_exporter_state_writes",
     "counter",
@@ -241,6 +248,7 @@ AGENT_METRICS = (
     BUILD_INFO,
     SNAPSHOT_TIMESTAMP,
     RELOADS,
+    LAST_RELOAD,
     STATE_WRITES,
     STATE_SET_ASIDE,
     REJECTED_REPORTS,

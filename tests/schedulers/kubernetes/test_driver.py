@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 import tempfile
 import threading
@@ -525,6 +526,26 @@ def test_a_job_knows_its_pods_by_name(bench: Bench) -> None:
     assert job.aliases == ("ns/p-0", "ns/p-1")
 
 
+def test_a_job_knows_the_addresses_of_its_pods(bench: Bench) -> None:
+    """Not those that a pod shares with every program of its node."""
+    owner = ("batch/v1", "Job", "train", "u")
+    bench.api.add(doubles.pod("a", owner=owner, addresses=("10.0.0.7", "2001:DB8::7")))
+    bench.api.add(doubles.pod("b", owner=owner, addresses=("10.0.0.8",)))
+    bench.api.add(doubles.pod("c", owner=owner, addresses=("192.0.2.1",), host_network=True))
+    pods = [holding(name, f"GPU-{name}") for name in "abc"]
+    (job,) = bench.jobs(*pods).values()
+    assert job.addresses == ("10.0.0.7", "10.0.0.8", "2001:db8::7")
+
+
+@pytest.mark.parametrize("listed", [None, {}, "10.0.0.7", [None], [{"ip": 7}], [{"ip": "x"}], [[]]])
+def test_addresses_that_cannot_be_are_none(bench: Bench, listed: object) -> None:
+    document = doubles.pod("a")
+    document["status"] = {"phase": "Running", "podIPs": listed}
+    bench.api.add(document)
+    (job,) = bench.jobs(holding("a", "GPU-a")).values()
+    assert job.addresses == ()
+
+
 def test_a_pod_that_is_its_own_job_has_no_other_name(bench: Bench) -> None:
     bench.api.add(doubles.pod("alone"))
     (claim,) = bench.answer(holding("alone", "GPU-a"))
@@ -709,13 +730,49 @@ def test_a_pod_that_is_gone_is_forgotten(bench: Bench) -> None:
     assert set(bench.claims(holding("p", "GPU-a"), after=10.0)) == {"ns/second"}
 
 
-def test_a_new_pod_waits_for_its_job_rather_than_change_it(bench: Bench) -> None:
+def test_a_new_pod_is_asked_about_at_once(bench: Bench) -> None:
+    """However lately others were, but not where the API server fails."""
     bench.api.add(doubles.pod("a"))
     bench.claims(holding("a", "GPU-a"))
     bench.api.add(doubles.pod("b", {"ray.io/cluster": "ray"}))
     both = (holding("a", "GPU-a"), holding("b", "GPU-b"))
-    assert set(bench.claims(*both, after=5.0)) == {"ns/a"}, "asked less than 10 s ago"
-    assert set(bench.claims(after=5.0)) == {"ns/a", "ns/ray"}
+    assert set(bench.claims(*both, after=1.0)) == {"ns/a", "ns/ray"}
+    assert len(bench.api.seen) == 2, "a question for each"
+    bench.api.statuses["/"] = 503
+    bench.claims(*both, holding("c", "GPU-c"), after=1.0)
+    bench.claims(*both, holding("c", "GPU-c"), holding("d", "GPU-d"), after=1.0)
+    assert len(bench.api.seen) == 3
+
+
+def test_a_new_pod_waits_for_its_job_rather_than_change_it(bench: Bench) -> None:
+    bench.hold(holding("b", "GPU-b"))
+    assert bench.claims() == {}, "the API server does not know it yet"
+    bench.api.add(doubles.pod("b", {"ray.io/cluster": "ray"}))
+    assert bench.claims(after=5.0) == {}, "asked less than 10 s ago"
+    assert set(bench.claims(after=5.0)) == {"ns/ray"}
+
+
+def test_a_pod_that_waits_is_asked_about_at_every_poll(bench: Bench) -> None:
+    bench.api.add(pending(worker=doubles.WAITING))
+    bench.hold(holding("p", "GPU-a"))
+    bench.answer()
+    bench.api.add(pending("Running", worker=doubles.running(RUN)))
+    (claim,) = bench.answer(after=5.0)
+    assert (claim.waiting, claim.job.running_since) == (frozenset(), RUN_UNIX)
+    bench.answer(after=5.0)
+    assert len(bench.api.seen) == 2, "and then no more"
+
+
+def test_a_kubelet_that_starts_is_noticed_at_once(bare: Bench) -> None:
+    """The socket that it makes wakes whoever waits to ask again."""
+    bare.claims(holding("a", "GPU-a"))
+    told = bare.scheduler.told
+    if told is None:
+        pytest.skip("the kernel does not tell of changes here")
+    assert select.select([told], [], [], 0) == ([], [], [])
+    bare.kubelet.stop()
+    bare.kubelet.start()
+    assert select.select([told], [], [], SOON)[0] == [told]
 
 
 def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(

@@ -193,6 +193,15 @@ def test_two_runs_of_a_job_id_are_told_apart() -> None:
     assert first.uid != second.uid
 
 
+def test_a_run_of_which_only_the_shell_has_told_is_another_one_than_the_last() -> None:
+    """Between the two writes of the second run's file an agent may look."""
+    before = parse(started=1000, noted=1001).claim.job
+    shells, whole = parse(noted=2001).claim.job, parse(started=2000, noted=2001).claim.job
+    assert not before.is_same_run(shells)
+    assert shells.is_same_run(whole)
+    assert shells.uid == whole.uid
+
+
 @given(st.text(max_size=600))
 def test_whatever_a_user_calls_a_job_its_file_can_be_read(name: str) -> None:
     assert parse(name=job_files.clean(name)).claim.job.name == job_files.clean(name)

@@ -1,0 +1,19 @@
+"""Says whether a report comes from a pod of the job that it is about, by the address that it comes from."""
+
+from __future__ import annotations
+
+from ofu_exporter.support.addresses import is_address, parsed
+from ofu_exporter.values.job import Job
+
+
+def why_not(address: str, job: Job) -> str:
+    """Why an address is not that of a pod of the job; "" where it is one.
+
+    The address must be the one that the connection comes from. No other pod can send from it, as long as the
+    network of the cluster lets no pod forge its address, and no proxy stands in between.
+    """
+    if not job.addresses:
+        return f"the addresses of the pods of job {job.job_id} are not known here"
+    if is_address(address) and str(parsed(address)) in job.addresses:
+        return ""
+    return f"{address or 'a socket'} is no address of a pod of job {job.job_id}"

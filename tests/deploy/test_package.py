@@ -1,0 +1,77 @@
+"""What pip makes of a checkout: what is there now, with its data and its licence, whatever was built before."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.chart import ROOT
+
+pytestmark = pytest.mark.slow
+
+PACKAGE = "ofu_exporter"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as it lies here, and what its build reads beside it."""
+    copy = tmp_path_factory.mktemp("package") / "checkout"
+    shutil.copytree(ROOT / PACKAGE, copy / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheels(checkout: Path) -> tuple[zipfile.Path, zipfile.Path]:
+    """A wheel with a module more, and one that is made in the same place when that module is gone."""
+    gone = checkout / PACKAGE / "gone.py"
+    gone.touch()
+    before = built(checkout, checkout.parent / "before")
+    gone.unlink()
+    return before, built(checkout, checkout.parent / "after")
+
+
+def built(checkout: Path, target: Path) -> zipfile.Path:
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "-w", str(target), str(checkout)], check=True)
+    return zipfile.Path(next(target.glob("*.whl")))
+
+
+def names(wheel: zipfile.Path) -> set[str]:
+    files = (name for name in wheel.root.namelist() if not name.endswith("/"))
+    return {name for name in files if name.startswith(f"{PACKAGE}/")}
+
+
+def test_a_module_that_was_deleted_is_not_in_the_next_wheel(
+    wheels: tuple[zipfile.Path, zipfile.Path],
+) -> None:
+    before, after = wheels
+    assert names(before) - names(after) == {f"{PACKAGE}/gone.py"}
+
+
+def test_a_wheel_has_the_package_with_its_data_and_nothing_else(
+    checkout: Path, wheels: tuple[zipfile.Path, zipfile.Path]
+) -> None:
+    files = {path for path in (checkout / PACKAGE).rglob("*") if path.is_file()}
+    assert names(wheels[1]) == {str(path.relative_to(checkout)) for path in files}
+    assert {f"{PACKAGE}/py.typed", f"{PACKAGE}/fleet/specs/small.yaml"} <= names(wheels[1])
+    others = {name.partition("/")[0] for name in wheels[1].root.namelist()} - {PACKAGE}
+    assert [name.endswith(".dist-info") for name in others] == [True]
+
+
+def test_a_wheel_says_its_licence_and_has_its_text(
+    wheels: tuple[zipfile.Path, zipfile.Path],
+) -> None:
+    (info,) = (each for each in wheels[1].iterdir() if each.name.endswith(".dist-info"))
+    metadata: Message = HeaderParser().parsestr((info / "METADATA").read_text())
+    assert (metadata["License-Expression"], metadata["License-File"]) == ("Apache-2.0", "LICENSE")
+    text = (info / "licenses" / "LICENSE").read_text()
+    assert text == (ROOT / "LICENSE").read_text()

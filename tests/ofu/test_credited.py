@@ -1,0 +1,43 @@
+"""Which time of a GPU is credited: no second twice, whatever comes late, and no more memory than so much."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofu_exporter.ofu.credited import MOST_GPUS, MOST_SPANS, Credited, credit_span, free
+from tests.helpers.values import gpu
+
+KEY = gpu(0).key
+SECONDS = st.integers(0, 60)
+
+
+@given(st.lists(st.tuples(SECONDS, SECONDS), max_size=30), SECONDS, SECONDS)
+def test_what_is_free_is_every_second_that_nobody_was_credited_with(
+    spans: list[tuple[int, int]], start: int, end: int
+) -> None:
+    credited: Credited = {}
+    taken: set[int] = set()
+    for first, last in spans:
+        assert free(credited, KEY, first, last) == len({*range(first, last)} - taken)
+        credited = credit_span(credited, KEY, first, last)
+        taken |= {*range(first, last)}
+    assert free(credited, KEY, start, end) == len({*range(start, end)} - taken)
+
+
+def test_of_too_many_spans_the_oldest_are_one_and_nothing_is_free_in_it() -> None:
+    credited: Credited = {}
+    for start in range(0, 4 * MOST_SPANS, 2):
+        credited = credit_span(credited, KEY, start, start + 1)
+    assert len(credited[KEY]) == MOST_SPANS
+    assert free(credited, KEY, 0, 4 * MOST_SPANS) == pytest.approx(MOST_SPANS)
+
+
+def test_of_too_many_gpus_the_one_that_was_held_longest_ago_is_forgotten() -> None:
+    credited: Credited = {}
+    for number in range(MOST_GPUS + 10):
+        credited = credit_span(credited, gpu(number).key, number, number + 1)
+    assert len(credited) == MOST_GPUS
+    assert gpu(9).key not in credited
+    assert gpu(10).key in credited
