@@ -13,10 +13,8 @@ from collections.abc import Iterable, Sequence
 from ofu_exporter.sources.dcgm.devices import Device
 from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
-    CYCLES_DMMA,
-    CYCLES_ELAPSED,
-    CYCLES_TENSOR,
     GPU_PERCENT,
+    OF_CYCLES,
     OTHER_PIPES,
     PIPES,
     POWER_LIMIT_WATTS,
@@ -33,6 +31,7 @@ from ofu_exporter.sources.dcgm.library import (
     Entity,
     Sample,
 )
+from ofu_exporter.sources.dcgm.other_clients import OtherClients
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,7 @@ RETRY_SECONDS = 30.0
 
 _PIPES = tuple(PIPES.values())
 _WITH_OTHERS = (*_PIPES, *OTHER_PIPES)
-_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
+_WITH_CYCLES = (*_WITH_OTHERS, *OF_CYCLES)
 """Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
 _BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
 """Fields of whole GPUs that are not profiling fields."""
@@ -56,6 +55,7 @@ class Watches:
     def __init__(self, engine: HostEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
+        self._others = OtherClients(engine, interval)
         self._watches: list[FieldWatch] = []
         self._driver_watches: list[FieldWatch] = []
         self._watched: dict[Entity, float] = {}
@@ -82,10 +82,17 @@ class Watches:
     def samples(self, now: float) -> list[Sample]:
         """Every sample since the last call; samples with a time in the future are returned again."""
         # The clocks are read last, so that no clock is read before the counters of its window.
+        self._follow_others(now)
         watches = (*self._watches, *self._driver_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
+
+    def _follow_others(self, now: float) -> None:
+        """Watch the fields that other clients have sampled often: their polls decide when samples are taken."""
+        for entity, field in self._others.look(self._watched, now):
+            log.debug("another client has field %d of %s sampled", field, entity)
+            self._watch_others([entity], [(field,)])
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
         """The samples of a watch. An entity whose samples are refused is removed, because it would hide the other
@@ -125,6 +132,7 @@ class Watches:
         """Watch a device again at the next update, if it exists then."""
         for notes in (self._watched, self._refused, self._trials, self._brought):
             notes.pop(entity, None)
+        self._others.forget(entity)
         self._watches = _dropped(self._watches, entity)
 
     def skip_to(self, unix: float) -> None:
@@ -173,6 +181,7 @@ class Watches:
         return half if device.gpm and half >= SHORTEST_WINDOW_SECONDS else self._interval
 
     def _watch_others(self, entities: Sequence[Entity], choices: Sequence[Sequence[int]]) -> None:
+        """Watch the first of these sets of fields that the host engine knows."""
         for fields in choices:
             try:
                 self._watches.append(self._engine.watch(entities, fields, self._interval))

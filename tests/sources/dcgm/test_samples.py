@@ -79,7 +79,7 @@ def test_each_second_counts_once_however_it_is_read(
     assert busy == pytest.approx(expected_busy, abs=1e-3)
     for earlier, later in itertools.pairwise(found):
         assert earlier.end <= later.start
-    assert all(r.end - r.start <= 30.0 + 1e-6 for r in found)
+    assert all(r.end - r.start < 60.0 for r in found)
 
 
 def test_a_hole_is_not_measured() -> None:
@@ -117,7 +117,7 @@ def test_what_is_out_of_order_is_counted_once() -> None:
     assert (made.take_disordered(), made.take_disordered()) == (1, 0)
 
 
-def watched(late: float, seconds: int = 6, pipe: int = PIPES["hmma"]) -> DeviceSamples:
+def watched(late: float, seconds: int = 6, scale: float = 1.0) -> DeviceSamples:
     """A GPU whose other fields are sampled half as often as the tensor counter, and stamped some time after it.
 
     What is stamped `late` after a second was measured in that second: all fields share the tensor counter's samples.
@@ -127,10 +127,10 @@ def watched(late: float, seconds: int = 6, pipe: int = PIPES["hmma"]) -> DeviceS
         made.add(sample(TENSOR, half / 2, (half + 1) // 2 / 10))
     for second in range(seconds + 1):
         for field, value in [
-            (pipe, second / 20),
+            (PIPES["hmma"], second / 20),
             (OTHER_PIPES[0], 0.0),
             (CYCLES_ELAPSED, 1000.0 * second),
-            (CYCLES_TENSOR, sum(100.0 * each for each in range(second + 1))),
+            (CYCLES_TENSOR, sum(100.0 * scale * each for each in range(second + 1))),
             (CYCLES_DMMA, sum(50.0 * each for each in range(second + 1))),
         ]:
             if second + late <= seconds:
@@ -161,9 +161,7 @@ def test_fp64_cycles_are_a_pipe_where_the_host_engine_counts_them(late: float) -
 
 
 def test_fp64_cycles_on_another_scale_than_the_measured_activity_are_no_pipe() -> None:
-    made = watched(0.0)
-    series = made._field_series(CYCLES_TENSOR)
-    series.points = [point._replace(value=(point.value or 0.0) / 132) for point in series.points]
+    made = watched(0.0, scale=1 / 132)
     (reading,) = made.readings(anchor(6))
     assert "dmma" not in reading.pipes
     assert "hmma" in reading.pipes
