@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import plausibility
+from ofu_exporter.ofu.clock import ClockMemory
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
@@ -37,8 +38,8 @@ class GpuState(NamedTuple):
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = {}
     trust: CycleTrust = CycleTrust()
-    clock_variance: float | None = None
-    """Variance of a read of the SM clock, over the last windows."""
+    clock: ClockMemory | None = None
+    """What the last windows have shown of the SM clock."""
     suspicion: Suspicion = Suspicion()
     sampled_at: float | None = None
     counted_before: float = -math.inf
@@ -75,12 +76,11 @@ def take_reading(
         return _disbelieve(suspected, verdict.rejection, verdict.detail), None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
-    outcome = measure(reading, state.rating, trust, state.clock_variance, state.share.ratio)
-    known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
+    outcome = measure(reading, state.rating, trust, state.clock, state.share.ratio)
     changes: dict[str, Any] = {
         "suspicion": verdict.suspicion,
         "trust": outcome.trust,
-        "clock_variance": known,
+        "clock": outcome.clock or state.clock,
         "rejected": _counted(state.rejected, outcome.rejected),
         "window": None,
         "reason": outcome.reason,

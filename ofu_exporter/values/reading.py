@@ -87,6 +87,10 @@ class Reading:
     """False for time before the source was first read: the window is shown, and added to no total."""
     clock_limits: tuple[ClockLimit, ...] | None = None
     """What held the SM clock down at the end of the window; empty = nothing did, None = the source does not say."""
+    edge_seconds: float = 0.0
+    """Seconds by which what was counted may begin or end before or after the window."""
+    cut_seconds: float = 0.0
+    """Seconds at the ends of the window for which a part of a longer sample stands."""
 
     def __post_init__(self) -> None:
         if not all(map(str.isprintable, self.pipes)):
@@ -118,9 +122,7 @@ class Window(NamedTuple):
     utilization: float | None = None
     """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
     stderr: float | None = None
-    """Standard error of the OFU from the clock samples: twice this holds the truth in 95 of 100 windows.
-
-    0 with cycle counters, None when unknown."""
+    """Standard error of the OFU: twice this holds the truth in 95 of 100 windows. None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0

@@ -46,6 +46,9 @@ HOLE_INTERVALS = 2.5
 DMMA_TOLERANCE = 0.02
 """The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this
 much."""
+STAMP_SECONDS = 0.004
+"""A sample bears the time at which the host engine began its poll, and is taken some milliseconds later: a round of all
+fields took 1 to 4 ms."""
 MOST_WAITING = 32768
 """Most samples of a device that wait to be put into their series."""
 
@@ -178,6 +181,10 @@ class DeviceSamples:
                 inside.append(Point(until, after.value))
         return inside
 
+    def _cut(self, micros: int) -> int:
+        """Microseconds between the end of a window and the sample of the tensor counter that is nearest to it."""
+        return min(abs(point.micros - micros) for point in self._field_series(TENSOR).points)
+
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
         kept = max((p.micros for run in runs for p in run), default=0)
@@ -210,6 +217,8 @@ class DeviceSamples:
             cycles=self._cycles(last),
             evidence=None if self.gpu.instance else self._evidence(first, last),
             pace=self._interval,
+            edge_seconds=STAMP_SECONDS,
+            cut_seconds=max(self._cut(first), self._cut(last)) * MICROS,
         )
         self.missing = frozenset(self._missing(first, last))
         return reading

@@ -68,13 +68,14 @@ class GpmSeries:
         # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
         self._start = math.nan
+        self._edge_seconds = 0.0
         self._clocks: list[ClockSample] = []
 
     def begin(self) -> None:
         """Take the sample that begins the first window."""
         for _ in range(2):
             self._samples.append(self._nvml.nvmlGpmSampleAlloc())
-        self._start = self._take_sample(self._samples[0])
+        self._start, self._edge_seconds = self._take_sample(self._samples[0])
         self._clocks = self._clock_read(self._start)
 
     def read_clock(self) -> list[ClockSample]:
@@ -91,7 +92,7 @@ class GpmSeries:
         """End the window and begin the next. None = the window is too short to end."""
         if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
-        end = self._take_sample(self._samples[1])
+        end, edge_seconds = self._take_sample(self._samples[1])
         edge = self._clock_read(end)
         values = self._metrics()
         reading = Reading(
@@ -104,8 +105,10 @@ class GpmSeries:
             cycles=_cycles(values),
             evidence=self._evidence(values),
             clock_limits=self._clock_limits(),
+            edge_seconds=max(edge_seconds, self._edge_seconds),
         )
         self._samples.reverse()
+        self._edge_seconds = edge_seconds
         self._start, self._clocks = end, edge
         return reading
 
@@ -113,14 +116,16 @@ class GpmSeries:
         while self._samples:
             ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
 
-    def _take_sample(self, sample: Any) -> float:
+    def _take_sample(self, sample: Any) -> tuple[float, float]:
         """Take a sample; returns the time after the call, because a slow driver answers with its state at that
-        time."""
+        time, and the seconds that the call took."""
+        before = self._clock()
         if self.target.instance is None:
             self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
         else:
             self._nvml.nvmlGpmMigSampleGet(self.target.handle, self.target.instance, sample)
-        return self._clock()
+        after = self._clock()
+        return after, after - before
 
     def _clock_read(self, at: float | None = None) -> list[ClockSample]:
         try:
