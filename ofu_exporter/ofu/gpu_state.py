@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
-from ofu_exporter.ofu import plausibility
+from ofu_exporter.ofu import plausibility, shown
 from ofu_exporter.ofu.clock import ClockMemory
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
@@ -31,6 +31,9 @@ class GpuState(NamedTuple):
     rows: Sequence[GpuModel] = ()
     """The user's rows that `rating` was found with."""
     window: Window | None = None
+    """The last window."""
+    recent: tuple[Window, ...] = ()
+    """The windows that are shown as one: the last, and some before it where it is short."""
     reason: Reason | None = Reason.STARTING
     detail: str = ""
     fresh_until: float = 0.0
@@ -93,7 +96,8 @@ def take_reading(
         reason, detail = unrated.explain(state.gpu, outcome.reason, outcome.detail)
         changes.update(reason=reason, detail=detail)
     longest = max(interval, window.seconds, reading.pace)
-    changes.update(window=window, fresh_until=window.end + 2.5 * longest + 1.0)
+    recent = shown.latest(state.recent, window, interval)
+    changes.update(window=window, recent=recent, fresh_until=window.end + 2.5 * longest + 1.0)
     if window.utilization is None or not reading.counts:
         return state._replace(**changes), None
     changes.update(
@@ -148,7 +152,7 @@ def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
         gpu=state.gpu,
         rating=state.rating,
         share=state.share,
-        window=state.window,
+        window=shown.joined(state.recent) if state.window else None,
         reason=state.reason,
         detail=state.detail,
         utilization_seconds=state.utilization_seconds,

@@ -16,8 +16,7 @@ from tests.simulator.mishaps import (
     REBIRTH,
     REBORN,
     SEED,
-    STOP,
-    STOPPED,
+    STOPS,
 )
 from tests.simulator.score import Asked, Score, Span, score
 from tests.simulator.sources import Kind, Running
@@ -63,8 +62,7 @@ def _lives(running: Running, kind: Kind, mishap: str) -> list[agent.Agent]:
     """The lives of the agent, one after the other."""
     agent.seed(SEED)
     running.world.wait(BEGIN)
-    if mishap == STOPPED:
-        running.world.stopped = STOP
+    running.world.stopped = STOPS.get(mishap, ())
     if mishap != REBORN:
         return [_life(running, kind.interval, END)]
     first = _life(running, kind.interval, REBIRTH.start)
