@@ -54,7 +54,9 @@ class ClockMemory(NamedTuple):
             variance=old * self.variance + FORGETTING * new.variance,
             mean_hz=self.mean_hz + FORGETTING * away,
             spread=old * (self.spread + FORGETTING * away**2) + FORGETTING * new.spread,
-            gap=old * self.gap + FORGETTING * new.gap if self.gap and new.gap else self.gap or new.gap,
+            gap=old * self.gap + FORGETTING * new.gap
+            if self.gap and new.gap
+            else self.gap or new.gap,
         )
 
     def deviation_from(self, hz: float) -> float:

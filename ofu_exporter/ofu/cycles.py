@@ -50,10 +50,14 @@ class CycleTrust(NamedTuple):
 
     @property
     def error_ratio(self) -> float | None:
-        """Standard error of the clock by the counters, relative; None while they may not be used."""
+        """Standard error of the clock by the counters, relative; None while they may not be used.
+
+        It includes what the counters differ by, which may not be chance.
+        """
         if self.agreed < AGREEING_WINDOWS:
             return None
-        return 0.0 if self.earned else math.sqrt(self.variance) / self.polled
+        away = math.hypot(math.sqrt(self.variance), self.counted - self.polled)
+        return 0.0 if self.earned else away / self.polled
 
 
 class CycleVerdict(NamedTuple):
@@ -72,8 +76,8 @@ class Expected(NamedTuple):
 
     seconds: float
     tensor_active: tuple[float, float]
-    """The lowest and the highest activity of a part of the window: the activity of the whole lies between them, whatever
-    the clock of each part was."""
+    """The lowest and the highest activity of a part of the window: that of the whole lies between them, whatever the
+    clock of each part was."""
     sm_clock_hz: float
     clock_error_hz: float | None
     """Standard error of the polled clock; None when it is not known, and then the clock proves nothing."""

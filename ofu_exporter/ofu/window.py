@@ -192,12 +192,9 @@ def _window(
     """The window, by the cycle counters where these are known better than the polled clock."""
     hz, active, cut = polled.hz, polled.tensor_active, reading.cut_seconds
     method, stderr = "point" if polled.error is None else "polled", polled.error
-    polled_ratio = None if polled.hz_error is None else polled.hz_error / polled.hz
-    if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
-        if polled_ratio is None or verdict.error_ratio < polled_ratio:
-            hz, active, cut = verdict.sm_clock_hz, verdict.tensor_active, 0.0
-            method = "cycles"
-            stderr = verdict.error_ratio * _per_hz(active, polled.pipes, rating) * hz
+    if verdict.sm_clock_hz and verdict.tensor_active is not None and _is_better(verdict, polled):
+        hz, active, cut, method = verdict.sm_clock_hz, verdict.tensor_active, 0.0, "cycles"
+        stderr = verdict.error_ratio * _per_hz(active, polled.pipes, rating) * hz
     per_hz = _per_hz(active, polled.pipes, rating)
     if stderr is not None:
         highest = _per_hz(1.0, {}, rating) * limit_hz
@@ -215,6 +212,11 @@ def _window(
         share=share,
         clock_limits=reading.clock_limits,
     )
+
+
+def _is_better(verdict: CycleVerdict, polled: Polled) -> bool:
+    """Whether the cycle counters are known better than the polled clock of this window."""
+    return polled.hz_error is None or verdict.error_ratio < polled.hz_error / polled.hz
 
 
 def _edge_error(utilization: float, highest: float, seconds: float) -> float:

@@ -109,7 +109,9 @@ class Dcgm:
         world = World(server, SEED)
         running = Running(world, lambda: agent.dcgm_source(world), server.close)
         if self.watched:
-            world.at(BEGIN - 9.794, lambda: server.say(f"watch {self.watched} {self.watched_seconds:g}"))
+            world.at(
+                BEGIN - 9.794, lambda: server.say(f"watch {self.watched} {self.watched_seconds:g}")
+            )
         if mishap == GONE:
             world.at(OUTAGE.start, lambda: server.say("engine 0"))
             world.at(OUTAGE.end, lambda: server.say("engine 1"))

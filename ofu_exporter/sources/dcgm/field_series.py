@@ -116,4 +116,3 @@ class FieldSeries:
 
     def _pairs(self) -> Iterator[tuple[Point, Point]]:
         return itertools.pairwise(self.points)
-

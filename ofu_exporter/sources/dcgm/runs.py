@@ -61,9 +61,7 @@ def _is_possible(point: Point) -> bool:
 
 def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
     """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
-    return (
-        run[-1] is before and _is_possible(before) and _is_possible(after)
-    )
+    return run[-1] is before and _is_possible(before) and _is_possible(after)
 
 
 def mean(points: Sequence[Point]) -> float:

@@ -1,9 +1,9 @@
 """Finds out when the values of profiling fields were measured, from the stamps that they bear: pure.
 
 All profiling fields of a device share its GPM samples. A host engine polls each field by itself and stamps its value
-with the time of the poll. It takes a new sample only if the newest is as old as the field's interval, otherwise the value
-is that of the newest sample (DcgmGpmManager.cpp, MaybeFetchNewSample). So stamps come later than what they bear, by up
-to the shortest interval at which any client watches any profiling field of the device.
+with the time of the poll. It takes a new sample only if the newest is as old as the field's interval. Otherwise the
+value is that of the newest sample (DcgmGpmManager.cpp, MaybeFetchNewSample). So stamps come later than what they bear,
+by up to the shortest interval at which any client watches any profiling field of the device.
 """
 
 from __future__ import annotations

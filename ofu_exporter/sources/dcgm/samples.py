@@ -150,9 +150,13 @@ class DeviceSamples:
         }
         covered = min((s.last_micros for s in alive.values()), default=tensor.last_micros)
         until = min(covered + ROUND_MICROS, tensor.last_micros)
-        ended = {field: {point.micros for point in series.points} for field, series in alive.items()}
+        ended = {
+            field: {point.micros for point in series.points} for field, series in alive.items()
+        }
         for fields in ENDING:
-            ends = set.intersection(*[ended[field] for field in fields if field in alive] or [set()])
+            ends = set.intersection(
+                *[ended[field] for field in fields if field in alive] or [set()]
+            )
             recent = [micros for micros in ends if until - self._hole_micros <= micros <= until]
             if recent:
                 return max(recent)
@@ -174,7 +178,9 @@ class DeviceSamples:
         points = self._field_series(TENSOR).points
         inside = [point for point in points if begin <= point.micros <= until]
         for before, after in itertools.pairwise(points):
-            is_whole = before.value is not None and after.micros - before.micros <= self._hole_micros
+            is_whole = (
+                before.value is not None and after.micros - before.micros <= self._hole_micros
+            )
             if is_whole and before.micros < begin == self._from_micros < after.micros:
                 inside.insert(0, Point(begin, before.value))
             if is_whole and before.micros < until < after.micros and until > begin:
@@ -286,15 +292,30 @@ class DeviceSamples:
         others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
         known = [activity for activity in others if activity is not None]
         percent = self._mean_of(GPU_PERCENT, first, last)
-        power, limit = (
-            self._field_series(field).nearest(last, self._interval / MICROS)
-            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
-        )
         return Evidence(
             other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
-            power=power / limit if power is not None and limit else None,
+            power=self._power(last),
             utilization_ratio=None if percent is None else percent / 100,
+            worked_seconds=self._worked_seconds(first, last),
         )
+
+    def _worked_seconds(self, first: int, last: int) -> float | None:
+        """How long after its start utilization and power last showed work in a window; None if they did not."""
+        for point in reversed(self._field_series(GPU_PERCENT).inside(first, last)):
+            known = Evidence(
+                utilization_ratio=(point.value or 0.0) / 100, power=self._power(point.micros)
+            )
+            if known.shows_work:
+                return (point.micros - first) * MICROS
+        return None
+
+    def _power(self, micros: int) -> float | None:
+        """The power draw at an instant, as a share of the limit in force."""
+        power, limit = (
+            self._field_series(field).nearest(micros, self._interval / MICROS)
+            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
+        )
+        return power / limit if power is not None and limit else None
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""

@@ -207,12 +207,14 @@ class Session:
         refusal = self._watches.refusal(entity)
         if refusal is not None:
             return refusal.reason, str(refusal)
+        code = row.samples.last_code
+        if code and self._watches.is_resting(entity):
+            return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
         if now - row.heard_at > self._patience:
             since = self._watches.since(entity)
             if since is not None and now - since > RETRY_SECONDS:
                 self._watches.renew(entity)
             return Reason.STALE, f"no sample for {now - row.heard_at:.0f} s"
-        code = row.samples.last_code
         if code and now - row.begun_at > self._patience:
             return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
         return None

@@ -201,12 +201,19 @@ def test_the_clock_is_given_up_to_the_edges_of_the_window() -> None:
     assert max(at) > 2
 
 
-def test_a_pipe_that_another_client_watches_faster_counts_with_all_its_samples() -> None:
-    made = device((0, 0.5), (1, 0.5), (2, 0.5))
-    for tenth in range(21):
+def test_a_client_that_watches_faster_decides_when_samples_are_taken() -> None:
+    """It polls a pipe every tenth of a second: values of the tensor counter are as old as its last poll."""
+    made = DeviceSamples(gpu(), 1.0)
+    for half in range(9):
+        made.add(sample(TENSOR, half / 2 + 0.07, 0.5))
+    for tenth in range(42):
         made.add(sample(PIPES["hmma"], tenth / 10 + 0.03, tenth / 100))
-    (reading,) = made.readings(anchor(2))
-    assert reading.pipes == {"hmma": pytest.approx(0.105, abs=0.003)}
+    (reading,) = made.readings(anchor(4.2))
+    assert spans([reading]) == [(0.07, 4.03)], "the polls of the pipe before show nothing"
+    assert [round(part.end - 50.0, 6) for part in reading.parts[1:]] == [
+        1.03, 1.53, 2.03, 2.53, 3.03, 3.53, 4.03
+    ]  # fmt: skip
+    assert reading.parts[-1].pipes == {"hmma": pytest.approx((0.36 + 0.37 + 0.38 + 0.39 + 0.4) / 5)}
 
 
 def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:
