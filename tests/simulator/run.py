@@ -52,7 +52,7 @@ def ran(kind: Kind, loads: Sequence[Load], mishap: str = "") -> Ran:
             running.close()
     asked = Asked(Span(BEGIN, END), kind.interval + 2 * kind.pace, running.unknowable)
     windows, shown = (
-        {load.name: [w for each in of for w in each.get(gpu, [])] for gpu, load in enumerate(loads)}
+        {load.key: [w for each in of for w in each.get(gpu, [])] for gpu, load in enumerate(loads)}
         for of in ([life.windows for life in lives], [life.shown for life in lives])
     )
     return Ran(windows, shown, asked)
