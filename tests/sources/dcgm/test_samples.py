@@ -167,6 +167,37 @@ def test_fp64_cycles_on_another_scale_than_the_measured_activity_are_no_pipe() -
     assert "hmma" in reading.pipes
 
 
+@pytest.mark.parametrize("late", [0.0, 0.0004, 0.0012])
+def test_fp64_cycles_are_a_share_of_the_cycles_of_the_same_sample(late: float) -> None:
+    """Another client has samples taken ten times a second, and one falls between the polls of two totals.
+
+    The clock is 1 GHz, then 2 GHz; a quarter of all cycles is of the FP64 tensor pipe.
+    """
+    made = DeviceSamples(gpu(), 1.0)
+    takes = [0.1 * n + late for n in range(1, 101)]
+
+    def cycles(second: float) -> float:
+        return 1e9 * second + (1e9 * (second - 5) if second > 5 else 0.0)
+
+    for take in takes:
+        made.add(sample(1001, take, 0.5))
+    for field, phase, every, share in [
+        (TENSOR, 0.1, 0.5, 0.0),
+        (CYCLES_ELAPSED, 0.1003, 1.0, 1.0),
+        (CYCLES_TENSOR, 0.1006, 1.0, 0.5),
+        (CYCLES_DMMA, 0.1009, 1.0, 0.25),
+    ]:
+        for number in range(int(9.5 / every)):
+            stamp = phase + 0.1 + number * every
+            taken = max(take for take in takes if take <= stamp + 1e-9 or take == takes[0])
+            made.add(sample(field, stamp, share * cycles(taken) if share else 0.5))
+    shares = [
+        p.pipes["dmma"] for r in made.readings(anchor(10)) for p in r.parts if "dmma" in p.pipes
+    ]
+    assert shares == pytest.approx([0.25] * len(shares), abs=1e-9)
+    assert bool(shares) == (late != 0.0004), "totals of two samples make no share"
+
+
 def test_windows_tile_whatever_the_phases() -> None:
     made = DeviceSamples(gpu(), 1.0)
     found: list[Reading] = []
