@@ -25,7 +25,7 @@ REMEMBERED_READS = 5
 """The variance of earlier windows counts as much as this many reads. A clock that drops for a moment every few seconds
 does not show that in each window."""
 FORGETTING = 0.2
-"""The share that the variance of a new window has in the remembered variance."""
+"""The share that a new window has in what is remembered."""
 
 
 class Weighed(NamedTuple):
@@ -36,12 +36,40 @@ class Weighed(NamedTuple):
     weight: float
 
 
+class ClockMemory(NamedTuple):
+    """What windows have shown of the clock, and how often it was read."""
+
+    variance: float
+    """Of a read about the clock of its time."""
+    mean_hz: float
+    spread: float
+    """Variance of the clock about its mean, over all windows that are remembered."""
+    gap: float
+    """Seconds that usually lie between two reads; 0 where there were too few to say."""
+
+    def with_window(self, new: ClockMemory) -> ClockMemory:
+        """The memory after another window."""
+        away, old = new.mean_hz - self.mean_hz, 1 - FORGETTING
+        return ClockMemory(
+            variance=old * self.variance + FORGETTING * new.variance,
+            mean_hz=self.mean_hz + FORGETTING * away,
+            spread=old * (self.spread + FORGETTING * away**2) + FORGETTING * new.spread,
+            gap=old * self.gap + FORGETTING * new.gap
+            if self.gap and new.gap
+            else self.gap or new.gap,
+        )
+
+    def deviation_from(self, hz: float) -> float:
+        """What the clock is away from `hz` at some other time, root mean square."""
+        return math.hypot(math.sqrt(self.spread), self.mean_hz - hz)
+
+
 class BlindSpan(NamedTuple):
-    """Time that is too far from any read, and the clock that is taken for it."""
+    """Time that is too far from any read, and what the clock may be away then from the one that is taken for it."""
 
     start: float
     end: float
-    hz: float
+    deviation_hz: float
 
 
 class _Integral:
@@ -74,10 +102,8 @@ class ClockCurve(NamedTuple):
     variances: Sequence[float]
     """Variance of the clock about each read, from its difference to the reads beside it."""
     blind: Sequence[BlindSpan]
-    highest_hz: float
-    """The highest clock that is believed of the card."""
-    variance: float
-    """Variance of a read, in this window and in those before."""
+    memory: ClockMemory
+    """Of this window and those before."""
     remembered: int = 0
     """How many reads of earlier windows are in the variances about the reads too."""
 
@@ -94,13 +120,8 @@ class ClockCurve(NamedTuple):
         until = [weight.until(bound) for bound in self.bounds]
         inside = [after - before for before, after in itertools.pairwise(until)]
         noise = math.fsum([w**2 * v for w, v in zip(inside, self.variances, strict=True)])
-        unseen = math.fsum([weight.over(a, b) * self._unknown_hz(hz) for a, b, hz in self.blind])
+        unseen = math.fsum([weight.over(a, b) * deviation for a, b, deviation in self.blind])
         return math.sqrt(self._small_sample() ** 2 * noise + unseen**2)
-
-    def _unknown_hz(self, taken_hz: float) -> float:
-        """The deviation from `taken_hz` of a clock that may be anything from 0 to the highest."""
-        half = self.highest_hz / 2
-        return math.hypot(half / math.sqrt(3), taken_hz - half)
 
     def _small_sample(self) -> float:
         """Student's t over the normal distribution, at 95 %: a spread that few reads show is known badly.
@@ -118,48 +139,74 @@ def clock_curve(
     samples: Iterable[ClockSample],
     span: tuple[float, float],
     highest_hz: float,
-    remembered: float | None = None,
+    remembered: ClockMemory | None = None,
 ) -> ClockCurve | None:
-    """The clock over a window; None without a read. `remembered` is the variance of a read in windows before."""
+    """The clock over a window; None without a read. `remembered` is the memory of the curve before."""
     start, end = span
     reads = sorted(samples)
     if not reads or end <= start:
         return None
     ats, hz = zip(*reads, strict=True)
     own = _variances(hz)
-    usual = math.fsum(own) / len(own)
-    known = usual if remembered is None else remembered
-    count, before = len(own), REMEMBERED_READS * known
+    shown = _shown(ats, hz, own)
+    known = shown if remembered is None else remembered
+    memory = shown if remembered is None else remembered.with_window(shown)
+    count, before = len(own), REMEMBERED_READS * known.variance
     middles = [(a + b) / 2 for a, b in itertools.pairwise(ats)]
     bounds = [start, *[min(max(middle, start), end) for middle in middles], end]
     return ClockCurve(
         hz=hz,
         bounds=bounds,
         variances=[(count * variance + before) / (count + REMEMBERED_READS) for variance in own],
-        blind=_blind(ats, hz, bounds),
-        highest_hz=highest_hz,
-        variance=known + FORGETTING * (usual - known),
+        blind=_blind(list(zip(ats, hz, bounds, bounds[1:], strict=False)), memory, highest_hz),
+        memory=memory,
         remembered=0 if remembered is None else REMEMBERED_READS,
     )
 
 
-def _blind(ats: Sequence[float], hz: Sequence[float], bounds: Sequence[float]) -> list[BlindSpan]:
-    """The time of each cell that is farther from its read than the clock is known."""
-    far = [
-        cell
-        for cell in zip(ats, hz, bounds, bounds[1:], strict=False)
-        if cell[0] - BLIND_SECONDS > cell[2] or cell[0] + BLIND_SECONDS < cell[3]
-    ]
-    reach = max(BLIND_SECONDS, _usual_gap(ats)) if far else BLIND_SECONDS
+def _shown(ats: Sequence[float], hz: Sequence[float], variances: Sequence[float]) -> ClockMemory:
+    """What one window shows."""
+    mean = math.fsum(hz) / len(hz)
+    return ClockMemory(
+        variance=math.fsum(variances) / len(variances),
+        mean_hz=mean,
+        spread=math.fsum([(each - mean) ** 2 for each in hz]) / len(hz),
+        gap=_usual_gap(ats),
+    )
+
+
+_Cell = tuple[float, float, float, float]
+"""A read's time and clock, and the begin and end of the time that it stands for."""
+
+
+def _blind(cells: Sequence[_Cell], memory: ClockMemory, highest_hz: float) -> list[BlindSpan]:
+    """The time of each cell that is unusually far from its read.
+
+    For some time the clock is taken for one of those that were seen in the last windows. Later it can be anything that
+    the card can do.
+    """
+    usual = memory.gap or BLIND_SECONDS
+    far = [cell for cell in cells if cell[0] - usual > cell[2] or cell[0] + usual < cell[3]]
+    unseen = max(BLIND_SECONDS, usual)
     sides = [
         side
-        for at, clock_hz, left, right in far
+        for at, hz, left, right in far
+        for near, until, deviation in (
+            (usual, unseen, memory.deviation_from(hz)),
+            (unseen, math.inf, _unknown_hz(hz, highest_hz)),
+        )
         for side in (
-            BlindSpan(left, min(right, at - reach), clock_hz),
-            BlindSpan(max(left, at + reach), right, clock_hz),
+            BlindSpan(max(left, at - until), min(right, at - near), deviation),
+            BlindSpan(max(left, at + near), min(right, at + until), deviation),
         )
     ]
     return [side for side in sides if side.end > side.start]
+
+
+def _unknown_hz(taken_hz: float, highest_hz: float) -> float:
+    """The deviation from `taken_hz` of a clock that may be anything from 0 to the highest."""
+    half = highest_hz / 2
+    return math.hypot(half / math.sqrt(3), taken_hz - half)
 
 
 def _variances(hz: Sequence[float]) -> list[float]:

@@ -2,7 +2,9 @@
 
 NVML GPM ids 248 (SM cycles elapsed) and 250 (tensor cycles) would make OFU exact, but no document
 says whether they are per SM or summed over the SMs. So they are compared with the polled clock and
-the any-tensor ratio first, and used only after they have agreed several windows in a row.
+the any-tensor ratio first, and used only after they have agreed several windows in a row. Until the
+polled clock of these windows together is known well, that is how well the counters are known: it is
+better than the polled clock of one window.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from ofu_exporter.values.reading import CycleTotals
 AGREEING_WINDOWS = 3
 """Windows in a row that must agree before the counters are used."""
 CLOCK_TOLERANCE = 0.03
-"""Polled and counted cycles may differ by this much, relative. The counters are trusted once the polled cycles are
+"""Polled and counted cycles may differ by this much, relative. The counters count as exact once the polled cycles are
 known this well."""
-CLOCK_ERRORS = 3.0
-"""In a single window, this many standard errors of the polled clock are added to what they may differ by."""
+CLOCK_ERRORS = 4.0
+"""This many standard errors of the polled clock are added to what they may differ by. They are compared in every
+window, so a rare error must not end the trust."""
 ACTIVITY_TOLERANCE = 0.02
 """Counted and measured tensor activity may differ by this much, absolute."""
 
@@ -40,9 +43,21 @@ class CycleTrust(NamedTuple):
 
     @property
     def earned(self) -> bool:
+        """Whether the counters count as exact."""
         known = 2 * math.sqrt(self.variance) <= CLOCK_TOLERANCE * self.polled
         near = abs(self.counted - self.polled) <= CLOCK_TOLERANCE * self.polled
         return self.agreed >= AGREEING_WINDOWS and known and near
+
+    @property
+    def error_ratio(self) -> float | None:
+        """Standard error of the clock by the counters, relative; None while they may not be used.
+
+        It includes what the counters differ by, which may not be chance.
+        """
+        if self.agreed < AGREEING_WINDOWS:
+            return None
+        away = math.hypot(math.sqrt(self.variance), self.counted - self.polled)
+        return 0.0 if self.earned else away / self.polled
 
 
 class CycleVerdict(NamedTuple):
@@ -51,6 +66,8 @@ class CycleVerdict(NamedTuple):
     trust: CycleTrust
     tensor_active: float | None = None
     sm_clock_hz: float | None = None
+    error_ratio: float = 0.0
+    """Standard error of the clock, relative."""
     implausible: bool = False
 
 
@@ -58,7 +75,9 @@ class Expected(NamedTuple):
     """What the other counters say about the same window."""
 
     seconds: float
-    tensor_active: float
+    tensor_active: tuple[float, float]
+    """The lowest and the highest activity of a part of the window: that of the whole lies between them, whatever the
+    clock of each part was."""
     sm_clock_hz: float
     clock_error_hz: float | None
     """Standard error of the polled clock; None when it is not known, and then the clock proves nothing."""
@@ -81,12 +100,16 @@ def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> 
     if scale is None or not _possible(elapsed, tensor, scale, expected):
         return CycleVerdict(CycleTrust(totals), implausible=True)
     if trust.earned:
-        trust = trust._replace(previous=totals)
-        return CycleVerdict(trust, tensor / elapsed, elapsed / scale / expected.seconds)
-    grown = _grown(trust if scale == trust.scale else CycleTrust(scale=scale), elapsed, expected)
-    astray = _has_gone_astray(grown)
-    after = (CycleTrust() if astray else grown)._replace(previous=totals)
-    return CycleVerdict(after, implausible=astray)
+        after = trust._replace(previous=totals)
+    else:
+        trust = trust if scale == trust.scale else CycleTrust(scale=scale)
+        after = _grown(trust, elapsed, expected)._replace(previous=totals)
+        if _has_gone_astray(after):
+            return CycleVerdict(CycleTrust(totals), implausible=True)
+    if trust.error_ratio is None:
+        return CycleVerdict(after)
+    hz = elapsed / scale / expected.seconds
+    return CycleVerdict(after, tensor / elapsed, hz, trust.error_ratio)
 
 
 def _grown(trust: CycleTrust, elapsed: float, expected: Expected) -> CycleTrust:
@@ -125,4 +148,5 @@ def _possible(elapsed: float, tensor: float, scale: float, expected: Expected) -
         return False
     if not 0.0 <= tensor <= elapsed:
         return False
-    return abs(tensor / elapsed - expected.tensor_active) <= ACTIVITY_TOLERANCE
+    lowest, highest = expected.tensor_active
+    return lowest - ACTIVITY_TOLERANCE <= tensor / elapsed <= highest + ACTIVITY_TOLERANCE

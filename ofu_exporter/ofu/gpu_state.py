@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from ofu_exporter.hardware import unrated
 from ofu_exporter.hardware.gpu_models import GpuModel
-from ofu_exporter.ofu import plausibility
+from ofu_exporter.ofu import plausibility, shown
+from ofu_exporter.ofu.clock import ClockMemory
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
@@ -30,6 +31,9 @@ class GpuState(NamedTuple):
     rows: Sequence[GpuModel] = ()
     """The user's rows that `rating` was found with."""
     window: Window | None = None
+    """The last window."""
+    recent: tuple[Window, ...] = ()
+    """The windows that are shown as one: the last, and some before it where it is short."""
     reason: Reason | None = Reason.STARTING
     detail: str = ""
     fresh_until: float = 0.0
@@ -37,8 +41,8 @@ class GpuState(NamedTuple):
     observed_seconds: float = 0.0
     rejected: Mapping[str, int] = {}
     trust: CycleTrust = CycleTrust()
-    clock_variance: float | None = None
-    """Variance of a read of the SM clock, over the last windows."""
+    clock: ClockMemory | None = None
+    """What the last windows have shown of the SM clock."""
     suspicion: Suspicion = Suspicion()
     sampled_at: float | None = None
     counted_before: float = -math.inf
@@ -75,12 +79,11 @@ def take_reading(
         return _disbelieve(suspected, verdict.rejection, verdict.detail), None
     gap = state.sampled_at is None or reading.start > state.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
-    outcome = measure(reading, state.rating, trust, state.clock_variance, state.share.ratio)
-    known = outcome.clock_variance if outcome.clock_variance is not None else state.clock_variance
+    outcome = measure(reading, state.rating, trust, state.clock, state.share.ratio)
     changes: dict[str, Any] = {
         "suspicion": verdict.suspicion,
         "trust": outcome.trust,
-        "clock_variance": known,
+        "clock": outcome.clock or state.clock,
         "rejected": _counted(state.rejected, outcome.rejected),
         "window": None,
         "reason": outcome.reason,
@@ -93,7 +96,8 @@ def take_reading(
         reason, detail = unrated.explain(state.gpu, outcome.reason, outcome.detail)
         changes.update(reason=reason, detail=detail)
     longest = max(interval, window.seconds, reading.pace)
-    changes.update(window=window, fresh_until=window.end + 2.5 * longest + 1.0)
+    recent = shown.latest(state.recent, window, interval)
+    changes.update(window=window, recent=recent, fresh_until=window.end + 2.5 * longest + 1.0)
     if window.utilization is None or not reading.counts:
         return state._replace(**changes), None
     changes.update(
@@ -148,7 +152,7 @@ def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
         gpu=state.gpu,
         rating=state.rating,
         share=state.share,
-        window=state.window,
+        window=shown.joined(state.recent) if state.window else None,
         reason=state.reason,
         detail=state.detail,
         utilization_seconds=state.utilization_seconds,

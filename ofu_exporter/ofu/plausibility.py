@@ -7,8 +7,9 @@ Four things are not believed:
   either: any kernel has integer instructions, so the counters stand still. Work that really leaves
   the tensor pipes alone keeps another pipe busy, and its 0 is a fact.
 - 0 in every profiling counter, the engine's too, while the driver's own utilization and the power draw show
-  work: all profiling counters are dead at once. Utilization is sampled apart from the counters, so one
-  short window at the beginning or end of some work may show this too.
+  work at any time: all profiling counters are dead at once. Utilization is sampled apart from the counters, so
+  it may still show the work before the first 0. From then on no 0 is believed until something is counted again,
+  because work comes and goes.
 - Tensor activity and its split exactly the same window after window. A live counter is a share of
   billions of cycles, and a window ends somewhere in a kernel. Take a very steady load, whose activity
   scatters by one part in 100,000: two windows agree in the sixth digit (the last of a dcgm-exporter
@@ -35,15 +36,11 @@ UNCHANGED_SECONDS = 3600.0
 """After this many seconds of one value with many digits, while nothing changed, it is doubted: no work is that even."""
 DEAD_WINDOWS = 3
 """After this many windows in a row with work that no pipe counted, the counters are not believed."""
-CONTRADICTION_SECONDS = 3.0
-"""After this many seconds of zeros that utilization and power contradict, the counters are not believed.
-
-The driver's utilization trails by a second and may be a second old.
-"""
-BUSY_GRAPHICS, BUSY_UTILIZATION, BUSY_POWER = 0.5, 0.5, 0.5
-"""A GPU with an engine or utilization this busy, and this share of its power limit, is not idle."""
-BUSY_WATTS = 200.0
-"""Where the limit is not known, no idle GPU draws this much."""
+TRAILING_SECONDS = 2.5
+"""Utilization that is seen this long after the first 0 is not that of the work before: it trails by a second and may be
+a second old."""
+BUSY_GRAPHICS = 0.5
+"""A GPU with an engine this busy, which draws power, is not idle."""
 GRAPHICS_CHANGE = 0.05
 """The work has changed when the engine's activity changed by this much, absolute."""
 CLOCK_CHANGE = 0.25
@@ -75,8 +72,10 @@ class Suspicion(NamedTuple):
     """The clock in these windows, each window's mean."""
     dead_windows: int = 0
     """How many windows in a row showed work that no pipe counted."""
-    contradicted_since: float | None = None
-    """Start of the first window, of those in a row, whose zeros utilization and power contradict; seconds."""
+    zeros_since: float | None = None
+    """Start of the first window, of those in a row, in which nothing was counted; seconds."""
+    is_contradicted: bool = False
+    """Whether utilization and power have shown work since then."""
 
 
 class Judgement(NamedTuple):
@@ -101,8 +100,7 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
     if suspicion.dead_windows >= DEAD_WINDOWS:
         detail = "power and engine show work, but no pipe counted any instruction"
         return Judgement(suspicion, Rejection.ZERO_WHILE_BUSY, detail)
-    since = suspicion.contradicted_since
-    if since is not None and reading.end - since >= CONTRADICTION_SECONDS:
+    if suspicion.is_contradicted:
         detail = "utilization and power show work, but every profiling counter is 0"
         return Judgement(suspicion, Rejection.ZERO_WHILE_BUSY, detail)
     if _is_frozen(suspicion, reading.end):
@@ -113,10 +111,12 @@ def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
 
 def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     if not reading.tensor_active:
-        return Suspicion(
-            dead_windows=suspicion.dead_windows + 1 if _is_dead(reading) else 0,
-            contradicted_since=_contradicted_since(suspicion, reading),
-        )
+        dead = suspicion.dead_windows + 1 if _is_dead(reading) else 0
+        if not _counted_nothing(reading):
+            return Suspicion(dead_windows=dead)
+        since = reading.start if suspicion.zeros_since is None else suspicion.zeros_since
+        is_contradicted = suspicion.is_contradicted or _worked_after(since, reading)
+        return Suspicion(dead_windows=dead, zeros_since=since, is_contradicted=is_contradicted)
     activity = (reading.tensor_active, *[reading.pipes[pipe] for pipe in sorted(reading.pipes)])
     if not _same(activity, suspicion.activity):
         suspicion = Suspicion(activity, reading.end)
@@ -130,28 +130,20 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
     )
 
 
-def _contradicted_since(suspicion: Suspicion, reading: Reading) -> float | None:
-    if not contradicts_zeros(reading.tensor_active, reading.evidence or Evidence()):
-        return None
-    return reading.start if suspicion.contradicted_since is None else suspicion.contradicted_since
-
-
-def contradicts_zeros(tensor_active: float | None, known: Evidence) -> bool:
-    """Whether utilization and power show work while the tensor pipes and all that is known beside them are 0."""
+def _counted_nothing(reading: Reading) -> bool:
+    """Whether the tensor pipes and all that is known beside them are 0, and something is known."""
+    known = reading.evidence or Evidence()
     others = [each for each in (known.graphics_active, known.other_active) if each is not None]
-    counted_nothing = tensor_active == 0 and bool(others) and not any(others)
-    return (
-        counted_nothing
-        and (known.utilization_ratio or 0.0) >= BUSY_UTILIZATION
-        and draws_power(known)
-    )
+    return reading.tensor_active == 0 and bool(others) and not any(others)
 
 
-def draws_power(known: Evidence) -> bool:
-    """Whether the power draw is that of a GPU that works; False where nothing is known of it."""
-    if known.power is not None:
-        return known.power >= BUSY_POWER
-    return known.power_watts is not None and known.power_watts >= BUSY_WATTS
+def _worked_after(zeros_since: float, reading: Reading) -> bool:
+    """Whether utilization and power show work that was not that before the zeros."""
+    known = reading.evidence or Evidence()
+    worked = known.worked_seconds
+    if known.shows_work:
+        worked = reading.end - reading.start
+    return worked is not None and reading.start + worked - zeros_since > TRAILING_SECONDS
 
 
 def _wider(span: Span, value: float | None) -> Span:
@@ -169,7 +161,7 @@ def _is_dead(reading: Reading) -> bool:
     known = reading.evidence or Evidence()
     if known.busy_ratio is None or known.other_active is None:
         return False
-    busy = known.busy_ratio >= BUSY_GRAPHICS and draws_power(known)
+    busy = known.busy_ratio >= BUSY_GRAPHICS and known.draws_power
     return busy and reading.tensor_active == 0 and known.other_active == 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.ofu import cycles, formula
-from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
+from ofu_exporter.ofu.clock import ClockCurve, ClockMemory, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
 from ofu_exporter.values.reading import (
@@ -51,21 +51,21 @@ class Outcome(NamedTuple):
     reason: Reason | None = None
     detail: str = ""
     rejected: tuple[Rejection, ...] = ()
-    clock_variance: float | None = None
-    """Variance of a clock read, in this window and those before; the error of the next window uses it."""
+    clock: ClockMemory | None = None
+    """What this window and those before have shown of the clock; the error of the next window uses it."""
 
 
 def measure(
     reading: Reading,
     rating: Rating | None,
     trust: CycleTrust,
-    clock_variance: float | None = None,
+    before: ClockMemory | None = None,
     share: float = 1.0,
 ) -> Outcome:
     """Check every value of a reading and compute its OFU, which needs a rating.
 
     An impossible value is never clamped or replaced: it is named in `rejected`, and the window is
-    refused when nothing believable is left of what it needs. `clock_variance` is what the last outcome said,
+    refused when nothing believable is left of what it needs. `before` is the clock of the last outcome,
     `share` the part of a whole GPU that the device counts as.
     """
     length = _length_rejection(reading)
@@ -76,7 +76,7 @@ def measure(
         return _refused(reading, [impossible])
     limit_hz = clock_limit_hz(reading, rating)
     clocks, refused = _believable_clocks(reading.clocks, limit_hz)
-    clock = clock_curve(clocks, (reading.start, reading.end), limit_hz, clock_variance)
+    clock = clock_curve(clocks, (reading.start, reading.end), limit_hz, before)
     if clock is None and refused:
         return _refused(reading, refused)
     if reading.tensor_active is None or clock is None or rating is None:
@@ -86,10 +86,10 @@ def measure(
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
     return Outcome(
-        window=_window(reading, rating, polled, verdict, share),
+        window=_window(reading, rating, polled, verdict, limit_hz, share),
         trust=verdict.trust,
         rejected=(*refused, *refused_pipes),
-        clock_variance=clock.variance,
+        clock=clock.memory,
     )
 
 
@@ -170,9 +170,10 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
 
 def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
     """What the cycle counters are compared with."""
+    activity = [part.tensor_active for part in reading.parts] or [polled.tensor_active]
     return Expected(
         seconds=reading.end - reading.start,
-        tensor_active=polled.tensor_active,
+        tensor_active=(min(activity), max(activity)),
         sm_clock_hz=polled.hz,
         clock_error_hz=polled.hz_error,
         clock_limit_hz=limit_hz,
@@ -181,26 +182,50 @@ def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float)
 
 
 def _window(
-    reading: Reading, rating: Rating, polled: Polled, verdict: CycleVerdict, share: float
+    reading: Reading,
+    rating: Rating,
+    polled: Polled,
+    verdict: CycleVerdict,
+    limit_hz: float,
+    share: float,
 ) -> Window:
-    """The window, by the cycle counters where these are believed."""
-    hz, active = polled.hz, polled.tensor_active
+    """The window, by the cycle counters where these are known better than the polled clock."""
+    hz, active, cut = polled.hz, polled.tensor_active, reading.cut_seconds
     method, stderr = "point" if polled.error is None else "polled", polled.error
-    if verdict.sm_clock_hz is not None and verdict.tensor_active is not None:
-        hz, active = verdict.sm_clock_hz, verdict.tensor_active
-        method, stderr = "cycles", 0.0
+    if verdict.sm_clock_hz and verdict.tensor_active is not None and _is_better(verdict, polled):
+        hz, active, cut, method = verdict.sm_clock_hz, verdict.tensor_active, 0.0, "cycles"
+        stderr = verdict.error_ratio * _per_hz(active, polled.pipes, rating) * hz
+    per_hz = _per_hz(active, polled.pipes, rating)
+    if stderr is not None:
+        highest = _per_hz(1.0, {}, rating) * limit_hz
+        edges = _edge_error(per_hz * hz, highest, max(cut, reading.edge_seconds))
+        stderr = math.hypot(stderr, edges / (reading.end - reading.start))
     return Window(
         start=reading.start,
         end=reading.end,
         tensor_active=active,
         pipes=polled.pipes,
         sm_clock_hz=hz,
-        utilization=_per_hz(active, polled.pipes, rating) * hz,
+        utilization=per_hz * hz,
         stderr=stderr,
         clock_method=method,
         share=share,
         clock_limits=reading.clock_limits,
     )
+
+
+def _is_better(verdict: CycleVerdict, polled: Polled) -> bool:
+    """Whether the cycle counters are known better than the polled clock of this window."""
+    return polled.hz_error is None or verdict.error_ratio < polled.hz_error / polled.hz
+
+
+def _edge_error(utilization: float, highest: float, seconds: float) -> float:
+    """Standard error of the utilization seconds of a window whose two ends are known to some seconds.
+
+    Nobody knows what the GPU did in that time. The OFU of an instant scatters about its mean by no more than if it were
+    always 0 or the highest.
+    """
+    return seconds * math.sqrt(2 * max(0.0, utilization * (highest - utilization)))
 
 
 def _refused(reading: Reading, rejected: list[Rejection]) -> Outcome:

@@ -17,6 +17,10 @@ SHORTEST_WINDOW_SECONDS = 0.1
 """The hardware refreshes its counters at best this often; a value that is read sooner is invalid."""
 LONGEST_WINDOW_SECONDS = 30.0
 """Over a longer window DCGM's ratio is an average of averages (arXiv:2605.20799, section IV-C)."""
+BUSY_UTILIZATION, BUSY_POWER = 0.5, 0.5
+"""A GPU with utilization this high, and this share of its power limit, is not idle."""
+BUSY_WATTS = 200.0
+"""Where the limit is not known, no idle GPU draws this much."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -49,6 +53,21 @@ class Evidence(NamedTuple):
     """Share of the time in which a kernel ran, as `nvidia-smi` shows it: no profiling counter."""
     power_watts: float | None = None
     """Power draw at the end of the window, for a source that does not know the limit."""
+    worked_seconds: float | None = None
+    """How long after its start utilization and power last showed work in the window; None = they did not, or the source
+    does not say."""
+
+    @property
+    def draws_power(self) -> bool:
+        """Whether the power draw is that of a GPU that works; False where nothing is known of it."""
+        if self.power is not None:
+            return self.power >= BUSY_POWER
+        return self.power_watts is not None and self.power_watts >= BUSY_WATTS
+
+    @property
+    def shows_work(self) -> bool:
+        """Whether the driver's utilization and the power draw show work."""
+        return (self.utilization_ratio or 0.0) >= BUSY_UTILIZATION and self.draws_power
 
     @property
     def busy_ratio(self) -> float | None:
@@ -87,6 +106,10 @@ class Reading:
     """False for time before the source was first read: the window is shown, and added to no total."""
     clock_limits: tuple[ClockLimit, ...] | None = None
     """What held the SM clock down at the end of the window; empty = nothing did, None = the source does not say."""
+    edge_seconds: float = 0.0
+    """Seconds by which what was counted may begin or end before or after the window."""
+    cut_seconds: float = 0.0
+    """Seconds at the ends of the window for which a part of a longer sample stands."""
 
     def __post_init__(self) -> None:
         if not all(map(str.isprintable, self.pipes)):
@@ -118,9 +141,7 @@ class Window(NamedTuple):
     utilization: float | None = None
     """OFU over the window; above 1 is legal when the clock ran above the tensor clock."""
     stderr: float | None = None
-    """Standard error of the OFU from the clock samples: twice this holds the truth in 95 of 100 windows.
-
-    0 with cycle counters, None when unknown."""
+    """Standard error of the OFU: twice this holds the truth in 95 of 100 windows. None when unknown."""
     clock_method: str = ""
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0

@@ -102,8 +102,9 @@ ADVICE: dict[Reason, str] = {
         "or use --source nvml on Hopper and newer."
     ),
     Reason.NO_CLOCK: (
-        "The source has no SM clock for this GPU: enable DCGM_FI_DEV_SM_CLOCK "
-        "(DCGM_FI_DEV_SM_CLOCK_HERTZ since 4.9) in dcgm-exporter's counters."
+        "The source has no SM clock for this GPU. With dcgm-exporter, enable DCGM_FI_DEV_SM_CLOCK "
+        "(DCGM_FI_DEV_SM_CLOCK_HERTZ since 4.9) in its counters. With dcgm, `dcgmi dmon -e 100` shows what the "
+        "host engine has: restart it if that is N/A while `nvidia-smi -q -d CLOCK` shows an SM clock."
     ),
     Reason.BLANK: "The counter answered that it has no value yet: wait one window; if it stays, restart its source.",
     Reason.IMPOSSIBLE: (

@@ -610,6 +610,18 @@ static bool is_mute(const struct pair *entities, unsigned count, unsigned short 
     return false;
 }
 
+/* The last sample of a field, also after its watch has ended (seen on DCGM 4.6). */
+static void cached(struct value_v2 *to, struct pair entity) {
+    const struct cell *cell = cell_of(entity, to->field, false);
+    struct value_v1 last = {.status = NOT_WATCHED};
+    if (cell != NULL && cell->count > 0)
+        fill(&last, cell, &cell->samples[cell->count - 1]);
+    to->status = last.status;
+    to->type = last.type;
+    to->micros = last.micros;
+    memcpy(&to->value, &last.value, sizeof to->value);
+}
+
 int dcgmEntitiesGetLatestValues(handle_t handle, struct pair *entities, unsigned entity_count,
                                 unsigned short *fields, unsigned field_count, unsigned flags,
                                 struct value_v2 *values) {
@@ -628,7 +640,9 @@ int dcgmEntitiesGetLatestValues(handle_t handle, struct pair *entities, unsigned
             to->number = entities[e].number;
             to->micros = now_micros;
             int gpu = gpu_of(entities[e]);
-            if (gpu == NO_GPU)
+            if (flags == 0)
+                cached(to, entities[e]);
+            else if (gpu == NO_GPU)
                 to->status = BADPARAM;
             else if (gpus[gpu].status == STATUS_LOST)
                 live_text(to, "<<<NULL>>>");

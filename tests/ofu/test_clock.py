@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.clock import BLIND_SECONDS, ClockCurve, Weighed, clock_curve
+from ofu_exporter.ofu.clock import (
+    BLIND_SECONDS,
+    ClockCurve,
+    ClockMemory,
+    Weighed,
+    clock_curve,
+)
 from ofu_exporter.values.reading import ClockSample
 
 HIGHEST_HZ = 1980e6
@@ -20,7 +26,9 @@ WHOLE = Weighed(0.0, 10.0, 0.1)
 """Over ten seconds, the weighed sum is the mean."""
 
 
-def curve(reads: Sequence[tuple[float, float]], remembered: float | None = None) -> ClockCurve:
+def curve(
+    reads: Sequence[tuple[float, float]], remembered: ClockMemory | None = None
+) -> ClockCurve:
     made = clock_curve([ClockSample(*read) for read in reads], (0.0, 10.0), HIGHEST_HZ, remembered)
     assert made is not None
     return made
@@ -31,7 +39,7 @@ def mean(made: ClockCurve, start: float = 0.0, end: float = 10.0) -> float:
     return cycles / (end - start)
 
 
-def error(reads: Sequence[tuple[float, float]], remembered: float | None = None) -> float:
+def error(reads: Sequence[tuple[float, float]], remembered: ClockMemory | None = None) -> float:
     found = curve(reads, remembered).error([WHOLE])
     assert found is not None
     return found
@@ -127,11 +135,11 @@ def test_what_the_windows_before_have_shown_is_not_forgotten_at_once() -> None:
     """Bursts of 0.3 s in every 2 s are in no read of some windows."""
     steady = at_each(0.5, lambda _: 1.98e9)
     wild = curve(at_each(0.5, lambda t: 1.35e9 if t % 2 < 0.5 else 1.98e9))
-    assert error(steady, wild.variance) > 5 * error(steady)
-    remembered = wild.variance
+    assert error(steady, wild.memory) > 5 * error(steady)
+    remembered = wild.memory
     for _ in range(60):
-        remembered = curve(steady, remembered).variance
-    usual = curve(steady).variance
+        remembered = curve(steady, remembered).memory
+    usual = curve(steady).memory
     assert error(steady, remembered) == pytest.approx(error(steady, usual), rel=0.01)
 
 
@@ -141,6 +149,29 @@ def test_after_a_stop_the_clock_may_have_been_anything() -> None:
     blind = 8.0 - 2 * BLIND_SECONDS
     highest = blind * (HIGHEST_HZ - 345e6) / 10
     assert highest / 2 < error(reads) < highest
+
+
+def test_the_truth_lies_within_two_errors_where_the_clock_was_not_read_for_seconds() -> None:
+    """A clock of two values, each for 2 s in the mean; in every fifth window nobody reads it for 3.5 s."""
+    chance = random.Random(5)
+    hz, left, memory, inside = 1.4e9, 0.0, None, []
+    for number in range(1500):
+        levels: list[float] = []
+        for _ in range(1000):
+            left -= 0.01
+            if left <= 0:
+                hz, left = 1.4e9 + 0.58e9 - (hz - 1.4e9), chance.expovariate(0.5)
+            levels.append(hz)
+        reads = [(n + chance.random()) / 2 for n in range(20)]
+        is_held_up = memory is not None and number % 5 == 0
+        taken = [(at, levels[int(100 * at)]) for at in reads if not (is_held_up and 3 < at < 6.5)]
+        made = curve(taken, memory)
+        memory = made.memory
+        if is_held_up:
+            stated = made.error([WHOLE])
+            assert stated is not None
+            inside.append(abs(mean(made) - statistics.fmean(levels)) <= 2 * stated)
+    assert statistics.fmean(inside) >= 0.93
 
 
 def test_reads_that_are_always_rare_do_not_count_as_a_stop() -> None:

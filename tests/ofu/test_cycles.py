@@ -13,7 +13,7 @@ from ofu_exporter.values.reading import CycleTotals
 
 EXPECTED = Expected(
     seconds=5.0,
-    tensor_active=0.6,
+    tensor_active=(0.6, 0.6),
     sm_clock_hz=1400e6,
     clock_error_hz=5e6,
     clock_limit_hz=2178e6,
@@ -47,7 +47,9 @@ def test_counters_per_sm_and_summed_over_sms_are_both_understood(scale: float) -
 @pytest.mark.parametrize("active", [0.0, 1.0])
 def test_an_idle_gpu_and_one_that_is_never_idle_are_believed(active: float) -> None:
     told = after(
-        AGREEING_WINDOWS + 1, active=active, expected=EXPECTED._replace(tensor_active=active)
+        AGREEING_WINDOWS + 1,
+        active=active,
+        expected=EXPECTED._replace(tensor_active=(active, active)),
     )
     assert told.tensor_active == active
 
@@ -63,7 +65,7 @@ def test_what_the_polls_have_missed_is_believed_of_trusted_counters() -> None:
 
 
 def test_more_tensor_cycles_than_cycles_are_never_believed() -> None:
-    busy = EXPECTED._replace(tensor_active=1.0)
+    busy = EXPECTED._replace(tensor_active=(1.0, 1.0))
     trusted = after(AGREEING_WINDOWS + 1, active=1.0, expected=busy).trust
     assert trusted.previous is not None
     elapsed = 5 * 1400e6
@@ -158,11 +160,33 @@ def test_trust_is_earned_under_loads_that_the_polls_hardly_know() -> None:
     assert verdicts[-1].sm_clock_hz == pytest.approx(1400e6)
 
 
+def test_counters_are_used_before_they_are_sure_and_say_how_unsure_they_are() -> None:
+    """Bursts between 345 and 1755 MHz: one window's clock is known to 25 %, n of them to 25 / sqrt(n) %."""
+    used = [v for v in under_noise(80, error_hz=350e6) if v.sm_clock_hz is not None]
+    assert len(used) == 80 - AGREEING_WINDOWS
+    assert used[0].error_ratio < 0.25
+    assert all(0.25 / (n + 3) ** 0.5 <= 1.01 * v.error_ratio for n, v in enumerate(used))
+    assert used[-1].error_ratio < 0.06
+
+
+def test_the_activity_of_the_whole_may_lie_anywhere_between_that_of_its_parts() -> None:
+    """0.9 at one clock and 0 at another, unknown one: no mean of the parts refuses what the counters say."""
+    harsh = EXPECTED._replace(tensor_active=(0.0, 0.9))
+    assert after(AGREEING_WINDOWS + 1, active=0.2, expected=harsh).tensor_active == pytest.approx(
+        0.2
+    )
+    assert after(AGREEING_WINDOWS + 1, active=0.95, expected=harsh).implausible
+
+
 @pytest.mark.parametrize("counted", [0.5, 0.88, 1.12, 2.0])
 def test_noise_hides_no_counter_that_is_off(counted: float) -> None:
     verdicts = under_noise(200, error_hz=112e6, counted=counted)
     assert not any(verdict.trust.earned for verdict in verdicts)
     assert any(verdict.implausible for verdict in verdicts)
+    # Until that shows, what is used says that it may be off by as much.
+    used = [v for v in verdicts if v.sm_clock_hz is not None]
+    held = [abs(counted - 1) <= 2 * v.error_ratio for v in used]
+    assert sum(held) >= 0.93 * len(held)
 
 
 def test_a_clock_without_a_known_error_shows_nothing() -> None:

@@ -21,7 +21,7 @@ from ofu_exporter.sources.dcgm import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.nvml import driver as nvml
 from ofu_exporter.values.job import Claim, Ownership
-from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.simulator.driver_servers import START
 from tests.simulator.world import World
@@ -75,7 +75,10 @@ class Agent:
         self._claims = claims
         self._publish = publish
         self._until = 0.0
+        self._snapshot: Snapshot | None = None
         self.windows: dict[int, list[Counted]] = {}
+        self.shown: dict[int, list[Counted]] = {}
+        """What the page shows after each delivery of the source."""
         self.troubles: Counter[str] = Counter()
         """Reasons why a GPU was not measured, by the number of ticks."""
 
@@ -123,6 +126,9 @@ class Agent:
             at = max((e.end for e in now if isinstance(e, Reading)), default=0.0) if later else 0.0
             self._tick(now, at or self._world.monotonic())
             events = later
+        for view in self._snapshot.gpus if self._snapshot else ():
+            if view.window is not None and view.window.utilization is not None:
+                self.shown.setdefault(int(view.gpu.index), []).append(_counted(view.window))
 
     def _tick(self, events: list[Reading | Fault], at: float) -> None:
         before = {key: known.observed_seconds for key, known in self._state.gpus.items()}
@@ -135,28 +141,25 @@ class Agent:
             unix=self._world.unix(),
             owners=self._changes(),
         )
-        self._state, snapshot = step(self._state, tick)
-        self._publish(snapshot)
-        for view in snapshot.gpus:
-            window = view.window
+        self._state, self._snapshot = step(self._state, tick)
+        self._publish(self._snapshot)
+        for view in self._snapshot.gpus:
+            window = self._state.gpus[view.gpu.key].window
             if view.reason is not None:
                 self.troubles[view.reason.value] += 1
             if window is None or view.observed_seconds == before.get(view.gpu.key, 0.0):
                 continue
-            assert window.utilization is not None
-            self.windows.setdefault(int(view.gpu.index), []).append(
-                Counted(
-                    window.start - START,
-                    window.end - START,
-                    window.utilization,
-                    window.stderr,
-                    window.clock_method,
-                )
-            )
+            self.windows.setdefault(int(view.gpu.index), []).append(_counted(window))
 
     def _changes(self) -> tuple[Ownership, ...]:
         claims, self._claims = self._claims, ()
         return (Ownership(self._world.monotonic(), claims),) if claims else ()
+
+
+def _counted(window: Window) -> Counted:
+    assert window.utilization is not None
+    times = (window.start - START, window.end - START)
+    return Counted(*times, window.utilization, window.stderr, window.clock_method)
 
 
 class _Wake(contextlib.nullcontext[None]):

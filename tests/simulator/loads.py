@@ -31,10 +31,16 @@ class Load:
     shape: Shape
     mild: bool
     """Work as one sees it; the others are made to be as hard as can be."""
+    variant: int = 0
+    """Another has the same shape and other chance."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.variant}" if self.variant else self.name
 
     @cached_property
     def curve(self) -> Curve:
-        chance = random.Random(self.name)
+        chance = random.Random(self.key)
         taken: list[Level] = []
         seconds = 0.0
         for each in self.shape(chance):
@@ -114,6 +120,7 @@ LOADS = (
     Load("hard steps", repeated(Level(5.3, 0.9, 1400), Level(5.3, 0.05, 1980)), mild=False),
     Load("work and sleep", repeated(Level(5.3, 0.8, 1905), Level(5.3, 0.0, 345)), mild=False),
     Load("bursts", repeated(Level(0.3, 0.95, 1350), Level(1.8, 0.0, 1980)), mild=False),
+    Load("deep bursts", repeated(Level(0.45, 0.9, 1755), Level(1.5, 0.0, 345)), mild=False),
     Load("square, 0.5 s", square(0.5, (0.9, 1400), (0.1, 1900)), mild=False),
     Load("square, 1 s", square(1.0, (0.9, 1400), (0.1, 1900)), mild=False),
 )

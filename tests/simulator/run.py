@@ -16,8 +16,7 @@ from tests.simulator.mishaps import (
     REBIRTH,
     REBORN,
     SEED,
-    STOP,
-    STOPPED,
+    STOPS,
 )
 from tests.simulator.score import Asked, Score, Span, score
 from tests.simulator.sources import Kind, Running
@@ -28,6 +27,8 @@ class Ran(NamedTuple):
 
     windows: dict[str, list[agent.Counted]]
     """By load."""
+    shown: dict[str, list[agent.Counted]]
+    """By load: what the page showed after each delivery of the source."""
     asked: Asked
 
 
@@ -46,35 +47,36 @@ def ran(kind: Kind, loads: Sequence[Load], mishap: str = "") -> Ran:
     with tempfile.TemporaryDirectory() as folder:
         running = kind.start(Path(folder), [load.curve for load in loads], mishap)
         try:
-            windows = _counted(running, kind, mishap)
+            lives = _lives(running, kind, mishap)
         finally:
             running.close()
     asked = Asked(Span(BEGIN, END), kind.interval + 2 * kind.pace, running.unknowable)
-    return Ran({load.name: windows.get(gpu, []) for gpu, load in enumerate(loads)}, asked)
+    windows, shown = (
+        {load.key: [w for each in of for w in each.get(gpu, [])] for gpu, load in enumerate(loads)}
+        for of in ([life.windows for life in lives], [life.shown for life in lives])
+    )
+    return Ran(windows, shown, asked)
 
 
-def _counted(running: Running, kind: Kind, mishap: str) -> dict[int, list[agent.Counted]]:
-    """Every window that was counted, by the GPU's index."""
+def _lives(running: Running, kind: Kind, mishap: str) -> list[agent.Agent]:
+    """The lives of the agent, one after the other."""
     agent.seed(SEED)
     running.world.wait(BEGIN)
-    if mishap == STOPPED:
-        running.world.stopped = STOP
+    running.world.stopped = STOPS.get(mishap, ())
     if mishap != REBORN:
-        return _life(running, kind.interval, END)
+        return [_life(running, kind.interval, END)]
     first = _life(running, kind.interval, REBIRTH.start)
     running.world.wait(REBIRTH.end - REBIRTH.start)
     second = _life(running, kind.interval, END)
     slack = kind.interval + kind.pace
     running.unknowable.append(Span(REBIRTH.start - slack, REBIRTH.end + 1 + kind.pace))
-    return {
-        gpu: [*first.get(gpu, []), *second.get(gpu, [])] for gpu in first.keys() | second.keys()
-    }
+    return [first, second]
 
 
-def _life(running: Running, interval: float, until: float) -> dict[int, list[agent.Counted]]:
+def _life(running: Running, interval: float, until: float) -> agent.Agent:
     living = agent.Agent(running.source(), running.world, interval)
     living.live(until)
     for gpu, windows in living.windows.items():
         seconds = math.fsum(each.end - each.start for each in windows)
         assert math.isclose(seconds, living.observed_seconds(gpu), abs_tol=1e-6), "one was not seen"
-    return living.windows
+    return living

@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 
 from tests.simulator.curve import Curve
 
-NO_ERROR = 5e-4
-"""0.05 points: nobody reads OFU to more digits, so what is nearer than this is the truth."""
+NO_ERROR = 1e-6
+"""What sums of floating-point numbers may be off."""
 
 
 class Counted(Protocol):

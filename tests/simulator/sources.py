@@ -99,6 +99,8 @@ class Dcgm:
     version: str
     watched: int = 0
     """A field that another client has begun to watch before the agent, at another time of the second."""
+    watched_seconds: float = 1.0
+    """The interval of that client."""
     interval: float = 5.0
     pace: float = 1.0
 
@@ -107,7 +109,9 @@ class Dcgm:
         world = World(server, SEED)
         running = Running(world, lambda: agent.dcgm_source(world), server.close)
         if self.watched:
-            world.at(BEGIN - 9.794, lambda: server.say(f"watch {self.watched} 1"))
+            world.at(
+                BEGIN - 9.794, lambda: server.say(f"watch {self.watched} {self.watched_seconds:g}")
+            )
         if mishap == GONE:
             world.at(OUTAGE.start, lambda: server.say("engine 0"))
             world.at(OUTAGE.end, lambda: server.say("engine 1"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tests.simulator.driver_servers import EPOCH, START
@@ -44,8 +43,8 @@ class World:
         self._time = time
         self._chance = random.Random(seed)
         self._events: list[tuple[float, Callable[[], None]]] = []
-        self.stopped = Span(math.inf, math.inf)
-        """When the agent's process does not run."""
+        self.stopped: Sequence[Span] = ()
+        """When the agent's process does not run, in order."""
 
     def now(self) -> float:
         return self._time.now()
@@ -64,8 +63,9 @@ class World:
     def wait(self, seconds: float) -> None:
         """The agent sleeps, and is woken up a little late, or much later where its process is stopped."""
         until = self.now() + max(0.0, seconds) + self._chance.uniform(0.0, LATE_SECONDS)
-        if self.stopped.start < until and self.now() < self.stopped.end:
-            until = max(until, self.stopped.end)
+        for stop in self.stopped:
+            if stop.start < until and self.now() < stop.end:
+                until = max(until, stop.end)
         self._pass_until(until)
 
     def _pass_until(self, until: float) -> None:

@@ -22,7 +22,6 @@ class Point(NamedTuple):
     micros: int
     value: float | None
     """None = blank."""
-    code: int
 
 
 class FieldSeries:
@@ -30,42 +29,66 @@ class FieldSeries:
 
     def __init__(self) -> None:
         self.points: list[Point] = []
+        self.last_code = 0
+        """The code of the last sample: 0 = it has a value."""
         self.disordered = 0
         """How many samples were older than the one before."""
         self.brought_micros = 0
-        """When the first value came; 0 = none yet."""
+        """When the first value was measured; 0 = none yet."""
+        self._stamp = 0
 
     @property
     def last_micros(self) -> int:
         """The time of the last sample; 0 without any."""
         return self.points[-1].micros if self.points else 0
 
-    def add(self, sample: Sample) -> bool:
-        """Add a sample; returns whether it is new. A repeated sample is not, nor is `nothing yet`, which has no
+    def is_new(self, sample: Sample) -> bool:
+        """Whether a sample was not seen before. A repeated sample is not new, nor is `nothing yet`, which has no
         time."""
-        if sample.micros <= 0 or sample.micros == self.last_micros:
+        if sample.micros <= 0 or sample.micros == self._stamp:
             return False
-        if sample.micros < self.last_micros:
+        if sample.micros < self._stamp:
             self.disordered += 1
             return False
-        value = sample.value if isinstance(sample.value, (int, float)) else None
-        code = sample.code if value is None else 0
-        self.points.append(Point(sample.micros, value, code or (NO_DATA if value is None else 0)))
-        if value is not None and not self.brought_micros:
-            self.brought_micros = sample.micros
-        del self.points[:-MOST_POINTS]
+        self._stamp = sample.micros
         return True
+
+    def add(self, sample: Sample, measured: int) -> None:
+        """Add a new sample at the time at which it was measured. One that was measured before is only added if it is
+        blank, and then at its stamp."""
+        value = sample.value if isinstance(sample.value, (int, float)) else None
+        self.last_code = 0 if value is not None else sample.code or NO_DATA
+        if measured <= self.last_micros:
+            if value is not None:
+                return
+            measured = sample.micros
+        self.points.append(Point(measured, value))
+        if value is not None and not self.brought_micros:
+            self.brought_micros = measured
+        del self.points[:-MOST_POINTS]
 
     def keep_from(self, micros: int) -> None:
         """Forget earlier samples, except the last one, because the time of the next sample begins there."""
         index = next((i for i, p in enumerate(self.points) if p.micros >= micros), None)
         del self.points[: len(self.points) - 1 if index is None else max(0, index - 1)]
 
+    def at(self, micros: int) -> float | None:
+        """The value that was measured at an instant; None when there is none."""
+        return next((p.value for p in reversed(self.points) if p.micros == micros), None)
+
     def inside(self, start: int, end: int) -> list[Point]:
         """The samples from start to end."""
         return [p for p in self.points if start <= p.micros <= end]
 
-    def nearest(self, micros: int, within: float = ROUND_MICROS) -> float | None:
+    def within(self, start: int, end: int) -> list[float]:
+        """The values of all samples that have some of this time."""
+        return [
+            after.value
+            for before, after in self._pairs()
+            if before.micros < end and after.micros > start and after.value is not None
+        ]
+
+    def nearest(self, micros: int, within: float) -> float | None:
         """The value of the sample nearest to an instant; None when there is none."""
         near = min(self.points, key=lambda p: abs(p.micros - micros), default=None)
         return None if near is None or abs(near.micros - micros) > within else near.value
@@ -91,30 +114,5 @@ class FieldSeries:
             return None
         return math.fsum(weighted) / seen
 
-    def lag(self, tensor: FieldSeries) -> int:
-        """Microseconds by which this series' stamps come after those of the tensor counter, measured with it.
-
-        All profiling fields of a device share its samples. The field with the shortest interval, here the tensor
-        counter, triggers them. The value of another field was measured when the tensor counter was last sampled
-        (DcgmGpmManager.cpp, MaybeFetchNewSample). 0 if the two are not in step, for example because another client
-        samples the field faster.
-        """
-        lags = [_since(tensor.points, point.micros) for point in self.points[-2:]]
-        if len(lags) < 2 or lags[0] is None or lags[1] is None:
-            return 0
-        steady = abs(lags[1] - lags[0]) <= ROUND_MICROS
-        faster = self.points[-1].micros - lags[1] == self.points[-2].micros - lags[0]
-        return lags[1] if steady and not faster else 0
-
-    def ends(self, tensor: FieldSeries) -> list[int]:
-        """The instants at which the samples were measured: those of the tensor counter's samples."""
-        lags = ((p.micros, _since(tensor.points, p.micros)) for p in self.points)
-        return [micros - lag for micros, lag in lags if lag is not None]
-
     def _pairs(self) -> Iterator[tuple[Point, Point]]:
         return itertools.pairwise(self.points)
-
-
-def _since(points: list[Point], micros: int) -> int | None:
-    """Microseconds since the last of the points; None where all are later."""
-    return next((micros - p.micros for p in reversed(points) if p.micros <= micros), None)

@@ -14,8 +14,12 @@ OVER_TIME = (*PIPES.values(), *OTHER_PIPES, GPU_PERCENT)
 """Fields besides the tensor counter that are means over time. A window has each of them whose samples cover it."""
 OF_PROFILING = (*PIPES.values(), *OTHER_PIPES, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Fields that are measured together with the tensor counter, whatever their time stamps."""
-ENDING = (CYCLES_ELAPSED, PIPES["dfma"])
-"""A window ends with a sample of the first of these that exists."""
+OF_CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
+"""Totals, each of which belongs to one instant."""
+ENDING = (OF_PROFILING, OF_CYCLES, (PIPES["dfma"],))
+"""A window ends where all fields of the first of these have a sample, otherwise with a sample of the tensor counter."""
+OF_OTHERS = (1001, 1002, 1003, 1005, 1009, 1010, 1011, 1012)
+"""Profiling fields that a window does not need. If another client has them sampled, they show when."""
 
 CLOCK_SECONDS = 0.17
 """Time between two reads of the SM clock. A second, its half and its tenth are no multiples of it, so that a load

@@ -37,6 +37,7 @@ from ofu_exporter.sources.dcgm.library import (
     version_word,
 )
 from ofu_exporter.sources.dcgm.unix_socket import is_forbidden
+from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 EMBEDDED = "embedded"
 """The address that means: start a host engine in this process."""
@@ -112,15 +113,20 @@ class HostEngine:
             raise ValueError(
                 f"a live read of profiling fields would crash the host engine: {fields}"
             )
+        return self._latest(entities, fields, LIVE_DATA)
+
+    def latest(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
+        """The last sample of each field that any client has watched; a code instead of a value for all others."""
+        return self._latest(entities, fields, 0)
+
+    def _latest(
+        self, entities: Sequence[Entity], fields: Sequence[int], flags: int
+    ) -> list[Sample]:
         values = (FieldValue2 * (len(entities) * len(fields)))()
+        pairs, numbers = entity_pairs(entities), field_numbers(fields)
+        counts = len(entities), len(fields)
         self.call(
-            "dcgmEntitiesGetLatestValues",
-            entity_pairs(entities),
-            len(entities),
-            field_numbers(fields),
-            len(fields),
-            LIVE_DATA,
-            values,
+            "dcgmEntitiesGetLatestValues", pairs, counts[0], numbers, counts[1], flags, values
         )
         return [decoded(Entity(raw.group, raw.number), raw) for raw in values]
 
@@ -219,7 +225,7 @@ class FieldWatch:
         self.skip_to(unix)
         interval_micros = round(self._seconds * 1e6)
         # The number of samples is limited as well: without a limit, values were seen to stop changing.
-        most = math.ceil(KEPT_SECONDS / self._seconds) + 16
+        most = math.ceil(KEPT_SECONDS / SHORTEST_WINDOW_SECONDS) + 16  # of a faster client too
         self._call("dcgmWatchFields", interval_micros, KEPT_SECONDS, most)
 
     def gather(self, entities: Sequence[Entity]) -> None:

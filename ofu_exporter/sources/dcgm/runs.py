@@ -18,7 +18,7 @@ MICROS = 1e-6
 
 
 def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:
-    """Runs of samples without a gap, none longer than the longest window.
+    """Runs of samples without a gap, none as long as two of the longest windows.
 
     The last sample of a run begins the next. An impossible value is a run by itself, so that only its own time is
     lost and no mean hides it.
@@ -32,7 +32,18 @@ def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:
             runs[-1].append(after)
         else:
             runs.append([before, after])
-    return runs
+    return [part for run in runs for part in _shortened(run)]
+
+
+def _shortened(run: list[Point]) -> list[list[Point]]:
+    """The run, or about equal parts of it if it is as long as two of the longest windows.
+
+    A window may be longer than the longest that can be asked for, because samples drift. A short rest would be shown
+    as if it were a window.
+    """
+    count = max(1, int(_seconds(run) / LONGEST_WINDOW_SECONDS))
+    bounds = [round(number * (len(run) - 1) / count) for number in range(count + 1)]
+    return [run[first : last + 1] for first, last in itertools.pairwise(bounds)]
 
 
 def _seconds(run: Sequence[Point]) -> float:
@@ -50,12 +61,7 @@ def _is_possible(point: Point) -> bool:
 
 def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
     """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
-    return (
-        run[-1] is before
-        and _is_possible(before)
-        and _is_possible(after)
-        and (after.micros - run[0].micros) * MICROS <= LONGEST_WINDOW_SECONDS
-    )
+    return run[-1] is before and _is_possible(before) and _is_possible(after)
 
 
 def mean(points: Sequence[Point]) -> float:

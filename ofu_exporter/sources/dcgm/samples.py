@@ -1,8 +1,9 @@
 """Makes readings from the samples that a host engine took of one device: pure, no clock, no call.
 
-A sample of a ratio is the mean over the time since the sample before it. A window reaches from one sample of the
-tensor counter to another, has a part for each sample in between, and ends at a time up to which all other fields have
-samples. Time with a blank or without samples is not measured: a window ends before it, and the next begins after it.
+A sample of a ratio is the mean over the time since the sample before it. A window has a part for each sample of the
+tensor counter, and ends at a time up to which all other fields have samples: with a sample of the cycle counters where
+there are such, otherwise with one of the tensor counter. Time with a blank or without samples is not measured: a window
+ends before it, and the next begins after it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from typing import NamedTuple
 from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
 from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
-    CYCLES_DMMA,
     CYCLES_ELAPSED,
-    CYCLES_TENSOR,
     ENDING,
     GPU_PERCENT,
+    OF_CYCLES,
     OF_PROFILING,
     OTHER_PIPES,
     OVER_TIME,
@@ -29,8 +29,9 @@ from ofu_exporter.sources.dcgm.fields import (
     SM_CLOCK_MHZ,
     TENSOR,
 )
-from ofu_exporter.sources.dcgm.library import Sample
+from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
 from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
+from ofu_exporter.sources.dcgm.sample_times import SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     ActivitySample,
@@ -45,6 +46,11 @@ HOLE_INTERVALS = 2.5
 DMMA_TOLERANCE = 0.02
 """The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this
 much."""
+STAMP_SECONDS = 0.004
+"""A sample bears the time at which the host engine began its poll, and is taken some milliseconds later: a round of all
+fields took 1 to 4 ms."""
+MOST_WAITING = 32768
+"""Most samples of a device that wait to be put into their series."""
 
 
 class Anchor(NamedTuple):
@@ -67,7 +73,9 @@ class DeviceSamples:
         self._interval = interval
         self._hole_micros = HOLE_INTERVALS * interval / MICROS
         self._series: dict[int, FieldSeries] = {}
-        self._lags: dict[int, int] = {}
+        self._times = SampleTimes()
+        self._waiting: list[Sample] = []
+        """Samples that are in no series yet."""
         self._dmma_series = FieldSeries()
         self._from_micros = 0
         """No window begins before this time."""
@@ -76,13 +84,16 @@ class DeviceSamples:
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
-        return self._field_series(sample.field).add(sample)
+        is_new = self._field_series(sample.field).is_new(sample)
+        if is_new:
+            self._waiting.append(sample)
+            del self._waiting[:-MOST_WAITING]
+        return is_new
 
     @property
     def last_code(self) -> int:
         """The code of the latest sample of the tensor counter: 0 = measured."""
-        points = self._field_series(TENSOR).points
-        return points[-1].code if points else 0
+        return self._field_series(TENSOR).last_code
 
     def take_disordered(self) -> int:
         """How many samples came out of order since the last call."""
@@ -94,30 +105,41 @@ class DeviceSamples:
     def forget(self) -> None:
         """Start again: no reading includes this instant."""
         self._series.clear()
+        self._waiting.clear()
+        self._times = SampleTimes()
         self._from_micros = 0
         self._end = None
 
     def readings(self, anchor: Anchor) -> list[Reading]:
-        """The readings since the last call: windows without a gap inside."""
-        self._lags = self._find_lags()
+        """The readings since the last call: windows without a gap inside.
+
+        All samples with stamps up to the anchor have been added.
+        """
+        self._sort_in(anchor.micros)
         until = self._covered_until()
         self._dmma_series = self._dmma()
-        begin, points = self._begin(), self._field_series(TENSOR).points
-        spanned = [point for point in points if begin <= point.micros <= until]
-        runs = runs_of(spanned, self._hole_micros)
+        runs = runs_of(self._spanned(self._begin(), until), self._hole_micros)
         made = [self._reading(run, anchor) for run in runs if not is_short(run)]
         self._forget(runs, until)
         return [reading for reading in made if reading is not None]
+
+    def _sort_in(self, until: int) -> None:
+        """Put the samples with stamps up to this time into their series."""
+        due = [sample for sample in self._waiting if sample.micros <= until]
+        self._waiting = [sample for sample in self._waiting if sample.micros > until]
+        for sample in due:
+            if sample.field < FIRST_PROFILING_FIELD:
+                self._field_series(sample.field).add(sample, sample.micros)
+        profiled = [sample for sample in due if sample.field >= FIRST_PROFILING_FIELD]
+        for sample, measured in self._times.in_order(profiled):
+            self._field_series(sample.field).add(sample, measured)
 
     def _field_series(self, field: int) -> FieldSeries:
         return self._series.setdefault(field, FieldSeries())
 
     def _covered_until(self) -> int:
-        """The time up to which every field has samples, not counting fields that no longer have values.
-
-        For the fields that OFU is made of, this is the end of a sample: a total belongs to one instant, and to cut a
-        mean in two would be a guess.
-        """
+        """The time at which the next window ends: every field has samples up to then, not counting fields that no
+        longer have values."""
         tensor = self._field_series(TENSOR)
         alive = {
             field: series
@@ -126,42 +148,54 @@ class DeviceSamples:
             if series.brought_micros
             and tensor.last_micros - series.last_micros <= self._hole_micros
         }
-        covered = (s.last_micros - self._lag(field) + ROUND_MICROS for field, s in alive.items())
-        until = min(covered, default=tensor.last_micros)
-        ends = next((alive[field].ends(tensor) for field in ENDING if field in alive), [until])
-        return max((micros for micros in ends if micros <= until), default=until)
+        covered = min((s.last_micros for s in alive.values()), default=tensor.last_micros)
+        until = min(covered + ROUND_MICROS, tensor.last_micros)
+        ended = {
+            field: {point.micros for point in series.points} for field, series in alive.items()
+        }
+        for fields in ENDING:
+            ends = set.intersection(
+                *[ended[field] for field in fields if field in alive] or [set()]
+            )
+            recent = [micros for micros in ends if until - self._hole_micros <= micros <= until]
+            if recent:
+                return max(recent)
+        return max((p.micros for p in tensor.points if p.micros <= until), default=until)
 
     def _begin(self) -> int:
         """Where the next window begins. The first begins when every field that has values has had one."""
         if self._end is not None:
             return self._from_micros
         first = (
-            series.brought_micros - self._lag(field) - ROUND_MICROS
+            series.brought_micros - ROUND_MICROS
             for field, series in self._series.items()
             if field in OVER_TIME or field in OF_PROFILING
         )
         return max(first, default=self._from_micros)
 
-    def _lag(self, field: int) -> int:
-        """Microseconds by which a field's time stamps come after those of the tensor counter, measured with it."""
-        return self._lags.get(field, 0)
+    def _spanned(self, begin: int, until: int) -> list[Point]:
+        """The samples of the tensor counter in this time. One that reaches beyond it is cut."""
+        points = self._field_series(TENSOR).points
+        inside = [point for point in points if begin <= point.micros <= until]
+        for before, after in itertools.pairwise(points):
+            is_whole = (
+                before.value is not None and after.micros - before.micros <= self._hole_micros
+            )
+            if is_whole and before.micros < begin == self._from_micros < after.micros:
+                inside.insert(0, Point(begin, before.value))
+            if is_whole and before.micros < until < after.micros and until > begin:
+                inside.append(Point(until, after.value))
+        return inside
 
-    def _find_lags(self) -> dict[int, int]:
-        tensor = self._field_series(TENSOR)
-        return {
-            field: series.lag(tensor)
-            for field, series in self._series.items()
-            if field in OF_PROFILING
-        }
+    def _cut(self, micros: int) -> int:
+        """Microseconds between the end of a window and the sample of the tensor counter that is nearest to it."""
+        return min(abs(point.micros - micros) for point in self._field_series(TENSOR).points)
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
-        tensor = self._field_series(TENSOR)
-        if not tensor.points:
-            return
-        kept = max((p.micros for p in tensor.points if p.micros <= until), default=None)
-        if kept is None:
-            return
+        kept = max((p.micros for run in runs for p in run), default=0)
+        points = self._field_series(TENSOR).points
+        kept = max([kept, *[p.micros for p in points if p.micros <= until]])
         if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
             kept = runs[-1][0].micros
         self._from_micros = max(kept, self._from_micros)
@@ -189,6 +223,8 @@ class DeviceSamples:
             cycles=self._cycles(last),
             evidence=None if self.gpu.instance else self._evidence(first, last),
             pace=self._interval,
+            edge_seconds=STAMP_SECONDS,
+            cut_seconds=max(self._cut(first), self._cut(last)) * MICROS,
         )
         self.missing = frozenset(self._missing(first, last))
         return reading
@@ -212,46 +248,36 @@ class DeviceSamples:
         return {pipe: mean for pipe, mean in means.items() if mean is not None}
 
     def _dmma(self) -> FieldSeries:
-        """Activity of the FP64 tensor pipe by its cycles, at the time stamps of the tensor counter.
+        """Activity of the FP64 tensor pipe by its cycles.
 
-        Blank where the cycles are not known, or where the tensor cycles of the same sample do not match the measured
+        Blank where not all totals of one instant are known, or where the tensor cycles do not match the measured
         activity.
         """
         made = FieldSeries()
-        lag = self._lag(CYCLES_ELAPSED)
         for before, after in itertools.pairwise(self._field_series(CYCLES_ELAPSED).points):
-            share = self._dmma_share(before, after, lag)
+            share = self._dmma_share(before.micros, after.micros)
             if share is not None and not made.points:
-                made.points.append(Point(before.micros - lag, 0.0, 0))
+                made.points.append(Point(before.micros, 0.0))
             if made.points:
-                made.points.append(Point(after.micros - lag, share, 0))
+                made.points.append(Point(after.micros, share))
         return made
 
-    def _dmma_share(self, before: Point, after: Point, lag: int) -> float | None:
-        times = (before.micros, after.micros)
-        tensor, dmma = (self._difference(field, *times) for field in (CYCLES_TENSOR, CYCLES_DMMA))
-        measured = self._field_series(TENSOR).mean(
-            before.micros - lag, after.micros - lag, self._hole_micros
-        )
-        if before.value is None or after.value is None or after.value <= before.value:
+    def _dmma_share(self, first: int, last: int) -> float | None:
+        elapsed, tensor, dmma = (self._difference(field, first, last) for field in OF_CYCLES)
+        measured = self._field_series(TENSOR).within(first, last)
+        if not elapsed or elapsed < 0 or tensor is None or dmma is None or not measured:
             return None
-        if tensor is None or dmma is None or measured is None:
-            return None
-        elapsed = after.value - before.value
-        return dmma / elapsed if abs(tensor / elapsed - measured) <= DMMA_TOLERANCE else None
+        lowest, highest = min(measured) - DMMA_TOLERANCE, max(measured) + DMMA_TOLERANCE
+        return dmma / elapsed if lowest <= tensor / elapsed <= highest else None
 
     def _difference(self, field: int, first: int, last: int) -> float | None:
         """What a total grew by."""
-        before, after = (self._field_series(field).nearest(micros) for micros in (first, last))
+        before, after = (self._field_series(field).at(micros) for micros in (first, last))
         return None if before is None or after is None else after - before
-
-    def _total(self, field: int, micros: int) -> float | None:
-        return self._field_series(field).nearest(micros + self._lag(field))
 
     def _mean_of(self, field: int, first: int, last: int) -> float | None:
         """The mean of a field; None if its samples do not cover the whole time."""
-        lag = self._lag(field)
-        return self._field_series(field).mean(first + lag, last + lag, self._hole_micros)
+        return self._field_series(field).mean(first, last, self._hole_micros)
 
     def _missing(self, first: int, last: int) -> list[int]:
         return [
@@ -266,15 +292,30 @@ class DeviceSamples:
         others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
         known = [activity for activity in others if activity is not None]
         percent = self._mean_of(GPU_PERCENT, first, last)
-        power, limit = (
-            self._field_series(field).nearest(last, self._interval / MICROS)
-            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
-        )
         return Evidence(
             other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
-            power=power / limit if power is not None and limit else None,
+            power=self._power(last),
             utilization_ratio=None if percent is None else percent / 100,
+            worked_seconds=self._worked_seconds(first, last),
         )
+
+    def _worked_seconds(self, first: int, last: int) -> float | None:
+        """How long after its start utilization and power last showed work in a window; None if they did not."""
+        for point in reversed(self._field_series(GPU_PERCENT).inside(first, last)):
+            known = Evidence(
+                utilization_ratio=(point.value or 0.0) / 100, power=self._power(point.micros)
+            )
+            if known.shows_work:
+                return (point.micros - first) * MICROS
+        return None
+
+    def _power(self, micros: int) -> float | None:
+        """The power draw at an instant, as a share of the limit in force."""
+        power, limit = (
+            self._field_series(field).nearest(micros, self._interval / MICROS)
+            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
+        )
+        return power / limit if power is not None and limit else None
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""
@@ -287,7 +328,7 @@ class DeviceSamples:
         )
 
     def _cycles(self, last: int) -> CycleTotals | None:
-        elapsed, tensor = (self._total(field, last) for field in (CYCLES_ELAPSED, CYCLES_TENSOR))
+        elapsed, tensor = (self._field_series(field).at(last) for field in OF_CYCLES[:2])
         if elapsed is None or tensor is None:
             return None
         return CycleTotals(float(elapsed), float(tensor))

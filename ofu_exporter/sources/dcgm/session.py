@@ -75,10 +75,11 @@ class Session:
 
     def events(self) -> list[Reading | Fault]:
         """The readings since the last call, and a fault for each device that is not measured. Raises DcgmError."""
-        started = self._now().seconds
-        if started - self._looked_at >= LOOK_SECONDS:
-            self._look(started)
-        samples = self._watches.samples(started)
+        started = self._now()
+        if started.seconds - self._looked_at >= LOOK_SECONDS:
+            self._look(started.seconds)
+            started = self._now()
+        samples = self._watches.samples(started.seconds)
         now = self._now()  # after the call, so that no sample is from the future
         if self._was_set(now):
             log.warning("the node's clock was set: earlier samples are dropped")
@@ -86,7 +87,8 @@ class Session:
         if self._blind_until:
             return self._wait(now)
         self._take_in(samples, now)
-        return [event for row in self._rows.values() for event in self._events(row, now)]
+        # Samples from after the read began are complete with the next read.
+        return [event for row in self._rows.values() for event in self._events(row, started)]
 
     def close(self) -> None:
         """Never raises."""
@@ -205,12 +207,14 @@ class Session:
         refusal = self._watches.refusal(entity)
         if refusal is not None:
             return refusal.reason, str(refusal)
+        code = row.samples.last_code
+        if code and self._watches.is_resting(entity):
+            return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
         if now - row.heard_at > self._patience:
             since = self._watches.since(entity)
             if since is not None and now - since > RETRY_SECONDS:
                 self._watches.renew(entity)
             return Reason.STALE, f"no sample for {now - row.heard_at:.0f} s"
-        code = row.samples.last_code
         if code and now - row.begun_at > self._patience:
             return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
         return None

@@ -13,10 +13,8 @@ from collections.abc import Iterable, Sequence
 from ofu_exporter.sources.dcgm.devices import Device
 from ofu_exporter.sources.dcgm.fields import (
     CLOCK_SECONDS,
-    CYCLES_DMMA,
-    CYCLES_ELAPSED,
-    CYCLES_TENSOR,
     GPU_PERCENT,
+    OF_CYCLES,
     OTHER_PIPES,
     PIPES,
     POWER_LIMIT_WATTS,
@@ -33,6 +31,7 @@ from ofu_exporter.sources.dcgm.library import (
     Entity,
     Sample,
 )
+from ofu_exporter.sources.dcgm.other_clients import OtherClients
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 log = logging.getLogger(__name__)
@@ -41,10 +40,14 @@ TRIAL_INTERVALS = 4
 """A counter counts as missing if it has no value within this number of intervals after the tensor counter's first."""
 RETRY_SECONDS = 30.0
 """Time between two attempts to watch a device that was refused."""
+MOST_BLANKS = 8
+"""After this many samples of the tensor counter without a value, the device is not watched for some time."""
+MOST_RETRY_SECONDS = 480.0
+"""After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
 
 _PIPES = tuple(PIPES.values())
 _WITH_OTHERS = (*_PIPES, *OTHER_PIPES)
-_WITH_CYCLES = (*_WITH_OTHERS, CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
+_WITH_CYCLES = (*_WITH_OTHERS, *OF_CYCLES)
 """Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
 _BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
 """Fields of whole GPUs that are not profiling fields."""
@@ -56,6 +59,7 @@ class Watches:
     def __init__(self, engine: HostEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
+        self._others = OtherClients(engine, interval)
         self._watches: list[FieldWatch] = []
         self._driver_watches: list[FieldWatch] = []
         self._watched: dict[Entity, float] = {}
@@ -68,6 +72,10 @@ class Watches:
         """When the test of each device's counters ends."""
         self._brought: dict[Entity, set[int]] = {}
         """The fields that had a value during the test."""
+        self._blanks: dict[Entity, int] = {}
+        """How many samples without a value the tensor counter has had, of each device where it never had any."""
+        self._resting: dict[Entity, tuple[float, float]] = {}
+        """Devices whose tensor counter had no value: until when they are not watched, and for how long in all."""
 
     def update(self, devices: Sequence[Device], now: float) -> None:
         """Watch devices that are new or were refused a while ago, and stop watching those that are gone."""
@@ -82,10 +90,17 @@ class Watches:
     def samples(self, now: float) -> list[Sample]:
         """Every sample since the last call; samples with a time in the future are returned again."""
         # The clocks are read last, so that no clock is read before the counters of its window.
+        self._follow_others(now)
         watches = (*self._watches, *self._driver_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
+
+    def _follow_others(self, now: float) -> None:
+        """Watch the fields that other clients have sampled often: their polls decide when samples are taken."""
+        for entity, field in self._others.look(self._watched, now):
+            log.debug("another client has field %d of %s sampled", field, entity)
+            self._watch_others([entity], [(field,)])
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
         """The samples of a watch. An entity whose samples are refused is removed, because it would hide the other
@@ -123,9 +138,14 @@ class Watches:
 
     def renew(self, entity: Entity) -> None:
         """Watch a device again at the next update, if it exists then."""
-        for notes in (self._watched, self._refused, self._trials, self._brought):
+        for notes in (self._watched, self._refused, self._trials, self._brought, self._blanks):
             notes.pop(entity, None)
+        self._others.forget(entity)
         self._watches = _dropped(self._watches, entity)
+
+    def is_resting(self, entity: Entity) -> bool:
+        """Whether a device is not watched because its tensor counter had no value."""
+        return entity in self._resting and entity not in self._watched
 
     def skip_to(self, unix: float) -> None:
         """Skip all samples from before this time."""
@@ -140,6 +160,8 @@ class Watches:
 
     def _is_due(self, device: Device, now: float) -> bool:
         if device.problem is not None or device.entity in self._watched:
+            return False
+        if device.entity in self._resting and now < self._resting[device.entity][0]:
             return False
         refused = self._refused.get(device.entity)
         return refused is None or now - refused[1] >= RETRY_SECONDS
@@ -163,6 +185,8 @@ class Watches:
             self._refused.pop(entity, None)
             self._watched[entity] = now
             self._brought[entity] = set()
+            if alike[0].gpm:  # before Hopper, profiling is often paused for a while
+                self._blanks[entity] = 0
         self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
         self._watch_others(watch.entities, _choices(alike[0]))
 
@@ -173,6 +197,7 @@ class Watches:
         return half if device.gpm and half >= SHORTEST_WINDOW_SECONDS else self._interval
 
     def _watch_others(self, entities: Sequence[Entity], choices: Sequence[Sequence[int]]) -> None:
+        """Watch the first of these sets of fields that the host engine knows."""
         for fields in choices:
             try:
                 self._watches.append(self._engine.watch(entities, fields, self._interval))
@@ -215,24 +240,41 @@ class Watches:
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
         """Find out which counters have values, and end the watches of the others."""
-        if not self._brought:
-            return
         for sample in samples:
-            if sample.value is not None and sample.entity in self._brought:
-                self._brought[sample.entity].add(sample.field)
-                if sample.field == TENSOR:
-                    self._trials.setdefault(sample.entity, now + TRIAL_INTERVALS * self._interval)
-        over = {entity for entity, until in self._trials.items() if now >= until}
-        silent: dict[tuple[int, ...], list[Entity]] = {}
-        for watch in self._watches:
-            for entity in over.intersection(watch.entities):
-                fields = tuple(f for f in watch.fields if f not in self._brought[entity])
-                silent.setdefault(fields, []).append(entity)
-        for fields, entities in silent.items():
-            if fields:
-                self._engine.unwatch(entities, fields)
-        for entity in over:
+            if sample.entity in self._brought:
+                self._note(sample, now)
+        for entity in [entity for entity, count in self._blanks.items() if count >= MOST_BLANKS]:
+            self._rest(entity, now)
+        for entity in [entity for entity, until in self._trials.items() if now >= until]:
+            for watch in self._watches:
+                silent = [field for field in watch.fields if field not in self._brought[entity]]
+                if silent and entity in watch.entities:
+                    self._engine.unwatch([entity], silent)
             del self._trials[entity], self._brought[entity]
+
+    def _note(self, sample: Sample, now: float) -> None:
+        """Note whether a field of a device in test has values. The tensor counter's first begins the test of the
+        others."""
+        entity, is_tensor = sample.entity, sample.field == TENSOR
+        if sample.value is None:
+            if is_tensor and sample.micros and entity in self._blanks:
+                self._blanks[entity] += 1
+            return
+        self._brought[entity].add(sample.field)
+        if is_tensor:
+            self._trials.setdefault(entity, now + TRIAL_INTERVALS * self._interval)
+            self._blanks.pop(entity, None)
+            self._resting.pop(entity, None)
+
+    def _rest(self, entity: Entity, now: float) -> None:
+        """Stop watching a device whose tensor counter has no value. Each time it rests for longer."""
+        before = self._resting.get(entity, (0.0, RETRY_SECONDS / 2))[1]
+        seconds = min(2 * before, MOST_RETRY_SECONDS)
+        for watch in self._watches:
+            if entity in watch.entities:
+                self._engine.unwatch([entity], watch.fields)
+        self.renew(entity)
+        self._resting[entity] = now + seconds, seconds
 
 
 def _dropped(watches: Sequence[FieldWatch], entity: Entity) -> list[FieldWatch]:

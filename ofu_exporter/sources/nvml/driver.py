@@ -120,7 +120,8 @@ class GpuProbe:
         return self._gpus
 
     def poll(self) -> None:
-        """Add a read of the clock to the open windows. A failure costs only this read."""
+        """Add a read of the clock to the open windows, and look for work that is not counted. A failure costs only this
+        read."""
         open_series = list(self._series.values())
         if not open_series:
             return
@@ -130,6 +131,7 @@ class GpuProbe:
             raise GpuError(reason(error), detail(error)) from error
         for series in open_series:
             series.note(clocks)
+            series.look_for_work()
 
     def read(self) -> Sequence[Reading | Fault]:
         try:

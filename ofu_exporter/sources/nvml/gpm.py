@@ -17,6 +17,7 @@ from ofu_exporter.sources.nvml.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTE
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    BUSY_UTILIZATION,
     SHORTEST_WINDOW_SECONDS,
     Clock,
     ClockSample,
@@ -68,13 +69,18 @@ class GpmSeries:
         # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
         self._start = math.nan
+        self._edge_seconds = 0.0
+        self._is_quiet = False
+        """Whether the last window counted nothing: its GPU is idle, or its counters are dead."""
+        self._worked_at: float | None = None
+        """When utilization and power last showed work in a window after such a one."""
         self._clocks: list[ClockSample] = []
 
     def begin(self) -> None:
         """Take the sample that begins the first window."""
         for _ in range(2):
             self._samples.append(self._nvml.nvmlGpmSampleAlloc())
-        self._start = self._take_sample(self._samples[0])
+        self._start, self._edge_seconds = self._take_sample(self._samples[0])
         self._clocks = self._clock_read(self._start)
 
     def read_clock(self) -> list[ClockSample]:
@@ -87,11 +93,21 @@ class GpmSeries:
         if len(self._clocks) > MOST_CLOCK_SAMPLES:
             del self._clocks[1::2]  # keep every other one: they still cover the whole window
 
+    def look_for_work(self) -> None:
+        """Ask for utilization and power while the counters count nothing, because work comes and goes."""
+        if not self._is_quiet or self.target.instance is not None:
+            return
+        seen = Evidence(utilization_ratio=self._utilization())
+        if (seen.utilization_ratio or 0.0) >= BUSY_UTILIZATION:
+            seen = self._with_power(seen)
+        if seen.shows_work:
+            self._worked_at = self._clock()
+
     def end_window(self, gpu: Gpu) -> Reading | None:
         """End the window and begin the next. None = the window is too short to end."""
         if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
-        end = self._take_sample(self._samples[1])
+        end, edge_seconds = self._take_sample(self._samples[1])
         edge = self._clock_read(end)
         values = self._metrics()
         reading = Reading(
@@ -104,8 +120,10 @@ class GpmSeries:
             cycles=_cycles(values),
             evidence=self._evidence(values),
             clock_limits=self._clock_limits(),
+            edge_seconds=max(edge_seconds, self._edge_seconds),
         )
         self._samples.reverse()
+        self._edge_seconds = edge_seconds
         self._start, self._clocks = end, edge
         return reading
 
@@ -113,14 +131,16 @@ class GpmSeries:
         while self._samples:
             ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
 
-    def _take_sample(self, sample: Any) -> float:
+    def _take_sample(self, sample: Any) -> tuple[float, float]:
         """Take a sample; returns the time after the call, because a slow driver answers with its state at that
-        time."""
+        time, and the seconds that the call took."""
+        before = self._clock()
         if self.target.instance is None:
             self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
         else:
             self._nvml.nvmlGpmMigSampleGet(self.target.handle, self.target.instance, sample)
-        return self._clock()
+        after = self._clock()
+        return after, after - before
 
     def _clock_read(self, at: float | None = None) -> list[ClockSample]:
         try:
@@ -139,16 +159,23 @@ class GpmSeries:
         other_active = max(others) if len(others) == len(OTHER_PIPES) else None
         if self.target.instance is not None:
             return Evidence(_ratio(values, GRAPHICS), other_active)
+        self._is_quiet = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
+        worked_at, self._worked_at = self._worked_at, None
+        at_end = Evidence(
+            graphics_active=_ratio(values, GRAPHICS),
+            other_active=other_active,
+            utilization_ratio=self._utilization() if self._is_quiet else None,
+            worked_seconds=None if worked_at is None else worked_at - self._start,
+        )
+        return self._with_power(at_end)
+
+    def _with_power(self, known: Evidence) -> Evidence:
         nvml, handle = self._nvml, self.target.handle
         milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
         limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-        nothing_counted = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
-        return Evidence(
-            graphics_active=_ratio(values, GRAPHICS),
-            other_active=other_active,
+        return known._replace(
             power=milliwatts / limit if milliwatts is not None and limit else None,
             power_watts=None if milliwatts is None else milliwatts / 1000,
-            utilization_ratio=self._utilization() if nothing_counted else None,
         )
 
     def _clock_limits(self) -> tuple[ClockLimit, ...] | None:

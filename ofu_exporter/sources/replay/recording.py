@@ -197,6 +197,8 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "evidence": event.evidence,
             "parts": [_encode_part(part, epoch) for part in event.parts] or None,
             "counts": None if event.counts else False,
+            "edge_seconds": event.edge_seconds or None,
+            "cut_seconds": event.cut_seconds or None,
         }
     ) | _encode_limits(event.clock_limits)
 
@@ -221,6 +223,8 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
         counts=bool(fields.get("counts", True)),
         clock_limits=known_limits(fields.get("clock_limits")),
+        edge_seconds=float(fields.get("edge_seconds", 0.0)),
+        cut_seconds=float(fields.get("cut_seconds", 0.0)),
     )
 
 

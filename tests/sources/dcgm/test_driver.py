@@ -97,11 +97,11 @@ def test_a_read_before_the_next_sample_brings_nothing(node: DcgmNode) -> None:
     assert reading.end - reading.start == pytest.approx(1.0)
 
 
-def test_what_was_not_read_for_long_comes_in_windows_of_no_more_than_30_s(node: DcgmNode) -> None:
+def test_what_was_not_read_for_long_comes_in_windows_of_about_one_length(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.5)
     probe = node.opened()
     found = node.window(probe, 70.0)
-    assert [r.end - r.start for r in found] == pytest.approx([30.0, 30.0, 10.0])
+    assert [r.end - r.start for r in found] == pytest.approx([35.0, 35.0])
     assert [r.end for r in found[:-1]] == [r.start for r in found[1:]]
 
 
@@ -195,15 +195,38 @@ def test_counters_that_bring_nothing_are_watched_no_longer(node: DcgmNode) -> No
     assert (first.tensor_active, second.tensor_active) == (0.5, 0.5)
 
 
+def test_a_gpu_whose_tensor_counter_has_no_value_is_tried_more_and_more_rarely(
+    node: DcgmNode,
+) -> None:
+    """The host engine logs an error at every poll of each field, for all of its users to read."""
+    node.scenario.gpu(0, blank=1)
+    probe = node.opened()
+    watched = []
+    for _ in range(400):
+        for fault in node.events(probe):
+            assert isinstance(fault, Fault)
+            assert fault.reason is Reason.BLANK
+            assert "no value" in fault.detail
+        watched.append(node.is_watched(TENSOR))
+    rests = [len(list(group)) for on, group in itertools.groupby(watched) if not on]
+    assert rests[:4] == [6, 12, 24, 48]
+    assert sum(watched[100:]) <= 6
+    node.scenario.gpu(0, blank=0, tensor=0.5)
+    back = [event for _ in range(105) for event in node.events(probe)]
+    assert isinstance(back[-1], Reading)
+    assert node.is_watched(TENSOR)
+    assert back[-1].tensor_active == pytest.approx(0.5)
+
+
 def test_what_else_shows_of_the_work_is_told_of_whole_gpus(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.5, graphics=0.75, integer=0.125, power=350, power_limit=700)
     node.scenario.instance(1, 1)
     probe = node.opened()
     whole, part = node.window(probe)
-    assert whole.evidence == Evidence(None, 0.125, 0.5, 0.75)
+    assert whole.evidence == Evidence(None, 0.125, 0.5, 0.75, None, 5.0)
     assert part.evidence is None
     node.scenario.gpu(0, no_field=1016)
-    assert node.window(probe)[0].evidence == Evidence(None, None, 0.5, 0.75)
+    assert node.window(probe)[0].evidence == Evidence(None, None, 0.5, 0.75, None, 5.0)
 
 
 def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
@@ -215,6 +238,23 @@ def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
         state, counted = take_reading(state, node.window(probe)[0], 5.0)
         assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
     assert state.observed_seconds == 0
+
+
+def test_dead_counters_under_work_that_comes_and_goes_are_found_out(node: DcgmNode) -> None:
+    """2 s on and 7 s off: at the end of most windows the GPU is idle, and half of a window is never busy."""
+    node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=0.0, power=90, power_limit=700)
+    probe = node.opened()
+    state, reasons = GpuState(probe.gpus()[0], rate(probe.gpus()[0])), []
+    for second in range(90):
+        is_on = second % 9 < 2
+        node.scenario.gpu(0, graphics=float(is_on), power=650 if is_on else 90)
+        node.advance(1.0)
+        for each in probe.read() if second % 5 == 4 else ():
+            assert isinstance(each, Reading)
+            state, _ = take_reading(state, each, 5.0)
+            reasons.append(state.reason)
+    assert set(reasons[2:]) == {Reason.IMPLAUSIBLE}
+    assert state.observed_seconds <= 10.0
 
 
 def test_work_beside_the_tensor_pipes_is_an_ofu_of_zero(node: DcgmNode) -> None:

@@ -79,7 +79,7 @@ def test_each_second_counts_once_however_it_is_read(
     assert busy == pytest.approx(expected_busy, abs=1e-3)
     for earlier, later in itertools.pairwise(found):
         assert earlier.end <= later.start
-    assert all(r.end - r.start <= 30.0 + 1e-6 for r in found)
+    assert all(r.end - r.start < 60.0 for r in found)
 
 
 def test_a_hole_is_not_measured() -> None:
@@ -117,7 +117,7 @@ def test_what_is_out_of_order_is_counted_once() -> None:
     assert (made.take_disordered(), made.take_disordered()) == (1, 0)
 
 
-def watched(late: float, seconds: int = 6, pipe: int = PIPES["hmma"]) -> DeviceSamples:
+def watched(late: float, seconds: int = 6, scale: float = 1.0) -> DeviceSamples:
     """A GPU whose other fields are sampled half as often as the tensor counter, and stamped some time after it.
 
     What is stamped `late` after a second was measured in that second: all fields share the tensor counter's samples.
@@ -127,10 +127,10 @@ def watched(late: float, seconds: int = 6, pipe: int = PIPES["hmma"]) -> DeviceS
         made.add(sample(TENSOR, half / 2, (half + 1) // 2 / 10))
     for second in range(seconds + 1):
         for field, value in [
-            (pipe, second / 20),
+            (PIPES["hmma"], second / 20),
             (OTHER_PIPES[0], 0.0),
             (CYCLES_ELAPSED, 1000.0 * second),
-            (CYCLES_TENSOR, sum(100.0 * each for each in range(second + 1))),
+            (CYCLES_TENSOR, sum(100.0 * scale * each for each in range(second + 1))),
             (CYCLES_DMMA, sum(50.0 * each for each in range(second + 1))),
         ]:
             if second + late <= seconds:
@@ -161,12 +161,41 @@ def test_fp64_cycles_are_a_pipe_where_the_host_engine_counts_them(late: float) -
 
 
 def test_fp64_cycles_on_another_scale_than_the_measured_activity_are_no_pipe() -> None:
-    made = watched(0.0)
-    series = made._field_series(CYCLES_TENSOR)
-    series.points = [point._replace(value=(point.value or 0.0) / 132) for point in series.points]
+    made = watched(0.0, scale=1 / 132)
     (reading,) = made.readings(anchor(6))
     assert "dmma" not in reading.pipes
     assert "hmma" in reading.pipes
+
+
+@pytest.mark.parametrize("late", [0.0, 0.0004, 0.0012])
+def test_fp64_cycles_are_a_share_of_the_cycles_of_the_same_sample(late: float) -> None:
+    """Another client has samples taken ten times a second, and one falls between the polls of two totals.
+
+    The clock is 1 GHz, then 2 GHz; a quarter of all cycles is of the FP64 tensor pipe.
+    """
+    made = DeviceSamples(gpu(), 1.0)
+    takes = [0.1 * n + late for n in range(1, 101)]
+
+    def cycles(second: float) -> float:
+        return 1e9 * second + (1e9 * (second - 5) if second > 5 else 0.0)
+
+    for take in takes:
+        made.add(sample(1001, take, 0.5))
+    for field, phase, every, share in [
+        (TENSOR, 0.1, 0.5, 0.0),
+        (CYCLES_ELAPSED, 0.1003, 1.0, 1.0),
+        (CYCLES_TENSOR, 0.1006, 1.0, 0.5),
+        (CYCLES_DMMA, 0.1009, 1.0, 0.25),
+    ]:
+        for number in range(int(9.5 / every)):
+            stamp = phase + 0.1 + number * every
+            taken = max(take for take in takes if take <= stamp + 1e-9 or take == takes[0])
+            made.add(sample(field, stamp, share * cycles(taken) if share else 0.5))
+    shares = [
+        p.pipes["dmma"] for r in made.readings(anchor(10)) for p in r.parts if "dmma" in p.pipes
+    ]
+    assert shares == pytest.approx([0.25] * len(shares), abs=1e-9)
+    assert bool(shares) == (late != 0.0004), "totals of two samples make no share"
 
 
 def test_windows_tile_whatever_the_phases() -> None:
@@ -203,12 +232,19 @@ def test_the_clock_is_given_up_to_the_edges_of_the_window() -> None:
     assert max(at) > 2
 
 
-def test_a_pipe_that_another_client_watches_faster_counts_with_all_its_samples() -> None:
-    made = device((0, 0.5), (1, 0.5), (2, 0.5))
-    for tenth in range(21):
+def test_a_client_that_watches_faster_decides_when_samples_are_taken() -> None:
+    """It polls a pipe every tenth of a second: values of the tensor counter are as old as its last poll."""
+    made = DeviceSamples(gpu(), 1.0)
+    for half in range(9):
+        made.add(sample(TENSOR, half / 2 + 0.07, 0.5))
+    for tenth in range(42):
         made.add(sample(PIPES["hmma"], tenth / 10 + 0.03, tenth / 100))
-    (reading,) = made.readings(anchor(2))
-    assert reading.pipes == {"hmma": pytest.approx(0.105, abs=0.003)}
+    (reading,) = made.readings(anchor(4.2))
+    assert spans([reading]) == [(0.07, 4.03)], "the polls of the pipe before show nothing"
+    assert [round(part.end - 50.0, 6) for part in reading.parts[1:]] == [
+        1.03, 1.53, 2.03, 2.53, 3.03, 3.53, 4.03
+    ]  # fmt: skip
+    assert reading.parts[-1].pipes == {"hmma": pytest.approx((0.36 + 0.37 + 0.38 + 0.39 + 0.4) / 5)}
 
 
 def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:

@@ -309,6 +309,26 @@ def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
     assert counted.tensor_active == pytest.approx(0.7)
 
 
+def test_dead_counters_under_work_that_comes_and_goes_are_found_out(bench: NvmlNode) -> None:
+    """2 s on and 7 s off: at the end of most windows the GPU is idle."""
+    bench.scenario.gpu(0, **DEAD)
+    probe = bench.began()
+    state, reasons = GpuState(probe.gpus()[0], rate(probe.gpus()[0])), []
+    for half in range(180):
+        is_on = half / 2 % 9 < 2
+        bench.scenario.gpu(0, graphics=float(is_on), power=650 if is_on else 90)
+        bench.advance(0.5)
+        if half % 10 < 9:
+            probe.poll()
+            continue
+        (each,) = probe.read()
+        assert isinstance(each, Reading)
+        state, _ = take_reading(state, each, 5.0)
+        reasons.append(state.reason)
+    assert set(reasons[2:]) == {Reason.IMPLAUSIBLE}
+    assert state.observed_seconds <= 10.0
+
+
 def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
     probe = bench.began()
     state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))

@@ -1,0 +1,80 @@
+"""When values of profiling fields were measured, by a host engine that is made of the documented rule alone."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import pytest
+
+from ofu_exporter.sources.dcgm.fields import TENSOR
+from ofu_exporter.sources.dcgm.library import GPU, Entity, Sample
+from ofu_exporter.sources.dcgm.sample_times import SampleTimes
+
+EPOCH = 1_800_000_000_000_000
+
+
+class Watch(NamedTuple):
+    """A field, how often it is polled, and when it is polled first; microseconds."""
+
+    field: int
+    interval: int
+    first: int
+
+
+def polled(watches: list[Watch], seconds: int) -> list[tuple[Sample, int]]:
+    """Every sample, with the time at which it was measured: a poll takes a new one if the newest is as old as the
+    field's interval. Polls follow one another, each is up to 0.3 ms late, and the
+    next is due one interval after it."""
+    chance = random.Random(len(watches))
+    due = {watch: EPOCH + watch.first for watch in watches}
+    now, newest, made = 0, 0, []
+    while min(due.values()) < EPOCH + seconds * 1_000_000:
+        watch = min(due, key=lambda each: due[each])
+        now = at = max(now + 15, due[watch] + chance.randrange(300))
+        if at - newest >= watch.interval:
+            newest = at
+        made.append((Sample(Entity(GPU, 0), watch.field, 0, at, 0.5), newest))
+        due[watch] = at + watch.interval
+    return made
+
+
+ALONE = [Watch(TENSOR, 500_000, 0), Watch(1014, 1_000_000, 60), Watch(1084, 1_000_000, 75)]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [],
+        [Watch(1001, 100_000, 37_000)],
+        [Watch(1005, 250_000, 211_000)],
+        [Watch(1001, 30_000_000, 7_000)],
+        [Watch(1001, 100_000, 37_000), Watch(1005, 250_000, 211_000), Watch(1002, 10_000, 3)],
+        [Watch(1001, 333_000, 490_000)],
+    ],
+    ids=["alone", "10 Hz", "4 Hz", "each 30 s", "three clients", "3 Hz"],
+)
+def test_every_value_is_of_the_time_at_which_it_was_measured(others: list[Watch]) -> None:
+    watches = [*ALONE, *others]
+    truth = {(sample.field, sample.micros): at for sample, at in polled(watches, 600)}
+    times = SampleTimes()
+    samples = [sample for sample, _ in polled(watches, 600)]
+    chance, found = random.Random(2), {}
+    while samples:  # read in pieces, field by field
+        count = chance.randrange(1, 200)
+        piece, samples = samples[:count], samples[count:]
+        chance.shuffle(piece)
+        for sample, measured in times.in_order(piece):
+            found[sample.field, sample.micros] = measured
+    settled = {key: at for key, at in truth.items() if key[1] > EPOCH + 5_000_000}
+    assert {key: found[key] for key in settled} == settled
+
+
+def test_a_client_that_comes_and_goes_decides_only_while_it_is_there() -> None:
+    before = polled(ALONE, 20)
+    client = [Watch(1001, 100_000, 5_037_000)]
+    during = [each for each in polled([*ALONE, *client], 20) if each[0].micros < EPOCH + 12_000_000]
+    assert any(at != sample.micros for sample, at in during if sample.field == TENSOR)
+    assert all(at == sample.micros for sample, at in before if sample.field == TENSOR)
+    found = list(SampleTimes().in_order([sample for sample, _ in during]))
+    assert found[-100:] == during[-100:]
