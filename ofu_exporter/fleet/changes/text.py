@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.changes.result import (
@@ -53,10 +54,19 @@ def facts(report: ChangesReport) -> Iterator[str]:
     yield (
         f"Sure: of whole answers over made noise, at most {report.report_level:.0%} had a sure change that was none "
         f"(docs/changes.md). "
-        f"Possible: up to {report.expected_false:.0f} false alarms are expected among all series."
+        f"Possible: {_false_alarms(report.expected_false)} expected among all series."
     )
     if report.smaller:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
+
+
+def _false_alarms(expected: float) -> str:
+    """A bound in words that is never 0."""
+    return (
+        "less than one false alarm is"
+        if expected < 1
+        else f"up to {math.ceil(expected)} false alarms are"
+    )
 
 
 def sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
