@@ -2,10 +2,10 @@
 
     python -m tests.bench.certainty [--answers 100] [--noise NAME]
 
-An answer is over some series of equal length, part of which fall to a half somewhere in their middle. Sure and false is
-a change of a series that does not fall, or far from its fall: more than three points, and more than a tenth of them. The
-noise is made here, by definition: normal, skewed (an exponential distribution), or normal and three times as large from
-the middle on.
+An answer is over some series of equal length, part of which fall to a half in their middle half. Sure and false is
+a change of a series that does not fall, or far from its fall: more than three points, and a tenth of them. The noise is
+made here, by definition: normal, skewed (an exponential distribution), or normal and three times as large from the
+middle on.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
 MOST_WHITENED = 0.7
 """Above this likeness, one odd point of noise leaves such a long trail that it passes for a step of few points."""
-TWO_SIDED_95 = 1.96
+REACH = 2.24
+"""Normal standard errors of an interval of 95 % whose step was looked for; at a known place, 1.96 are enough."""
 SUPPORT = 1.65
 """Standard errors by which the other points of a step must be off too. Noise is in 5 % of cases."""
 
@@ -41,9 +42,9 @@ class WhitenedStep(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """Half of the 95 % interval of the height: the t whose tail is 5 %, by the same approximation."""
+        """Half of the 95 % interval of the height: `REACH`, brought to t by the same approximation."""
         part = (8 * self.freedom + 1) / (8 * self.freedom + 3)
-        square = (TWO_SIDED_95 / part) ** 2 / self.freedom
+        square = (REACH / part) ** 2 / self.freedom
         return self.error * math.sqrt(self.freedom * math.expm1(square))
 
 

@@ -95,10 +95,7 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))
     for (hour, key), sums in sorted(hours.items()):
-        job = history.job({"cluster": key.cluster, "job_id": key.job_id})
-        job.seen(hour)
-        job.days.setdefault(history.clock.day_of(hour), JobSums()).add(sums)
-        history.hours.setdefault(hour, JobSums()).add(sums)
+        history.add_job({"cluster": key.cluster, "job_id": key.job_id}, hour, sums)
     _add_sizes(history, answers[-1], aside)
 
 

@@ -13,6 +13,7 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
     HourValue,
@@ -41,6 +42,7 @@ def read_history(
     collector.read_jobs()
     collector.read_raw()
     collector.read_installed()
+    AbsentNodeReader(client, reader, history).read()
     collector.read_jobless()
     collector.read_facts_of_jobs()
     collector.read_job_models()
@@ -60,6 +62,7 @@ def read_jobs(
     collector.read_models()
     collector.read_jobs()
     collector.read_raw()
+    AbsentNodeReader(client, reader, history, jobs).read()
     collector.read_facts_of_jobs()
     collector.read_job_models()
     collector.read_simulated()
@@ -246,10 +249,7 @@ class _Collector:
         for place in sorted(set().union(*by_name.values())):
             hour, key = place
             sums = sums_of_hour({name: values.get(place) for name, values in by_name.items()})
-            job = self._history.job({"cluster": key[0], "job_id": key[1]})
-            job.seen(hour)
-            job.days.setdefault(self._history.clock.day_of(hour), JobSums()).add(sums)
-            self._history.hours.setdefault(hour, JobSums()).add(sums)
+            self._history.add_job({"cluster": key[0], "job_id": key[1]}, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
         observed, utilized = (self._largest(answer, model_key) for answer in answers)

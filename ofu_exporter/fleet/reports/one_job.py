@@ -15,7 +15,7 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_jobs
-from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, matcher
+from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -119,8 +119,7 @@ def _read_earlier(
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
     found = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
     if found:
-        ids = "|".join(sorted(found)[-10 * MOST_EARLIER :])
-        wanted = f"{matcher('job_id', ids).replace('=', '=~', 1)},{same[0]}"
+        wanted = f"{any_of('job_id', sorted(found)[-10 * MOST_EARLIER :])},{same[0]}"
         others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
@@ -134,13 +133,8 @@ def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str
     found: set[str] = set()
     asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
     for _, series in asked:
-        found.update(_escaped(one.labels.get("job_id", "")) for one in series)
+        found.update(one.labels.get("job_id", "") for one in series)
     return found
-
-
-def _escaped(text: str) -> str:
-    """The text as a regular expression of Prometheus that fits nothing else."""
-    return "".join(f"\\{each}" if each in r".+*?()|[]{}^$\\" else each for each in text)
 
 
 def _expressions(one: str) -> Mapping[str, str]:
@@ -221,9 +215,10 @@ def _gpus(
         f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
     )
     found: dict[tuple[str, str], GpuHours] = {}
-    for name, expression in (("ofu", ofu), ("clock_hz", hertz)):
+    held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
+    for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
         fetch = partial(_hourly, client, expression)
-        for _, series in reader.read(f"{name} of the job's GPUs", span, fetch):
+        for _, series in reader.read(f"{name or 'rows'} of the job's GPUs", span, fetch):
             for each in series:
                 _add_gpu(found, name, each, clock)
     return [found[place] for place in sorted(found)]
@@ -240,6 +235,8 @@ def _add_gpu(
     node, uuid = labels.get("instance", ""), labels.get("uuid", "")
     place = (node, uuid + labels.get("gpu_instance", ""))
     gpu = found.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
+    if not name:  # a GPU that was measured in no whole hour has a row, too
+        return
     hours: dict[int, float] = getattr(gpu, name)
     for time, value in series.points:
         hours[clock.hour_of(time)] = value

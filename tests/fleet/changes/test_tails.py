@@ -9,6 +9,7 @@ import pytest
 
 from ofu_exporter.fleet.changes.split import Step, changes, layout
 from ofu_exporter.fleet.changes.tails import (
+    REACH,
     long_run_inflation,
     long_tail,
     pilot,
@@ -73,7 +74,7 @@ def test_a_whitened_step_has_its_height_and_the_error_of_least_squares() -> None
     assert (found.height, found.error) == pytest.approx((1.0, scatter * math.sqrt(2 / 4)))
     assert found.freedom == 6
     assert found.chance == pytest.approx(t_tail(found.height / found.error, 6))
-    assert found.reach == pytest.approx(2.447 * found.error, rel=0.02)  # of a table of t
+    assert t_tail(found.reach / found.error, 6) == pytest.approx(math.erfc(REACH / math.sqrt(2)))
 
 
 def test_scatter_that_grows_makes_a_step_less_sure() -> None:
