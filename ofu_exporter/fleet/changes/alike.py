@@ -22,7 +22,7 @@ points after the best step. Of one level that lasts it is 1 + 4 a (Marriott and 
 PESSIMISTIC, PESSIMISM = 0.9, 50
 """The likeness that is assumed before anything is known, and the points that this counts for, where something is to be
 sure."""
-ENOUGH = 150
+ENOUGH = 60
 """Points of all series together from which their likeness is known well enough to be sure of anything."""
 FEWEST = 12
 """Fewest points of a series whose own likeness is estimated: in shorter ones the estimate is nearly all bias."""

@@ -81,11 +81,11 @@ class AbsentNodeReader:
             for first, last in runs(shares):
                 part = {hour: shares[hour] for hour in range(first, last + 1)}
                 found[cluster, first, last][node] = part
-        for place, together in sorted(found.items()):
+        for (cluster, first, last), together in sorted(found.items()):
             names = sorted(together)
             for at in range(0, len(names), NODES_AT_ONCE):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
-                yield _Gap(*place, some)
+                yield _Gap(cluster, first, last, some)
 
     def _around(self, gap: _Gap) -> _Before:
         """Which GPUs the nodes had before, and which nodes are there again."""

@@ -65,7 +65,7 @@ def fleet_report(
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
         server=reading.server,
-        headline=history.mark + headline(steps, total),
+        headline=history.mark + headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,

@@ -34,20 +34,13 @@ def read_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """Everything that a report needs. What cannot be read is in the reader's list of missing parts."""
-    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
-    clock = ServerClock(phase_of(stamps))
-    history = FleetHistory(clock, clock.whole(start, end))
-    collector = _Collector(client, reader, history)
-    collector.read_models()
-    collector.read_jobs()
-    collector.read_raw()
+    collector, history = _begun(client, reader, (start, end))
     collector.read_installed()
     AbsentNodeReader(client, reader, history).read()
     collector.read_jobless()
     collector.read_facts_of_jobs()
     collector.read_job_models()
     collector.read_simulated()
-    history.target = collector.value_at_end("target", queries.TARGET)
     return history
 
 
@@ -55,19 +48,27 @@ def read_jobs(
     client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str
 ) -> FleetHistory:
     """What is known of the jobs that a matcher selects, and nothing of the others."""
+    collector, history = _begun(client, reader, time, jobs)
+    AbsentNodeReader(client, reader, history, jobs).read()
+    collector.read_facts_of_jobs()
+    collector.read_job_models()
+    collector.read_simulated()
+    return history
+
+
+def _begun(
+    client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str = ""
+) -> tuple[_Collector, FleetHistory]:
+    """The sums of GPUs and jobs. Where no hourly rule has run, hours end with the time."""
     stamps = _stamps(client, reader, ServerClock().whole(time[0], time[1] + HOUR))
-    clock = ServerClock(phase_of(stamps))
+    clock = ServerClock(phase_of(stamps) if stamps else time[1] // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(*time))
     collector = _Collector(client, reader, history, jobs)
     collector.read_models()
     collector.read_jobs()
     collector.read_raw()
-    AbsentNodeReader(client, reader, history, jobs).read()
-    collector.read_facts_of_jobs()
-    collector.read_job_models()
-    collector.read_simulated()
     history.target = collector.value_at_end("target", queries.TARGET)
-    return history
+    return collector, history
 
 
 def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:

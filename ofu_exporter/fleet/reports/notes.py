@@ -51,10 +51,13 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
     elif history.raw:
         hours = "all hours" if not history.recorded else f"{len(history.raw)} cluster-hours"
         samples = f", {cost.samples:,} samples" if cost.samples else ""
+        if history.target is None or history.recorded:
+            advice = f"Load {RULES} (docs/rules.md), and reports read one value an hour."
+        else:
+            advice = "The rules are loaded; those of hours run once an hour, and keep the hours from then on."
         yield (
             f"The recording rules have no record of {hours}, which were computed from the agents' own series "
-            f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). "
-            f"Load {RULES} (docs/rules.md), and reports read one value an hour."
+            f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"
         )
     if history.target is None and target is None:
         yield "Nothing says which OFU the fleet aims at: load the rules' target.yaml, or give --target."

@@ -5,9 +5,11 @@ Every value of a minute is taken from the recorded series where there is one, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
@@ -15,12 +17,15 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_jobs
+from ofu_exporter.fleet.reports.job_rows import longest
 from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
 MOST_POINTS = 400
 MOST_EARLIER = 30
+RATE_SECONDS = 300.0
+"""What the values of a point are means over."""
 _JOB = "cluster, job_id"
 _GPU = "cluster, instance, uuid, gpu_instance"
 
@@ -66,14 +71,24 @@ class JobStory:
 
     @property
     def earlier(self) -> list[JobHistory]:
-        """Jobs of the same name and user that began before, the latest first."""
+        """Jobs of the same name, user, GPU model and about the same size that began before, the latest first."""
         begun = self.job.first_hour or 0
         found = [
             job
             for job in self.history.jobs.values()
-            if job is not self.job and (job.first_hour or 0) < begun
+            if job is not self.job and (job.first_hour or 0) < begun and _is_alike(job, self.job)
         ]
         return sorted(found, key=lambda job: (-(job.first_hour or 0), job.key))[:MOST_EARLIER]
+
+
+def _is_alike(one: JobHistory, other: JobHistory) -> bool:
+    """Whether OFU of two jobs may be compared: of the same GPUs, and of sizes within a factor of two."""
+    if one.models and other.models and longest(one.models) != longest(other.models):
+        return False
+    if not one.sizes or not other.sizes:
+        return True
+    small, large = sorted((median(one.sizes), median(other.sizes)))
+    return large <= 2 * small
 
 
 def read_story(
@@ -176,14 +191,24 @@ def _points(
 
 
 def _alive(points: list[JobPoint]) -> list[JobPoint]:
-    """The points of the job's life, with the clock where all values are of the same five minutes."""
+    """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
     held = [point.gpus or 0.0 for point in points]
-    most = max(held, default=0.0)
-    for point in points:
-        if point.ofu is not None and point.activity and (point.gpus or 0.0) > 0.99 * most:
-            point.clock = point.ofu / point.activity
     known = [number for number, gpus in enumerate(held) if gpus > 0]
-    return points[known[0] : known[-1] + 1] if known else []
+    if not known:
+        return []
+    step = points[1].time - points[0].time if len(points) > 1 else HOUR
+    back = math.ceil(RATE_SECONDS / step)
+    first, last = known[0], known[-1]
+    while last > max(first, known[-1] - back) and held[last] < 0.995 * held[last - 1]:
+        last -= 1  # the rate of five minutes, of which the job had a part
+    for number, point in enumerate(points):
+        before = held[max(0, number - back) : number + 1]
+        is_steady = number - back >= first and min(before) > 0.99 * max(before)
+        if not is_steady:
+            point.activity = None
+        elif point.ofu is not None and point.activity:
+            point.clock = point.ofu / point.activity
+    return points[first : last + 1]
 
 
 def _values(
