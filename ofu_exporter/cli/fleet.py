@@ -20,6 +20,7 @@ from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+    from ofu_exporter.fleet.simulation.spec import FleetSpec
 
 UTC = datetime.timezone.utc
 FASTEST = 10_000.0
@@ -27,7 +28,7 @@ EXIT_STOPPED = 1
 
 
 class _Time(click.ParamType[datetime.datetime]):
-    """A whole minute in UTC, as in 2025-08-27T00:00Z."""
+    """A whole minute in UTC, as in 2025-08-27T00:00Z, or now."""
 
     name = "time"
 
@@ -36,6 +37,8 @@ class _Time(click.ParamType[datetime.datetime]):
     ) -> datetime.datetime:
         if isinstance(value, datetime.datetime):
             return value
+        if value == "now":
+            return datetime.datetime.fromtimestamp(time.time() // 60 * 60, UTC)
         try:
             found = datetime.datetime.fromisoformat(str(value).replace("Z", "+00:00"))
         except ValueError:
@@ -57,6 +60,7 @@ class _Wanted(NamedTuple):
     listen: str
     speed: float
     start: datetime.datetime | None
+    end: datetime.datetime | None
     truth: Path | None
     history: Path | None
     begin: datetime.datetime | None
@@ -67,6 +71,9 @@ class _Wanted(NamedTuple):
 @click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
 @click.option("--speed", default=1.0, show_default=True, help="Simulated seconds per real second.")
 @click.option("--start", type=_Time(), help="When the fleet begins, instead of what SPEC says.")
+@click.option(
+    "--end", type=_Time(), help="When the fleet ends, instead of its start: a time, or now."
+)
 @click.option(
     "--truth", type=click.Path(path_type=Path), help="Folder to write the true values to."
 )
@@ -93,7 +100,7 @@ def simulate(spec: Path, **options: Any) -> None:
     if wanted.begin is not None and wanted.history is None:
         raise ConfigError("--from needs --history")
     file = spec_file.read(spec_file.shipped(spec) or spec)
-    unix = _start(wanted, file.spec.start)
+    unix = _start(wanted, file.spec)
     made = fleet_of(file)
     click.echo(
         f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
@@ -109,15 +116,19 @@ def simulate(spec: Path, **options: Any) -> None:
         _serve(made, unix, wanted)
 
 
-def _start(wanted: _Wanted, of_spec: datetime.datetime | None) -> float:
+def _start(wanted: _Wanted, spec: FleetSpec) -> float:
     """Unix time at which the fleet begins: live pages begin now, whatever the specification says."""
+    if wanted.start is not None and wanted.end is not None:
+        raise ConfigError("--start and --end: give one of them")
+    if wanted.end is not None:
+        return wanted.end.timestamp() - 60 * spec.length
     if wanted.start is not None:
         return wanted.start.timestamp()
     if wanted.history is None:
         return time.time() // 60 * 60
-    if of_spec is None:
-        raise ConfigError("--history needs --start, or a start in SPEC")
-    return of_spec.timestamp()
+    if spec.start is None:
+        raise ConfigError("--history needs --start or --end, or a start in SPEC")
+    return spec.start.timestamp()
 
 
 def _write(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, EXIT_NOTHING, write
+from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
 from ofu_exporter.fleet.changes.survey import Kind
 
@@ -54,12 +54,7 @@ def changes(
     """
     found = read(options, kinds or get_args(Kind), least)
     if not found.clusters:
-        click.echo(
-            f"ofu-exporter: {found.server} has no series of ofu-exporter from {found.time.start} to "
-            f"{found.time.end}. Check --since and --tenant, and that it scrapes the agents (docs/metrics.md)",
-            err=True,
-        )
-        sys.exit(EXIT_NOTHING)
+        say_nothing_found(found, NAMES_OF["agents"])
     write(rendered(found, format_, rows), output)
     sys.exit(EXIT_INCOMPLETE if found.missing else 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 
@@ -162,13 +162,17 @@ def write(content: bytes, output: Path | None) -> None:
         raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
-def say_nothing_found(found: FleetReport, source: str) -> None:
+def say_nothing_found(found: FleetReport | ChangesReport, source: str) -> NoReturn:
     """Print why there may be nothing, on standard error; exits with EXIT_NOTHING."""
     for row in found.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)
+    times = f"from {found.time.start} to {found.time.end}"
     click.echo(
-        f"ofu-exporter: {found.server} has no series of {source} from {found.time.start} to {found.time.end}. "
-        "Check --since and --tenant, that it scrapes the agents (docs/metrics.md), and that it keeps data that long",
+        f"ofu-exporter: {found.server} could not tell what it has {times}"
+        if found.missing
+        else f"ofu-exporter: {found.server} has no series of {source} {times}. Check --since and --tenant, that it "
+        "scrapes the agents (docs/metrics.md), and that it keeps data that long. Five minutes after the first scrape "
+        "there is a report",
         err=True,
     )
     sys.exit(EXIT_NOTHING)

@@ -109,8 +109,10 @@ def asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float
             "this one; the server's time is used",
             err=True,
         )
-    end = now if options["until"] is None else min(now, instant(options["until"]))
-    return end - length, end
+    end = now if options["until"] is None else instant(options["until"])
+    if end > now + CLOCK_SECONDS:
+        raise ConfigError(f"--until: {options['until']} has not come yet by the server's clock")
+    return min(end, now) - length, min(end, now)
 
 
 def duration(text: str) -> float:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from ofu_exporter.values.text import shown
 
 LEFT, RIGHT = "<", ">"
+LONGEST = 64
+"""Characters of a cell in a terminal, but for the last of a row: a name must not push columns out of sight."""
 
 
 class TextTable(NamedTuple):
@@ -19,7 +21,7 @@ class TextTable(NamedTuple):
 
     def plain(self) -> str:
         """For a terminal; control characters in cells are escaped."""
-        cells = [[shown(cell) for cell in row] for row in (self.heads, *self.rows)]
+        cells = [[*map(_cut, row[:-1]), shown(row[-1])] for row in (self.heads, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return "\n".join(
             "  ".join(
@@ -33,6 +35,11 @@ class TextTable(NamedTuple):
         rule = ["---:" if side == RIGHT else "---" for side in self.sides]
         rows = [[_of_markdown(cell) for cell in row] for row in (self.heads, *self.rows)]
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
+def _cut(cell: str) -> str:
+    safe = shown(cell)
+    return safe if len(safe) <= LONGEST else f"{safe[: LONGEST - 1]}…"
 
 
 def markdown_words(words: str) -> str:

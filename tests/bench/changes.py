@@ -16,8 +16,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from ofu_exporter.fleet.changes.alike import Likeness, pooled
-from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
+from ofu_exporter.fleet.changes import segments
+from ofu_exporter.fleet.changes.alike import Likeness
+from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks
 from ofu_exporter.fleet.changes.survey import OfuSeries, survey
 
@@ -79,8 +80,7 @@ def growing(count: int, kind: str, alike: float, rng: random.Random) -> list[Ofu
 
 def learned(make: Callable[[int], list[OfuPoint]], rng: random.Random) -> Likeness:
     """What a fleet of such series of 9 to 40 points says of the likeness of neighbours."""
-    several = [make(rng.randint(9, 40)) for _ in range(FLEET_SERIES)]
-    return pooled((prepared(each), sizes(each)) for each in several)
+    return segments.learned(make(rng.randint(9, 40)) for _ in range(FLEET_SERIES))
 
 
 def alarm_shares(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def test_what_cannot_be_is_refused(args: tuple[str, ...], words: str, tmp_path: 
     found = run(tmp_path, *args)
     assert isinstance(found.exception, ConfigError)
     assert words in str(found.exception)
+
+
+def test_history_may_end_now(tmp_path: Path) -> None:
+    before = time.time() // 60 * 60
+    run(tmp_path, "--history", f"{tmp_path}/h", "--end", "now")
+    (last,) = sorted((tmp_path / "h").glob("*.om"))[-1:]
+    stamps = [float(line.split()[-1]) for line in last.read_text().splitlines() if line[0] != "#"]
+    assert before <= max(stamps) <= time.time()
 
 
 def test_history_needs_a_start(tmp_path: Path) -> None:

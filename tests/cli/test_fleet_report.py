@@ -15,7 +15,7 @@ from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.doubles.query_server import Question, Told, error, query_server, vector
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, ScheduledJob, StoredNode, pages, read_in, stored
 
 NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
 JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
@@ -93,6 +93,29 @@ class TestOnARealPrometheus:
         assert "has no series of ofu-exporter from 2019-12-31T20:00:00Z" in result.stderr
         assert result.stdout == ""
 
+    def test_half_an_hour_after_the_first_scrape_there_is_a_report_of_it(
+        self, tmp_path: Path
+    ) -> None:
+        """No whole hour has passed, and no hourly rule has run; the rules of minutes have."""
+        job = ScheduledJob("7", "alice", (NODE,), 0.0, 3, 0.3)
+        target = [f"fleet:ofu_target:ratio 0.4 {BEGIN + 60 * at:.0f}" for at in range(30)]
+        page = pages([NODE], [job], 0.5).replace(
+            "# EOF", "\n".join(["# TYPE fleet:ofu_target:ratio gauge", *target, "# EOF"])
+        )
+        read_in(tmp_path, page)
+        with stored(tmp_path) as young:
+            result = run(young.url, "--since", "14d", "--until", "2026-01-05T00:29:00Z")
+        assert result.exit_code == 0, result.output
+        assert "1 job on" in result.stdout
+        assert "The rules are loaded" in result.stdout
+        assert "Load helm" not in result.stdout
+        assert "% of it covered" in result.stdout
+
+    def test_a_time_that_has_not_come_is_not_taken_for_now(self, prometheus: Prometheus) -> None:
+        result = run(prometheus.url, "--until", "2999-01-01")
+        assert isinstance(result.exception, ConfigError)
+        assert "--until: 2999-01-01 has not come yet" in str(result.exception)
+
 
 def working(asked: Question) -> Told:
     """Answers the time, and fails at whatever is asked of jobs."""
@@ -114,6 +137,20 @@ def test_a_part_that_fails_is_named_and_the_rest_is_reported() -> None:
     assert "Not read: jobs, " in result.stdout
     assert "block is gone" in result.stdout
     assert "the server's clock is" in result.stderr
+
+
+def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
+    def failing(asked: Question) -> Told:
+        return (
+            working(asked) if asked.form["query"] == "time()" else error(500, "internal", "no disk")
+        )
+
+    with query_server(failing) as server:
+        result = run(server.url, "--since", "2h")
+    assert result.exit_code == 3
+    assert "500 internal: no disk" in result.stderr
+    assert "could not tell what it has" in result.stderr
+    assert "has no series" not in result.stderr
 
 
 def test_nobody_there_is_one_line() -> None:

@@ -20,7 +20,7 @@ RULES = sorted((FILES / "rules").glob("*.yaml"))
 ORDER = [
     *("ofu-target", "ofu-gpus", "ofu-models", "ofu-jobs", "ofu-job-gpus", "ofu-owners"),
     *("ofu-baselines", "ofu-clocks", "ofu-activity", "ofu-gpu-half-hours"),
-    *("ofu-hours", "ofu-gpu-hours"),
+    "ofu-hours",
 ]
 """Groups as they build on each other; promtool evaluates them in no order of its own."""
 

@@ -12,6 +12,7 @@ import promql_parser
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from ofu_exporter.fleet.reports import queries
 from ofu_exporter.serving import metrics
 from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, run
 
@@ -90,6 +91,20 @@ def test_promtool_and_vmalert_read_them(path: Path) -> None:
 
 def test_the_tests_know_every_group() -> None:
     assert set(ORDER) == {group["name"] for path in RULES for group in groups(path)}
+
+
+def test_all_hours_that_a_report_adds_up_are_of_one_group() -> None:
+    """Each group has its own minute of the hour, and shares of hours that differ would be of nothing."""
+    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS, queries.JOB_MODELS)
+    named = " ".join(each.recorded for each in asked)
+    where = {
+        group["name"]
+        for path in RULES
+        for group in groups(path)
+        for rule in group["rules"]
+        if re.search(rf"{rule['record']}(?![\w:])", named)
+    }
+    assert where == {"ofu-hours"}
 
 
 def test_no_rule_is_recorded_twice() -> None:

@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from tests.deploy.monitoring import VictoriaMetrics, free_port, program
 from tests.deploy.promtool import ORDER, RULES, groups
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
@@ -29,6 +32,14 @@ RETENTION = ("--storage.tsdb.retention.time=100y",)
 
 Put = Callable[[str, str, Iterable[tuple[float, float]]], None]
 """Takes the points of a series: its name, its labels, and times with values."""
+
+
+class HasUrl(Protocol):
+    """A server that is asked."""
+
+    url: str
+
+
 Server = Callable[[Path], AbstractContextManager[Prometheus]]
 """Runs a Prometheus over what is in a folder."""
 
@@ -45,6 +56,13 @@ class StoredNode:
     """Hours from BEGIN on in which its values are simulated."""
     alone: tuple[float, ...] = ()
     """OFU of its GPUs, one after the other, while no job has them: work that no scheduler tells of."""
+
+    away: tuple[float, float] | None = None
+    """Hours from BEGIN on in which its page cannot be had; its counters go on."""
+
+    def is_away(self, time: float) -> bool:
+        hours = (time - BEGIN) / HOUR
+        return self.away is not None and self.away[0] < hours < self.away[1]
 
     def alone_of(self, gpu: int) -> float:
         return self.alone[gpu] if gpu < len(self.alone) else 0.0
@@ -105,10 +123,11 @@ def pages(nodes: Iterable[StoredNode], jobs: Sequence[ScheduledJob], hours: floa
         lines += [f"{name}{labels} {value!r} {time:.3f}" for time, value in points]
 
     for node in nodes:
-        put_node(put, node, [job for job in jobs if node in job.nodes], times)
+        seen = [time for time in times if not node.is_away(time)]
+        put_node(put, node, [job for job in jobs if node in job.nodes], seen)
     for job in jobs:
         for node in job.nodes:
-            put_job(put, job, node, times)
+            put_job(put, job, node, [time for time in times if not node.is_away(time)])
     lines = []
     for name, samples in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -244,7 +263,7 @@ def built_on(name: str, rules: Mapping[str, tuple[dict[str, str], float]]) -> se
 
 
 def recorded(
-    prometheus: Prometheus, rule: dict[str, str], times: tuple[float, float], step: float
+    prometheus: HasUrl, rule: dict[str, str], times: tuple[float, float], step: float
 ) -> Iterator[str]:
     """What a rule says, in OpenMetrics."""
     name = rule["record"]
@@ -268,3 +287,53 @@ def stored(folder: Path, flags: Sequence[str] = ()) -> Iterator[Prometheus]:
         yield prometheus
     finally:
         prometheus.stop()
+
+
+@contextmanager
+def victoria_with(prometheus: Prometheus, folder: Path) -> Iterator[VictoriaMetrics]:
+    """A VictoriaMetrics that has what this Prometheus has."""
+    client = PrometheusClient(prometheus.url)
+    lines = [
+        f"{labels['__name__']}{labelled(**labels)} {value!r} {1000 * time:.0f}"
+        for labels, points in client.recorded('{__name__=~".+"}', BEGIN - 1, BEGIN + 1000 * HOUR)
+        for time, value in points
+    ]
+    client.close()
+    address = f"127.0.0.1:{free_port()}"
+    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
+    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
+        server = VictoriaMetrics(address)
+        put_into(server, lines)
+        until(lambda: samples_of(server) == len(lines), seconds=60)
+        yield server
+
+
+def put_into(server: VictoriaMetrics, lines: Sequence[str]) -> None:
+    """Import samples, with their times in milliseconds."""
+    content = "\n".join(lines).encode()
+    for path, body in (("api/v1/import/prometheus", content), ("internal/force_flush", b"")):
+        urllib.request.urlopen(f"{server.url}/{path}", body, timeout=60).close()
+
+
+def record_in(server: VictoriaMetrics, begin: float, end: float, text: str) -> None:
+    """Evaluate recording rules in a VictoriaMetrics, as vmalert does."""
+    for layer in layers(text):
+        found = [
+            line.removesuffix(f" {line.split()[-1]}") + f" {1000 * float(line.split()[-1]):.0f}"
+            for rule, step in layer
+            for line in recorded(server, rule, (begin + step, end), step)
+            if not line.startswith("#")
+        ]
+        before = samples_of(server)
+        put_into(server, found)
+        until(lambda: samples_of(server) == before + len(found), seconds=60)  # noqa: B023
+
+
+def samples_of(server: VictoriaMetrics) -> int:
+    """How many samples a server finds: what it has taken is not all found at once."""
+    client = PrometheusClient(server.url)
+    try:
+        found = client.instant('sum(count_over_time({__name__=~".+"}[60h]))', BEGIN + 59 * HOUR)
+    finally:
+        client.close()
+    return round(found[0].points[0][1]) if found else 0

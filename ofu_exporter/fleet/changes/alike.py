@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ofu_exporter.fleet.changes.split import changes, dot, layout, levelled
+from ofu_exporter.fleet.changes.split import dot
 
 MOST = 0.95
 """Closer to 1, a series wanders and has no level that could change."""
@@ -19,6 +19,11 @@ FLEET_WEIGHT = 40
 BIAS = (3.0, 4.8, 5.0)
 """What the plain estimate lacks, times points: 3 + 4.8 a + 5 a^2 of a truth a, measured on normal noise of 12 to 40
 points after the best step. Of one level that lasts it is 1 + 4 a (Marriott and Pope, Biometrika 41, 1954)."""
+PESSIMISTIC, PESSIMISM = 0.9, 50
+"""The likeness that is assumed before anything is known, and the points that this counts for, where something is to be
+sure."""
+ENOUGH = 60
+"""Points of all series together from which their likeness is known well enough to be sure of anything."""
 FEWEST = 12
 """Fewest points of a series whose own likeness is estimated: in shorter ones the estimate is nearly all bias."""
 
@@ -28,6 +33,18 @@ class Likeness:
     """Autocorrelation from one point to the next, of many series together. Where none is known it is 0."""
 
     value: float = 0.0
+    points: int = 0
+    """Points that it is known from."""
+
+    def knows_enough(self, count: int) -> bool:
+        """Whether anything can be sure in a series of this many points."""
+        return max(self.points, count) >= ENOUGH
+
+    def at_most(self, alike: float, count: int) -> float:
+        """What the likeness of a series of this many points hardly exceeds, with `alike` for its likeliest value."""
+        seen, points = max(alike, self.value), max(self.points, count)
+        mean = (seen * points + PESSIMISTIC * PESSIMISM) / (points + PESSIMISM)
+        return _bounded(mean + 2 * math.sqrt((1 - seen * seen) / points))
 
     def of(self, rest: Sequence[float]) -> float:
         """The likeness of a short series, from what its best step leaves: its own, pulled towards that of all."""
@@ -44,18 +61,14 @@ def long_likeness(rest: Sequence[float]) -> float:
     return _bounded(seen + (1 + 4 * seen) / len(rest))
 
 
-def pooled(series: Iterable[tuple[Sequence[float], Sequence[float] | None]]) -> Likeness:
-    """The likeness of many series of values and sizes, without their bias; pulled towards 0 where points are few."""
-    seen, weight, number = 0.0, FLEET_WEIGHT, 0
-    for values, sizes in series:
-        count, plan = len(values), layout(len(values), sizes)
-        search = changes(plan) if count >= FEWEST else None
-        if search is not None:
-            rest = plan.residuals(values)
-            seen += count * _seen(levelled(rest, search.best(rest).ends))
-            weight += count
-            number += 1
-    return Likeness(_unbiased(seen, weight, number))
+def pooled(rests: Iterable[Sequence[float]]) -> Likeness:
+    """The likeness of many series, from what their steps leave, less its bias; near 0 where points are few."""
+    seen, weight, number, points = 0.0, FLEET_WEIGHT, 0, 0
+    for rest in rests:
+        seen += len(rest) * _seen(rest)
+        points += len(rest)
+        number += 1
+    return Likeness(_unbiased(seen, weight + points, number), points)
 
 
 def _seen(rest: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.headline import headline
 from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
@@ -114,7 +115,7 @@ def changes_report(
         slow=slow,
         peers=list(_peer_rows(collected)),
         missing=fleet.missing,
-        notes=[*_notes(collected, kinds), *fleet.notes],
+        notes=[*_unsure(seen), *_notes(collected, kinds), *fleet.notes],
         reading=fleet.reading,
     )
 
@@ -209,6 +210,15 @@ def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
     tested = sum(count >= seen.fewest_points for count in counts)
     likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0
     return KindRow(kind=kind, tested=tested, too_short=len(counts) - tested, likeness=likeness)
+
+
+def _unsure(seen: Survey) -> Iterator[str]:
+    for kind, likeness in seen.likeness.items():
+        if not likeness.knows_enough(0):
+            yield (
+                f"By {kind}, {likeness.points} points in all do not tell how alike neighbours are: no change of a "
+                f"series of fewer than {ENOUGH} points is called sure, and the intervals are wide."
+            )
 
 
 def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:

@@ -101,7 +101,7 @@ class KindRow(_Row):
     kind: Kind
     tested: int
     too_short: int
-    likeness: float = Field(description="Autocorrelation of neighbours in its short series.")
+    likeness: float = Field(description="Autocorrelation of neighbours in its series.")
 
 
 class ChangesReport(_Row):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ofu_exporter.fleet.changes.alike import Likeness
+from ofu_exporter.fleet.changes.alike import FEWEST, Likeness, pooled
 from ofu_exporter.fleet.changes.permutation import permuted
 from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
 from ofu_exporter.fleet.changes.ranks import by_order
-from ofu_exporter.fleet.changes.split import Search, Step, arcs, changes, layout, levelled
-from ofu_exporter.fleet.changes.tails import long_noise, long_tail, whitened_step
+from ofu_exporter.fleet.changes.split import Layout, Search, Step, arcs, changes, layout, levelled
+from ofu_exporter.fleet.changes.tails import long_noise, long_tail, sure_tail, unequal_step
 
 SHORT = 50
 """Series with fewer points are judged by permutation: their long-run variance isn't known well enough."""
@@ -23,7 +23,6 @@ CHANGE_SHARE, ARC_SHARE = 0.65, 0.1
 BY_ORDER = 0.5
 """Chance of a step by the order of the values alone, over all steps, that is just accepted. Steps that overlap are
 nearly one, so their number makes the chance too large. It nears 1 where few values are far off, or scatter changes."""
-TWO_SIDED_95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class Break:
     chance: float
     """Probability that this series shows such a change anywhere while nothing changed."""
     tail: float
-    """The same probability by the t distribution. It can be smaller than a permutation of few points shows, but
-    assumes more of the noise."""
+    """The same probability by the t distribution, with neighbours as alike as they may be; 1 where that is not known.
+    It can be smaller than a permutation of few points shows, but assumes more of the noise."""
     before: float
     after: float
     """Geometric means of the points up to the neighbouring changes, odd ones clipped."""
@@ -106,19 +105,43 @@ def _judged(points: Sequence[OfuPoint], search: Search, fleet: Likeness, level: 
     ends = tuple(end for end in step.ends if end < plan.count)
     if step.gain <= 0:
         return _Found(ends, 1.0, 1.0)
-    if plan.count >= SHORT:
-        rest, alike = long_noise(residuals, step)
-    else:
-        rest = levelled(residuals, step.ends)
-        alike = fleet.of(rest)
+    rest, alike = _noise(plan, residuals, step, fleet)
     order = len(search.steps) * by_order(residuals, rest, step, alike)
     if order * accepted(plan.count) > BY_ORDER * level:
         return _Found(ends, 1.0, 1.0)
-    tail = min(1.0, len(search.steps) * whitened_step(values, plan, step, alike).skewed)
+    tail = 1.0
+    if fleet.knows_enough(plan.count):
+        most = fleet.at_most(alike, plan.count)
+        tail = min(1.0, len(search.steps) * sure_tail(values, plan, step, most))
     if plan.count >= SHORT:
         chance = long_tail(logs(points), values, search, step)
         return _Found(ends, chance, max(chance, tail))
     return _Found(ends, permuted(residuals, search, step, alike, level), tail)
+
+
+def _noise(
+    plan: Layout, residuals: Sequence[float], step: Step, fleet: Likeness
+) -> tuple[list[float], float]:
+    """What a step leaves, and how alike neighbours in it are."""
+    if plan.count >= SHORT:
+        return long_noise(residuals, step)
+    rest = levelled(residuals, step.ends)
+    return rest, fleet.of(rest)
+
+
+def learned(series: Iterable[Sequence[OfuPoint]]) -> Likeness:
+    """How alike neighbours are in many series together."""
+    return pooled(rest for points in series if (rest := _quiet(points)))
+
+
+def _quiet(points: Sequence[OfuPoint]) -> list[float]:
+    """What the clearest steps of a series leave; nothing of one that is too short to tell."""
+    plan = layout(len(points), sizes(points) if points else None)
+    search = changes(plan) if len(points) >= FEWEST else None
+    if search is None:
+        return []
+    residuals = plan.residuals(prepared(points))
+    return _noise(plan, residuals, search.best(residuals), Likeness())[0]
 
 
 def _described(
@@ -133,9 +156,12 @@ def _described(
     step = Step(len(left), count, 0.0)
     if plan.weight(*step.ends) == 0:  # size and change can't be told apart
         plan = layout(count)
-    alike = fleet.of(levelled(plan.residuals(values), step.ends))
-    own = whitened_step(values, plan, step, alike)
-    height, reach = own.height, TWO_SIDED_95 * own.error
+    _, alike = _noise(plan, plan.residuals(values), step, fleet)
+    likely, worst = (
+        unequal_step(values, plan, step, each) for each in (alike, fleet.at_most(alike, count))
+    )
+    height = likely.height
+    reach = max(likely.reach, worst.reach) + abs(worst.height - height)
     index, chance, tail = found
     return Break(
         index,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ofu_exporter.fleet.changes.alike import Likeness, pooled
-from ofu_exporter.fleet.changes.point import OfuPoint, prepared, sizes
-from ofu_exporter.fleet.changes.segments import SHORT, Break, accepted, breaks
+from ofu_exporter.fleet.changes.alike import Likeness
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.segments import Break, accepted, breaks, learned
 
 Kind = Literal["name", "model", "node", "job"]
 """What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
@@ -79,7 +79,7 @@ class Survey:
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
     likeness: Mapping[str, Likeness]
-    """Likeness of short series, by kind."""
+    """Likeness of neighbours in the series, by kind."""
     least_factor: float
     fewest_points: int
     """Fewest points that a series needs."""
@@ -107,13 +107,9 @@ def survey(series: Sequence[OfuSeries], least_factor: float = LEAST_FACTOR) -> S
 
 
 def _likeness(series: Sequence[OfuSeries]) -> dict[str, Likeness]:
-    """How alike neighbours are in the short series of every kind."""
+    """How alike neighbours are in the series of every kind."""
     return {
-        kind: pooled(
-            (prepared(each.points), sizes(each.points))
-            for each in series
-            if each.kind == kind and len(each.points) < SHORT
-        )
+        kind: learned(each.points for each in series if each.kind == kind)
         for kind in sorted({each.kind for each in series})
     }
 

@@ -16,20 +16,36 @@ PILOT = 5.0
 """Standard deviations beyond which a step does not count as noise when the noise is measured."""
 MOST_WHITENED = 0.7
 """Above this likeness, one odd point of noise leaves such a long trail that it passes for a step of few points."""
+REACH = 2.24
+"""Normal standard errors of an interval of 95 % whose step was looked for; at a known place, 1.96 are enough."""
 SUPPORT = 1.65
 """Standard errors by which the other points of a step must be off too. Noise is in 5 % of cases."""
 
 
+LIKE_PEERS = 4
+"""Points by which the scatter of a level is drawn to that of the other one: three points know little of theirs."""
+GROWTH = 2.0
+"""How many times the other level's scatter that is: scatter may have grown with the change."""
+
+
 class WhitenedStep(NamedTuple):
-    """A step by whitened values."""
+    """A step by whitened values, with the standard error and the degrees of freedom of its height."""
 
     height: float
     error: float
-    """The standard error of the height."""
-    chance: float
-    """The probability of its t in normal noise."""
-    skewed: float
-    """The same in skewed noise; not below the other."""
+    freedom: float
+
+    @property
+    def chance(self) -> float:
+        """The probability of its t in normal noise."""
+        return t_tail(abs(self.height) / self.error, self.freedom)
+
+    @property
+    def reach(self) -> float:
+        """Half of the 95 % interval of the height: `REACH`, brought to t by the same approximation."""
+        part = (8 * self.freedom + 1) / (8 * self.freedom + 3)
+        square = (REACH / part) ** 2 / self.freedom
+        return self.error * math.sqrt(self.freedom * math.expm1(square))
 
 
 def t_tail(t: float, freedom: float) -> float:
@@ -54,16 +70,47 @@ def skewed_tail(t: float, column: Sequence[float]) -> float:
 
 
 def whitened_step(values: Sequence[float], plan: Layout, step: Step, alike: float) -> WhitenedStep:
-    """How high a step is. `alike` times the value before is subtracted from each value: what is left is independent."""
+    """How high a step is where all points scatter the same.
+
+    `alike` times the value before is subtracted from each value: what is left is independent.
+    """
+    fit = _fitted(values, plan, step, alike)
+    freedom = len(values) - fit.columns
+    scatter = math.sqrt(max(dot(fit.rest, fit.rest) / freedom, RESOLUTION**2))
+    return WhitenedStep(fit.height, scatter / fit.length, freedom)
+
+
+def unequal_step(values: Sequence[float], plan: Layout, step: Step, alike: float) -> WhitenedStep:
+    """How high a step is where its two levels may scatter differently: Welch's t (Biometrika 34, 1947)."""
+    fit = _fitted(values, plan, step, alike)
+    within, beside = _sides(fit.rest, step), _sides(fit.base, step)
+    counts = [max(len(side) - 1, 1) for side in within]
+    own = [
+        max(dot(side, side) / count, RESOLUTION**2)
+        for side, count in zip(within, counts, strict=True)
+    ]
+    parts = [
+        dot(base, base) * (count * mine + LIKE_PEERS * GROWTH**2 * other) / (count + LIKE_PEERS)
+        for base, count, mine, other in zip(beside, counts, own, reversed(own), strict=True)
+    ]
+    freedoms = [count + LIKE_PEERS for count in counts]
+    variance = sum(parts)
+    freedom = variance**2 / sum(part**2 / each for part, each in zip(parts, freedoms, strict=True))
+    freedom = min(freedom, len(values) - fit.columns)
+    return WhitenedStep(fit.height, math.sqrt(variance) / fit.length, freedom)
+
+
+def sure_tail(values: Sequence[float], plan: Layout, step: Step, alike: float) -> float:
+    """The probability of a step in noise that may be skewed, and may scatter more on one side of it."""
+    found = unequal_step(values, plan, step, alike)
     inside = [float(step.start <= at < step.end) for at in range(plan.count)]
-    columns = [[1.0] * plan.count, *([list(plan.size)] if plan.size else []), inside]
-    height, error, freedom = _last_coefficient(
-        [whitened(column, alike) for column in columns], whitened(values, alike)
-    )
-    t, outside = abs(height) / error, [1 - each for each in inside]
-    skewed = (skewed_tail(t, whitened(each, alike)) for each in (inside, outside))
-    chance = t_tail(t, freedom)
-    return WhitenedStep(height, error, chance, max(chance, *skewed))
+    t, outside = abs(found.height) / found.error, [1 - each for each in inside]
+    return max(found.chance, *(skewed_tail(t, whitened(each, alike)) for each in (inside, outside)))
+
+
+def _sides(values: Sequence[float], step: Step) -> tuple[list[float], list[float]]:
+    """The values inside a step and those outside."""
+    return list(values[step.start : step.end]), [*values[: step.start], *values[step.end :]]
 
 
 def whitened(values: Sequence[float], alike: float) -> list[float]:
@@ -72,17 +119,29 @@ def whitened(values: Sequence[float], alike: float) -> list[float]:
     return [first, *(after - alike * before for before, after in pairwise(values))]
 
 
-def _last_coefficient(columns: list[list[float]], values: list[float]) -> tuple[float, float, int]:
-    """Least squares: the last column's coefficient, its standard error and the degrees of freedom."""
+class _Fit(NamedTuple):
+    """Least squares of a step on whitened values."""
+
+    height: float
+    base: list[float]
+    """The step's column less what the others explain, of length 1."""
+    length: float
+    rest: list[float]
+    """What nothing explains."""
+    columns: int
+
+
+def _fitted(values: Sequence[float], plan: Layout, step: Step, alike: float) -> _Fit:
+    inside = [float(step.start <= at < step.end) for at in range(plan.count)]
+    columns = [[1.0] * plan.count, *([list(plan.size)] if plan.size else []), inside]
     bases: list[list[float]] = []
     length = 0.0
     for column in columns:
-        rest = _less(column, bases)
+        rest = _less(whitened(column, alike), bases)
         length = math.sqrt(dot(rest, rest))
         bases.append([value / length for value in rest])
-    unexplained, freedom = _less(values, bases), len(values) - len(columns)
-    scatter = math.sqrt(max(dot(unexplained, unexplained) / freedom, RESOLUTION**2))
-    return dot(values, bases[-1]) / length, scatter / length, freedom
+    parts = whitened(values, alike)
+    return _Fit(dot(parts, bases[-1]) / length, bases[-1], length, _less(parts, bases), len(bases))
 
 
 def _less(values: list[float], bases: list[list[float]]) -> list[float]:

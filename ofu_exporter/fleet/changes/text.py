@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.changes.result import (
@@ -11,7 +12,7 @@ from ofu_exporter.fleet.changes.result import (
     ShareRow,
     SlowRow,
 )
-from ofu_exporter.fleet.reports.tables import ReportSection, number, share
+from ofu_exporter.fleet.reports.tables import ReportSection, counted, hours, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable, markdown_words
 from ofu_exporter.values.text import shown
 
@@ -46,17 +47,26 @@ def facts(report: ChangesReport) -> Iterator[str]:
     """What was looked at, and how far to trust what was found."""
     time = report.time
     covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield f"{time.start} to {time.end} ({time.hours} hours), {covered} of it covered by data."
+    yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
     tested = ", ".join(f"{row.tested} by {row.kind}" for row in report.series)
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
     yield (
         f"Sure: of whole answers over made noise, at most {report.report_level:.0%} had a sure change that was none "
         f"(docs/changes.md). "
-        f"Possible: up to {report.expected_false:.0f} false alarms are expected among all series."
+        f"Possible: {_false_alarms(report.expected_false)} expected among all series."
     )
     if report.smaller:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
+
+
+def _false_alarms(expected: float) -> str:
+    """A bound in words that is never 0."""
+    return (
+        "less than one false alarm is"
+        if expected < 1
+        else f"up to {math.ceil(expected)} false alarms are"
+    )
 
 
 def sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
@@ -100,7 +110,7 @@ def _changes(rows: Sequence[ChangeRow]) -> TextTable:
                 f"{row.factor:.2f}",
                 f"{row.factor_low:.2f}-{row.factor_high:.2f}",
                 chance(row.chance_in_report),
-                "-" if row.kind == "node" else number(row.lost_gpu_hours),
+                "-" if row.kind == "node" else hours(row.lost_gpu_hours),
             )
             for row in rows
         ],

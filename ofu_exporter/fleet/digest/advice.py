@@ -9,7 +9,7 @@ from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.job_events import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
-from ofu_exporter.fleet.reports.tables import number, points
+from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Cause, Side, causes
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import Verdict
@@ -17,6 +17,10 @@ from ofu_exporter.values.reported import Verdict
 IDLE_SHARE = 0.1
 """Idle GPU-hours are mentioned from this share of a job's measured ones on."""
 IDLE_HOURS = 1.0
+ALL_IDLE = 0.9
+"""Share of the measured GPU-hours from which on the whole job is called idle."""
+MOST_NAMED = 3
+"""Idle GPUs that are named."""
 FEWEST_COMPARED = 3
 """Least number of GPUs of a job of which one can be called slow."""
 _CAUSE_PAGE = "docs/explain.md"
@@ -26,7 +30,7 @@ def of_job(
     row: JobRow, signs: JobSigns, target: float | None, low_clock: float
 ) -> Iterator[AdviceRow]:
     """What can be done about one job, in order of cost, highest first."""
-    if said := _of_idle(row):
+    if said := _of_idle(row, signs):
         yield AdviceRow(kind="idle", said=said)
     if said := _of_report(row):
         yield AdviceRow(kind="report", said=said)
@@ -56,12 +60,23 @@ def _of_slow(signs: JobSigns) -> str:
     )
 
 
-def _of_idle(row: JobRow) -> str:
+def _of_idle(row: JobRow, signs: JobSigns) -> str:
     idle, observed = row.idle_gpu_hours, row.observed_gpu_hours
     if idle < IDLE_HOURS or idle < IDLE_SHARE * observed:
         return ""
+    if idle < ALL_IDLE * observed and signs.idle_gpus:
+        longest = sorted(signs.idle_gpus, key=lambda gpu: (-signs.idle_gpus[gpu], gpu))
+        named = ", ".join(
+            f"GPU {gpu} of {node} ({counted(signs.idle_gpus[node, gpu], 'hour')})"
+            for node, gpu in longest[:MOST_NAMED]
+        )
+        more = f" and {len(longest) - MOST_NAMED} more" if len(longest) > MOST_NAMED else ""
+        return (
+            f"In {hours(idle)} of its {hours(observed)} GPU-hours a GPU computed nothing while others may have: "
+            f"{named}{more}. Ask for fewer GPUs, or find out why they have no work."
+        )
     return (
-        f"It held {number(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
+        f"It held {hours(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
         "GPUs than it uses, or be an idle interactive session: end it, or ask for fewer GPUs."
     )
 

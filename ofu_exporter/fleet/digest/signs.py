@@ -82,6 +82,8 @@ def _slower(of_gpus: Quantity) -> Quantity:
 
 
 SLOWER = (_slower(GPU_WORK), _slower(GPU_CLOCK))
+IDLE_GPUS = Quantity("idle GPUs", f"({GPU_WORK.recorded}) < {IDLE}", f"({GPU_WORK.raw}) < {IDLE}")
+"""GPUs that computed nothing in an hour."""
 
 _DRAM_LABELS = 'DCGM_FI_PROF_DRAM_ACTIVE{GPU_I_ID=""}'
 _BUSY_MEMORY = (
@@ -130,6 +132,9 @@ class JobSigns:
     """Hours in which its GPUs could be compared."""
     slow: set[int] = field(default_factory=set)
     """Of these, hours in which one or more GPUs did clearly less than the others."""
+
+    idle_gpus: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Hours in which a GPU computed nothing, by its node and number."""
 
     @property
     def has_slow_gpus(self) -> bool | None:
@@ -181,6 +186,10 @@ def _job_signs(
     for quantity in SLOWER:
         for one in _series(_parts(hours, client, quantity)):
             _compare(found, one, history)
+    for one in _series(_parts(hours, client, IDLE_GPUS)):
+        idle = found[_key(one)].idle_gpus
+        place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
+        idle[place] = idle.get(place, 0) + len(one.points)
     if with_dram:
         asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
         for key, busy in _ratios(answer for _, answer in asked).items():

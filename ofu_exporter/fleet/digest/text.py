@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
-from ofu_exporter.fleet.reports.tables import NONE, job_name, money, number, points, share
+from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports.tables import counted, gpus, hours, job_name, money, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values.text import shown, shown_lines
 
@@ -58,12 +59,11 @@ def facts(digest: Digest) -> Iterator[str]:
     covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
     yield (
         f"{digest.mark}GPU use of {cut(digest.name)}, {time.start} to {time.end} "
-        f"({time.hours} hours), {covered} of it covered by data."
+        f"({counted(time.hours, 'hour')}), {covered} of it covered by data."
     )
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
-    jobs = "1 job" if total.jobs == 1 else f"{total.jobs} jobs"
     held = with_cost(total.held_gpu_hours, total.cost, digest.currency)
-    yield f"{jobs} held {held}. OFU {share(total.ofu)}{aim}."
+    yield f"{counted(total.jobs, 'job')} held {held}. OFU {share(total.ofu)}{aim}."
     yield from _waste(digest)
     if total.idle_gpu_hours >= 1:
         idle = with_cost(total.idle_gpu_hours, total.idle_cost, digest.currency)
@@ -86,11 +86,6 @@ def _waste(digest: Digest) -> Iterator[str]:
     if digest.exempt_gpu_hours:
         apart = f" Exempt jobs have {hours(exempt)} of them; there is no advice on these."
     yield f"They fell {wasted} short of the target.{apart}"
-
-
-def hours(value: float | None) -> str:
-    """GPU-hours, with a decimal if they are few."""
-    return number(value, 0 if value is None or abs(value) >= 10 else 1)
 
 
 def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str:
@@ -153,7 +148,7 @@ def cells(digest: Digest, job: DigestJob) -> tuple[str, ...]:
     """The numbers of a job, as HEADS names them."""
     row = job.row
     return (
-        number(row.gpus),
+        gpus(row.gpus),
         hours(row.held_gpu_hours),
         share(row.ofu),
         share(job.target),
@@ -169,7 +164,7 @@ HEADS = ("GPUs", "GPU-hours", "OFU", "aim", "MFU", "MFU - OFU", "wasted", "cost 
 
 def verdict(job: DigestJob) -> str:
     """A remark on a job in a word or two."""
-    return f"exempt: {job.exempt}" if job.exempt else job.row.verdict or NONE
+    return f"exempt: {job.exempt}" if job.exempt else tables.verdict(job.row)
 
 
 def _table(digest: Digest, most_jobs: int) -> TextTable:

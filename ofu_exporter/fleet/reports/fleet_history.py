@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock, TimeSpan
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
 
 ClusterHour = tuple[str, int]
+
+
+class AbsentNode(NamedTuple):
+    """A node that was not seen for a part of the time."""
+
+    cluster: str
+    node: str
+    shares: Mapping[int, float]
+    """The share of each hour in which it was away."""
+    gpus: float
+    """That it had before; 0 where that is not known."""
+    is_back: bool
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.gpus * sum(self.shares.values())
 
 
 @dataclass(slots=True)
@@ -26,6 +43,7 @@ class FleetHistory:
     """Hours that the recording rules kept."""
     raw: set[ClusterHour] = field(default_factory=set)
     """Hours that were computed from the agents' own series."""
+    absent: list[AbsentNode] = field(default_factory=list)
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
@@ -54,6 +72,13 @@ class FleetHistory:
     def job(self, labels: Mapping[str, str]) -> JobHistory:
         key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
         return self.jobs.setdefault(key, JobHistory(key))
+
+    def add_job(self, labels: Mapping[str, str], hour: int, sums: JobSums) -> None:
+        """What a job had in an hour."""
+        job = self.job(labels)
+        job.seen(hour)
+        job.days.setdefault(self.clock.day_of(hour), JobSums()).add(sums)
+        self.hours.setdefault(hour, JobSums()).add(sums)
 
     def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
         day = self.clock.day_of(hour)

@@ -65,7 +65,7 @@ def fleet_report(
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
         server=reading.server,
-        headline=history.mark + headline(steps, total),
+        headline=history.mark + headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,
@@ -117,12 +117,17 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     gpu_hours = sum(
         sums.installed for (_, name, _), sums in history.models.items() if name == cluster
     )
+    away = sum(node.gpu_hours for node in history.absent if node.cluster == cluster)
     if not covered:  # of an older history only the hours themselves are known
         covered = float(len(set(known)))
+    gone = sum(
+        node.gpu_hours for node in history.absent if node.cluster == cluster and not node.is_back
+    )
+    whole = (gpu_hours + gone) or 1.0
     return ClusterRow(
         cluster=cluster,
         gpus=gpu_hours / covered if gpu_hours and covered else None,
-        covered_ratio=min(1.0, covered / len(hours)) if hours else 0.0,
+        covered_ratio=min(1.0, covered / len(hours)) * (1 - away / whole) if hours else 0.0,
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )

@@ -2,11 +2,18 @@
 
 OFU is the mean over an hour of activity x SM clock, looked at once a minute, over the tensor clock of the model. The
 activity is a mean of dcgm-exporter's own interval (30 s by default) and the clock one instant, so what is known is less
-than what an agent knows: `ACCURACY` says it. No job reports an MFU there.
+than what an agent knows. No job reports an MFU there.
+
+A clock that follows the load within an interval makes the product wrong. The mean of a product differs from the product
+of the means by at most the product of both standard deviations (Cauchy and Schwarz). That holds for what was true and
+for what was looked at, so both differ by at most twice as much. An activity between 0 and 1 has a standard deviation of
+at most sqrt(mean (1 - mean)); that of the clock is taken over all looks at the working GPUs of a model, because a
+clock that changes in step with the looks shows none on a single GPU.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -24,9 +31,7 @@ from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 
 ACCURACY = (
     "These numbers are from dcgm-exporter's history: activity is a mean over its interval, and the SM clock is read at "
-    "one instant a minute. With a clock that varies by 100 MHz from look to look, OFU of one GPU over an hour has a "
-    "standard error of 0.7 % of itself; a clock that follows the load within seconds adds a bias that this data cannot "
-    "show."
+    "one instant a minute. A clock that follows the load within seconds makes OFU wrong."
 )
 LOOKS = 60
 _WITHIN = "[59m59s999ms:1m]"
@@ -51,8 +56,16 @@ _QUERIES = (
     _sum(f"{_ACTIVITY} * {_CLOCK}", "count_over_time"),
     _sum(f"{_ACTIVITY} * {_CLOCK}", "sum_over_time"),
     _sum(f"({_ACTIVITY} < 0.001) * {_CLOCK}", "count_over_time"),
+    _sum(f"{_ACTIVITY} and {_CLOCK}", "sum_over_time"),
 )
-"""GPU-hours that there were; of these, measured; activity x clock x hours; GPU-hours without tensor activity."""
+"""GPU-hours that there were; of these, measured; activity x clock x hours; GPU-hours without tensor activity; activity
+x hours."""
+_WORKING = f"({_CLOCK} and {_ACTIVITY} >= 0.001)"
+_SPREAD = (
+    f"avg_over_time((stdvar by (cluster, modelName) {_WORKING}){_WITHIN})"
+    f" + stdvar_over_time((avg by (cluster, modelName) {_WORKING}){_WITHIN})"
+)
+"""Variance of the clock over all looks of an hour at the working GPUs of a model."""
 _EXPORTED = (
     '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
 )
@@ -73,14 +86,61 @@ def read_dcgm_history(
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
     clock = ServerClock()
     history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
+    doubts = _Doubts()
 
     def fetch(part: TimeSpan) -> list[list[Series]]:
-        return [client.steps(each, *part, HOUR) for each in (*_QUERIES, _SIZE)]
+        return [client.steps(each, *part, HOUR) for each in (*_QUERIES, _SPREAD, _SIZE)]
 
     aside = _pushed_aside(client, reader, history.span)
     for _, answers in reader.read("pages of dcgm-exporter", history.span, fetch):
+        doubts.add(history, answers, aside)
         _add(history, answers, aside)
+    history.remark = f"{ACCURACY} {doubts.remark(history)}"
     return history
+
+
+class _Doubts:
+    """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
+
+    def __init__(self) -> None:
+        self._of_job: dict[JobKey | None, float] = defaultdict(float)
+
+    def add(self, history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
+        spread = {
+            (hour, *_model_labels(series.labels).values()): math.sqrt(value)
+            for hour, series, value in _by_hour(answers[-2], history.clock)
+        }
+        observed = {_place(*each): each[2] for each in _by_hour(answers[1], history.clock)}
+        for hour, series, active in _by_hour(answers[4], history.clock):
+            hours = observed.get(_place(hour, series, active), 0.0)
+            labels = _model_labels(series.labels)
+            rated = _rated_hz(labels["model"])
+            if hours > 0 and rated is not None:
+                mean = min(active / hours, 1.0)
+                clock = spread.get((hour, *labels.values()), 0.0)
+                share = _share(labels["model"], series.labels.get("GPU_I_PROFILE", ""))
+                off = 2 * math.sqrt(mean * (1 - mean)) * clock / rated * hours * share
+                self._of_job[owner_of(series.labels, aside).job] += off
+
+    def remark(self, history: FleetHistory) -> str:
+        used = sum(sums.utilized for sums in history.models.values())
+        off = [
+            (self._of_job[key] / job.total.utilized, key.job_id)
+            for key, job in history.jobs.items()
+            if job.total.utilized > 0
+        ]
+        if not off or used <= 0:
+            return ""
+        worst, job = max(off)
+        fleet = sum(self._of_job.values()) / used
+        return (
+            f"By the spread of activity and clocks in this history, by at most {fleet:.1%} of itself over all GPUs, "
+            f"and {worst:.1%} for job {job}, of which least is known."
+        )
+
+
+def _place(hour: int, series: Series, _value: float) -> tuple[object, ...]:
+    return hour, *sorted(series.labels.items())
 
 
 def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
@@ -95,10 +155,7 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))
     for (hour, key), sums in sorted(hours.items()):
-        job = history.job({"cluster": key.cluster, "job_id": key.job_id})
-        job.seen(hour)
-        job.days.setdefault(history.clock.day_of(hour), JobSums()).add(sums)
-        history.hours.setdefault(hour, JobSums()).add(sums)
+        history.add_job({"cluster": key.cluster, "job_id": key.job_id}, hour, sums)
     _add_sizes(history, answers[-1], aside)
 
 

@@ -18,7 +18,7 @@ _UNUSED = ("free", "unknown", "unmeasured", "idle")
 _WORTH_TELLING = 0.01
 
 
-def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
+def headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -> str:
     """What share was computed with, where most of the rest went, and how many jobs report too much."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
     effective = by_name["effective"].share
@@ -26,6 +26,9 @@ def headline(steps: Sequence[FunnelStep], total: GroupRow) -> str:
         return "No job held a GPU in this time, as far as is known."
     of_what = "installed" if by_name["installed"].gpu_hours else "known"
     said = f"{percent(effective)} of the {of_what} GPU-hours were computed with."
+    cost, used = by_name["installed"].cost, by_name["effective"].cost
+    if cost is not None and used is not None:
+        said += f" They cost {cost:,.0f} {currency}, and {used:,.0f} {currency} of that were computed with."
     losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])

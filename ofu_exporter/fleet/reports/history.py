@@ -13,6 +13,7 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
     HourValue,
@@ -33,19 +34,13 @@ def read_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """Everything that a report needs. What cannot be read is in the reader's list of missing parts."""
-    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
-    clock = ServerClock(phase_of(stamps))
-    history = FleetHistory(clock, clock.whole(start, end))
-    collector = _Collector(client, reader, history)
-    collector.read_models()
-    collector.read_jobs()
-    collector.read_raw()
+    collector, history = _begun(client, reader, (start, end))
     collector.read_installed()
+    AbsentNodeReader(client, reader, history).read()
     collector.read_jobless()
     collector.read_facts_of_jobs()
     collector.read_job_models()
     collector.read_simulated()
-    history.target = collector.value_at_end("target", queries.TARGET)
     return history
 
 
@@ -53,18 +48,27 @@ def read_jobs(
     client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str
 ) -> FleetHistory:
     """What is known of the jobs that a matcher selects, and nothing of the others."""
+    collector, history = _begun(client, reader, time, jobs)
+    AbsentNodeReader(client, reader, history, jobs).read()
+    collector.read_facts_of_jobs()
+    collector.read_job_models()
+    collector.read_simulated()
+    return history
+
+
+def _begun(
+    client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str = ""
+) -> tuple[_Collector, FleetHistory]:
+    """The sums of GPUs and jobs. Where no hourly rule has run, hours end with the time."""
     stamps = _stamps(client, reader, ServerClock().whole(time[0], time[1] + HOUR))
-    clock = ServerClock(phase_of(stamps))
+    clock = ServerClock(phase_of(stamps) if stamps else time[1] // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(*time))
     collector = _Collector(client, reader, history, jobs)
     collector.read_models()
     collector.read_jobs()
     collector.read_raw()
-    collector.read_facts_of_jobs()
-    collector.read_job_models()
-    collector.read_simulated()
     history.target = collector.value_at_end("target", queries.TARGET)
-    return history
+    return collector, history
 
 
 def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
@@ -246,10 +250,7 @@ class _Collector:
         for place in sorted(set().union(*by_name.values())):
             hour, key = place
             sums = sums_of_hour({name: values.get(place) for name, values in by_name.items()})
-            job = self._history.job({"cluster": key[0], "job_id": key[1]})
-            job.seen(hour)
-            job.days.setdefault(self._history.clock.day_of(hour), JobSums()).add(sums)
-            self._history.hours.setdefault(hour, JobSums()).add(sums)
+            self._history.add_job({"cluster": key[0], "job_id": key[1]}, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
         observed, utilized = (self._largest(answer, model_key) for answer in answers)

@@ -10,6 +10,7 @@ from ofu_exporter.fleet.reports.job_result import GpuRow, JobResult, StretchRow
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
 from ofu_exporter.fleet.reports.report_page import TableColumn, card, table
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
 from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
 
@@ -22,8 +23,8 @@ def page(result: JobResult) -> str:
     row = result.job
     title = f"Job {tables.job_name(row)} {row.job_name}"
     facts = (
-        f"{row.user or tables.NONE} · {row.account or tables.NONE} · {tables.number(row.gpus)} GPUs of "
-        f"{row.model or 'an unknown model'} · {row.begin} to {row.end}"
+        f"{row.user or tables.NONE} · {row.account or tables.NONE} · {tables.gpus(row.gpus)} GPUs of "
+        f"{row.model or 'an unknown model'} · {result.begin} to {result.end}"
     )
     body = [
         tag("h1", title),
@@ -31,7 +32,7 @@ def page(result: JobResult) -> str:
         tag("p", result.headline, _class="lead"),
         *_lines(result),
         *_slow(result),
-        *_gpus(result.gpus),
+        *_gpus(result.gpus, row),
         tag("div", *_stretches(result), _class="two"),
         *_earlier(result),
         *_missing(result),
@@ -64,14 +65,15 @@ def _slow(result: JobResult) -> Iterator[Markup]:
         yield card("Slow GPUs", table(heads, rows, "Slow GPUs"))
 
 
-def _gpus(gpus: Sequence[GpuRow]) -> Iterator[Markup]:
+def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> Iterator[Markup]:
     if not gpus:
         return
     shown = [(f"{gpu.node.partition(':')[0][-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus]
     if len(gpus) > MOST_ROWS:
         means = {name: _mean(values) for name, values in shown}
         shown = sorted(shown, key=lambda row: means[row[0]])[:MOST_ROWS]
-    drawn = pictures.heat_map(shown, "OFU of the job's GPUs, a row each, hour by hour")
+    times = (job.begin[:16], job.end[:16])
+    drawn = pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")
     title = "OFU by GPU and hour"
     if len(gpus) > MOST_ROWS:
         title += f": the {MOST_ROWS} lowest of {len(gpus)}"

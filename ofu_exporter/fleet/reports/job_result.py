@@ -21,6 +21,7 @@ from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
+from ofu_exporter.fleet.reports.tables import hours, verdict
 
 
 class PointRow(ResultRow):
@@ -78,6 +79,8 @@ class JobResult(ResultRow):
     server: str
     headline: str
     job: JobRow
+    begin: str = Field(description="When it first held a GPU, to a step; UTC.")
+    end: str = Field(description="When it last held all of its GPUs.")
     step_seconds: float
     points: list[PointRow]
     idle: list[StretchRow]
@@ -105,6 +108,8 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         server=server,
         headline=story.history.mark + _headline(row, change, slow, idle),
         job=row,
+        begin=iso(story.points[0].time - story.step) if story.points else row.begin,
+        end=iso(story.points[-1].time) if story.points else row.end,
         step_seconds=story.step,
         points=[_point(point) for point in story.points],
         idle=[_stretch(each) for each in idle],
@@ -119,9 +124,9 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
 
 
 def _gpu_rows(story: JobStory) -> list[GpuRow]:
-    hours = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
+    whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     return [
-        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in hours])
+        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in whole])
         for gpu in story.gpus
     ]
 
@@ -161,12 +166,12 @@ def _headline(
     said = [
         "Its OFU is not known."
         if row.ofu is None
-        else f"OFU {row.ofu:.1%} over {row.held_gpu_hours:,.0f} GPU-hours."
+        else f"OFU {row.ofu:.1%} over {hours(row.held_gpu_hours)} GPU-hours."
     ]
     if row.mfu is not None and row.error is not None:
-        cause = f", likeliest because of {row.cause}" if row.cause else ""
-        verdict = f" ({row.verdict}{cause})" if row.verdict else ""
-        said.append(f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points{verdict}.")
+        said.append(
+            f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict(row)})."
+        )
     if change is not None and abs(change) >= 0.1:
         said.append(
             f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."
@@ -175,6 +180,6 @@ def _headline(
         count = len({(each.node, each.gpu) for each in slow})
         said.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")
     if idle:
-        hours = sum(each.end - each.start for each in idle) / 3600
-        said.append(f"It computed nothing for {hours:.1f} hours in all.")
+        nothing = sum(each.end - each.start for each in idle) / 3600
+        said.append(f"It computed nothing for {nothing:.1f} hours in all.")
     return " ".join(said)

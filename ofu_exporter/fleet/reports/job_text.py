@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.reports.job_result import JobResult, PointRow
-from ofu_exporter.fleet.reports.tables import NONE, job_name, number, share
+from ofu_exporter.fleet.reports.tables import NONE, gpus, job_name, number, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values.text import shown
 
@@ -18,7 +18,7 @@ def text(result: JobResult) -> str:
     row = result.job
     lines = [
         f"Job {job_name(row)} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
-        f"{number(row.gpus)} GPUs of {row.model or 'an unknown model'}, {_life(result)}:",
+        f"{gpus(row.gpus)} GPUs of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,
     ]
     for title, table in _tables(result):
@@ -26,13 +26,6 @@ def text(result: JobResult) -> str:
     for part in result.missing:
         lines += [f"Not read: {part.what}, {part.start} to {part.end}: {part.why}"]
     return "\n".join(shown(line) if "\n" not in line else line for line in lines)
-
-
-def _life(result: JobResult) -> str:
-    """From when to when it held GPUs."""
-    if not result.points:
-        return f"{result.job.begin} to {result.job.end}"
-    return f"{result.points[0].time} to {result.points[-1].time}"
 
 
 def _tables(result: JobResult) -> Iterator[tuple[str, TextTable]]:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
 from ofu_exporter.fleet.reports.outside import Outside
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
 from ofu_exporter.support.percent import percent
 
+MOST_NODES = 20
+"""Nodes that a note names."""
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
 
 
@@ -49,10 +51,13 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
     elif history.raw:
         hours = "all hours" if not history.recorded else f"{len(history.raw)} cluster-hours"
         samples = f", {cost.samples:,} samples" if cost.samples else ""
+        if history.target is None or history.recorded:
+            advice = f"Load {RULES} (docs/rules.md), and reports read one value an hour."
+        else:
+            advice = "The rules are loaded; those of hours run once an hour, and keep the hours from then on."
         yield (
             f"The recording rules have no record of {hours}, which were computed from the agents' own series "
-            f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). "
-            f"Load {RULES} (docs/rules.md), and reports read one value an hour."
+            f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"
         )
     if history.target is None and target is None:
         yield "Nothing says which OFU the fleet aims at: load the rules' target.yaml, or give --target."
@@ -63,8 +68,29 @@ def _of_coverage(history: FleetHistory, clusters: Sequence[ClusterRow]) -> Itera
         if row.covered_ratio < 0.999:
             name = f"Of cluster {row.cluster}" if row.cluster else "Of the asked time"
             yield f"{name}, {percent(row.covered_ratio)} is covered by data; of the rest nothing is assumed."
+    yield from _of_nodes(history.absent)
     if history.models and not any(sums.installed for sums in history.models.values()):
         yield "How many GPUs are installed is not known: shares are of those that are known."
+
+
+def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
+    """Nodes that were away, those with the most GPU-hours first."""
+    for is_back, what in (
+        (True, "What their counters counted meanwhile is added, if they did not start anew."),
+        (False, "They were not seen again, or only after a day: nothing of that time is known."),
+    ):
+        hours: dict[str, float] = {}
+        for each in absent:
+            if each.is_back == is_back:
+                name = f"{each.cluster}/{each.node}" if each.cluster else each.node
+                hours[name] = hours.get(name, 0.0) + sum(each.shares.values())
+        if not hours:
+            continue
+        named = sorted(hours, key=lambda name: (-hours[name], name))
+        some = ", ".join(f"{name} ({hours[name]:.1f} h)" for name in named[:MOST_NODES])
+        more = f" and {len(named) - MOST_NODES} more" if len(named) > MOST_NODES else ""
+        lost = sum(each.gpu_hours for each in absent if each.is_back == is_back)
+        yield f"Not seen for a part of the time, {lost:,.1f} GPU-hours in all: {some}{more}. {what}"
 
 
 def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
@@ -76,7 +102,7 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
     if rest.observed - seen > 0.01 * (total.observed_gpu_hours + rest.observed):
         yield (
             f"Whether GPUs outside of jobs were idle is not known of {rest.observed - seen:,.0f} measured GPU-hours: "
-            "they lie about the ends of jobs, or the rules of gpu-hours.yaml were not loaded."
+            "they lie about the ends of jobs, or the rules of hours.yaml were not loaded."
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."

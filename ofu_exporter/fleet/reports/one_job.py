@@ -5,9 +5,11 @@ Every value of a minute is taken from the recorded series where there is one, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
@@ -15,12 +17,15 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_jobs
-from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, matcher
+from ofu_exporter.fleet.reports.job_rows import longest
+from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
 MOST_POINTS = 400
 MOST_EARLIER = 30
+RATE_SECONDS = 300.0
+"""What the values of a point are means over."""
 _JOB = "cluster, job_id"
 _GPU = "cluster, instance, uuid, gpu_instance"
 
@@ -66,14 +71,24 @@ class JobStory:
 
     @property
     def earlier(self) -> list[JobHistory]:
-        """Jobs of the same name and user that began before, the latest first."""
+        """Jobs of the same name, user, GPU model and about the same size that began before, the latest first."""
         begun = self.job.first_hour or 0
         found = [
             job
             for job in self.history.jobs.values()
-            if job is not self.job and (job.first_hour or 0) < begun
+            if job is not self.job and (job.first_hour or 0) < begun and _is_alike(job, self.job)
         ]
         return sorted(found, key=lambda job: (-(job.first_hour or 0), job.key))[:MOST_EARLIER]
+
+
+def _is_alike(one: JobHistory, other: JobHistory) -> bool:
+    """Whether OFU of two jobs may be compared: of the same GPUs, and of sizes within a factor of two."""
+    if one.models and other.models and longest(one.models) != longest(other.models):
+        return False
+    if not one.sizes or not other.sizes:
+        return True
+    small, large = sorted((median(one.sizes), median(other.sizes)))
+    return large <= 2 * small
 
 
 def read_story(
@@ -119,8 +134,7 @@ def _read_earlier(
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
     found = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
     if found:
-        ids = "|".join(sorted(found)[-10 * MOST_EARLIER :])
-        wanted = f"{matcher('job_id', ids).replace('=', '=~', 1)},{same[0]}"
+        wanted = f"{any_of('job_id', sorted(found)[-10 * MOST_EARLIER :])},{same[0]}"
         others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
@@ -134,13 +148,8 @@ def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str
     found: set[str] = set()
     asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
     for _, series in asked:
-        found.update(_escaped(one.labels.get("job_id", "")) for one in series)
+        found.update(one.labels.get("job_id", "") for one in series)
     return found
-
-
-def _escaped(text: str) -> str:
-    """The text as a regular expression of Prometheus that fits nothing else."""
-    return "".join(f"\\{each}" if each in r".+*?()|[]{}^$\\" else each for each in text)
 
 
 def _expressions(one: str) -> Mapping[str, str]:
@@ -182,14 +191,24 @@ def _points(
 
 
 def _alive(points: list[JobPoint]) -> list[JobPoint]:
-    """The points of the job's life, with the clock where all values are of the same five minutes."""
+    """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
     held = [point.gpus or 0.0 for point in points]
-    most = max(held, default=0.0)
-    for point in points:
-        if point.ofu is not None and point.activity and (point.gpus or 0.0) > 0.99 * most:
-            point.clock = point.ofu / point.activity
     known = [number for number, gpus in enumerate(held) if gpus > 0]
-    return points[known[0] : known[-1] + 1] if known else []
+    if not known:
+        return []
+    step = points[1].time - points[0].time if len(points) > 1 else HOUR
+    back = math.ceil(RATE_SECONDS / step)
+    first, last = known[0], known[-1]
+    while last > max(first, known[-1] - back) and held[last] < 0.995 * held[last - 1]:
+        last -= 1  # the rate of five minutes, of which the job had a part
+    for number, point in enumerate(points):
+        before = held[max(0, number - back) : number + 1]
+        is_steady = number - back >= first and min(before) > 0.99 * max(before)
+        if not is_steady:
+            point.activity = None
+        elif point.ofu is not None and point.activity:
+            point.clock = point.ofu / point.activity
+    return points[first : last + 1]
 
 
 def _values(
@@ -221,9 +240,10 @@ def _gpus(
         f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
     )
     found: dict[tuple[str, str], GpuHours] = {}
-    for name, expression in (("ofu", ofu), ("clock_hz", hertz)):
+    held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
+    for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
         fetch = partial(_hourly, client, expression)
-        for _, series in reader.read(f"{name} of the job's GPUs", span, fetch):
+        for _, series in reader.read(f"{name or 'rows'} of the job's GPUs", span, fetch):
             for each in series:
                 _add_gpu(found, name, each, clock)
     return [found[place] for place in sorted(found)]
@@ -240,6 +260,8 @@ def _add_gpu(
     node, uuid = labels.get("instance", ""), labels.get("uuid", "")
     place = (node, uuid + labels.get("gpu_instance", ""))
     gpu = found.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
+    if not name:  # a GPU that was measured in no whole hour has a row, too
+        return
     hours: dict[int, float] = getattr(gpu, name)
     for time, value in series.points:
         hours[clock.hour_of(time)] = value

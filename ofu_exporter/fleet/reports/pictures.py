@@ -139,9 +139,9 @@ def distribution(values: Sequence[tuple[float, float]]) -> Markup:
     )
 
 
-def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Markup:
-    """A row of cells for each GPU, darker with more OFU; a cell that is not known is empty."""
-    height = 20 + 9.0 * len(rows)
+def heat_map(rows: Sequence[tuple[str, Values]], times: tuple[str, str], label: str) -> Markup:
+    """A row of cells for each GPU, darker with more OFU, between two times; a cell that is not known is empty."""
+    height = 34 + 9.0 * len(rows)
     known = [value for _, values in rows for value in values if value is not None]
     top = round_up(max([0.1, *known]))
     parts: list[Markup] = []
@@ -165,14 +165,19 @@ def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Markup:
         height,
         label,
         *parts,
+        *(
+            text(time.replace("T", " "), x, height - 18, anchor)
+            for time, x, anchor in zip(times, (110, WIDTH), ("start", "end"), strict=True)
+        ),
         text(f"full colour: {top:.0%}", 110, height - 2, "start"),
         kind="heat",
     )
 
 
 def round_up(value: float) -> float:
-    """A top of an axis whose quarters are whole percents."""
-    return math.ceil(value * 25 - 1e-9) / 25
+    """A top of an axis whose quarters are whole percents, and of five above 20 %."""
+    steps = 25 if value <= 0.2 else 5
+    return math.ceil(value * steps - 1e-9) / steps
 
 
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:

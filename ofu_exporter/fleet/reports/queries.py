@@ -7,6 +7,7 @@ very end of an hour is not counted for the next as well.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "array_job_id")
@@ -29,6 +30,8 @@ class Quantity(NamedTuple):
     asked for, `AGENTS` for that of the cluster alone, where a series is of no job."""
     is_always_there: bool = False
     """Whether every cluster has it in every hour, so that none in an hour means that no rule kept it."""
+    counter: str = ""
+    """The agents' own counter that it is the increase of."""
 
     def of_cluster(self, cluster: str, jobs: str = "") -> str:
         """The expression over the agents' own series, for the jobs that a matcher selects."""
@@ -51,12 +54,27 @@ def matcher(label: str, value: str) -> str:
     return f'{label}="{quoted}"'
 
 
+def any_of(label: str, values: Iterable[str]) -> str:
+    """A matcher for each of these values, whatever is in them."""
+    either = "|".join(map(_escaped, sorted(values)))
+    return matcher(label, either).replace("=", "=~", 1)
+
+
+def _escaped(text: str) -> str:
+    """The text as a regular expression of RE2 that fits nothing else."""
+    return "".join(f"\\{each}" if each in _SPECIAL else each for each in text)
+
+
+_SPECIAL = r".+*?()|[]{}^$\\"
+
+
 def _increase(name: str) -> str:
     return f"sum by ({_JOB}) (increase({name}{{CLUSTER}}[1h])) / 3600"
 
 
 def _job_hours(name: str, counter: str) -> Quantity:
-    return Quantity(name, f"job:{name}_gpu_hours:increase1h", _increase(counter))
+    recorded = f"job:{name}_gpu_hours:increase1h"
+    return Quantity(name, recorded, _increase(counter), counter=counter)
 
 
 JOB_HOURS = (
@@ -77,6 +95,7 @@ def _model_hours(name: str, counter: str) -> Quantity:
         f"sum by (cluster, model) (max by ({_GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600 "
         f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
         f"group by ({_GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
+        counter=counter,
     )
 
 
@@ -116,6 +135,22 @@ RAW_NAMES = (
     f"count by ({_JOB}, {', '.join(NAMES)}, framework) (label_replace(count_over_time("
     'ofu_job_info{CLUSTER}[1h]), "namespace", "$1", "exported_namespace", "(.+)"))'
 )
+
+_PRESENT = "group by (cluster, instance) (node:ofu_gpu_info:topk1{NODES} or ofu_exporter_build_info{NODES})"
+PRESENT = f"last_over_time(({_PRESENT})[10m:5m])"
+"""1 for every node that is there. `NODES` stands for a matcher of nodes."""
+_BEFORE = f"max_over_time(({_PRESENT})[1d:1h] offset 1h)"
+ABSENT = (
+    f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_BEFORE})) > 0.1"
+).replace("{NODES}", "")
+"""The share of the hour in which a node was not seen, of nodes that were there in the day before."""
+NODE_GPUS = (
+    "sum by (cluster, instance, model) (last_over_time(gpu:ofu_gpu_share:ratio{NODES}[1h])) or "
+    f"sum by (cluster, instance, model) ((max by ({_GPU}) (last_over_time(ofu_gpu_instance_share_ratio{{NODES}}[1h])) "
+    f"or group by ({_GPU}) (last_over_time(ofu_gpu_info{{NODES}}[1h]))) * on ({_GPU}) group_left (model) "
+    f"topk by ({_GPU}) (1, group by ({_GPU}, model) (last_over_time(ofu_gpu_info{{NODES}}[1h]))))"
+)
+"""GPUs of a node, by model."""
 
 INSTALLED = Quantity(
     "installed",

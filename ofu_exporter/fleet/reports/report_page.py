@@ -62,7 +62,7 @@ def _step(told: tuple[FunnelStep, str]) -> Markup:
     step, currency = told
     width = 100 * min(1.0, step.share or 0.0)
     bar = Markup(f'<i class="{step.name}" style="width:{width:.2f}%"></i>')
-    value = tables.number(step.gpu_hours) + " GPU-hours"
+    value = tables.hours(step.gpu_hours) + " GPU-hours"
     if step.cost is not None:
         value += f" · {tables.money(step.cost, currency)}"
     return tag(
@@ -137,11 +137,11 @@ def _cell(place: int, column: TableColumn, shown: str) -> Markup:
 
 def _numbers(row: SumsRow, currency: str) -> list[str]:
     return [
-        tables.number(row.held_gpu_hours),
+        tables.hours(row.held_gpu_hours),
         tables.share(row.ofu),
         tables.share(row.mfu),
-        tables.number(row.idle_gpu_hours),
-        tables.number(row.wasted_gpu_hours),
+        tables.hours(row.idle_gpu_hours),
+        tables.hours(row.wasted_gpu_hours),
         tables.money(row.wasted_cost, currency),
     ]
 
@@ -189,9 +189,8 @@ def _group(row: GroupRow, currency: str) -> list[str]:
 
 
 def _job(row: JobRow, currency: str) -> list[str]:
-    said = " ".join(filter(None, [row.verdict, row.cause and f"({row.cause})"]))
-    names = [tables.job_name(row), row.job_name, row.user, tables.number(row.gpus)]
-    return [*names, *_numbers(row, currency), tables.points(row.error), said]
+    names = [tables.job_name(row), row.job_name, row.user, tables.gpus(row.gpus)]
+    return [*names, *_numbers(row, currency), tables.points(row.error), tables.verdict(row)]
 
 
 def _agreement(report: FleetReport) -> Markup:

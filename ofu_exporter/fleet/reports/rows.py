@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.support.extras import install_command
+from ofu_exporter.values.text import shown
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for a formula at the begin of a text."""
@@ -80,9 +81,9 @@ def _type(field: FieldInfo) -> type:
 
 
 def cell(value: Any) -> Any:
-    """A value that no spreadsheet computes."""
-    if isinstance(value, str) and value.startswith(_DANGEROUS):
-        return f"'{value}"
+    """A value that no spreadsheet computes and no terminal obeys."""
+    if isinstance(value, str):
+        return f"'{shown(value)}" if value.startswith(_DANGEROUS) else shown(value)
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else value

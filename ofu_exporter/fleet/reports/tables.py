@@ -10,6 +10,7 @@ from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, SumsRow
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.reported import Verdict
 
 NONE = "-"
 Writer = Callable[[float | None], str]
@@ -44,7 +45,41 @@ def _excess(row: JobRow) -> float:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    return NONE if value is None else f"{value:,.{digits}f}"
+    """A number without a sign where it is shown as 0."""
+    return NONE if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"
+
+
+def hours(value: float | None) -> str:
+    """GPU-hours, with a decimal if they are few."""
+    return number(value, 0 if value is None or abs(value) >= 10 else 1)
+
+
+def gpus(value: float | None) -> str:
+    """A number of GPUs; a part of one with two decimals, as of MIG instances."""
+    return number(
+        value, 0 if value is None or abs(value - round(value)) < 0.005 or value > 10 else 2
+    )
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun, as in 1 hour and 2 hours."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+_VERDICTS = {
+    Verdict.MFU_ABOVE_OFU: "MFU above OFU",
+    Verdict.MFU_BELOW_OFU: "MFU below OFU",
+    Verdict.AGREE: "agrees",
+    Verdict.INSUFFICIENT_DATA: "too little data",
+}
+
+
+def verdict(row: JobRow) -> str:
+    """What the agents say of the job's reports, with the likeliest cause."""
+    if row.verdict is None:
+        return NONE
+    said = _VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
+    return f"{said}: {row.cause}" if row.cause else str(said)
 
 
 def points(value: float | None) -> str:
@@ -64,7 +99,7 @@ def _funnel(report: FleetReport) -> TextTable:
     rows = [
         (
             step.name,
-            number(step.gpu_hours),
+            hours(step.gpu_hours),
             share(step.share),
             money(step.cost, report.currency),
             step.meaning,
@@ -77,11 +112,11 @@ def _funnel(report: FleetReport) -> TextTable:
 
 def _sums(row: SumsRow) -> tuple[str, ...]:
     return (
-        number(row.held_gpu_hours),
+        hours(row.held_gpu_hours),
         share(row.ofu),
         share(row.mfu),
-        number(row.idle_gpu_hours),
-        number(row.wasted_gpu_hours),
+        hours(row.idle_gpu_hours),
+        hours(row.wasted_gpu_hours),
     )
 
 
@@ -113,7 +148,7 @@ def _flagged(rows: Sequence[JobRow]) -> TextTable:
             job_name(row),
             row.job_name,
             row.user,
-            number(row.gpus),
+            gpus(row.gpus),
             share(row.mfu),
             share(row.ofu_compared),
             points(row.error),
@@ -128,10 +163,10 @@ def _flagged(rows: Sequence[JobRow]) -> TextTable:
 
 def _jobs(rows: Sequence[JobRow]) -> TextTable:
     cells = [
-        (job_name(row), row.job_name, row.user, number(row.gpus), *_sums(row), row.verdict or NONE)
+        (job_name(row), row.job_name, row.user, gpus(row.gpus), *_sums(row), verdict(row))
         for row in rows
     ]
-    heads = ("job", "name", "user", "GPUs", *_SUM_HEADS, "verdict")
+    heads = ("job", "name", "user", "GPUs", *_SUM_HEADS, "verdict and cause")
     return TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 6, LEFT), cells)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.reports.tables import number, sections, share
+from ofu_exporter.fleet.reports.tables import counted, number, sections, share
 from ofu_exporter.support.tables import markdown_words
 from ofu_exporter.values.text import shown
 
@@ -44,12 +44,15 @@ def facts(report: FleetReport) -> Iterator[str]:
     """What the numbers are of."""
     time = report.time
     covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield f"{time.start} to {time.end} ({time.hours} hours), {covered} of it covered by data."
+    yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
+    first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
+    if first:
+        yield f"The data begins in the hour until {report.hours[first].end}."
     gpus = [row.gpus for row in report.clusters if row.gpus is not None]
     named = [row.cluster for row in report.clusters if row.cluster]
     where = f" in {', '.join(named)}" if named else ""
     count = number(sum(gpus)) if gpus else "an unknown number of"
-    yield f"{report.total.jobs} jobs on {count} GPUs{where}."
+    yield f"{counted(report.total.jobs, 'job')} on {count} GPUs{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
         yield f"OFU of jobs {share(report.total.ofu)} by GPU-hours; {reporting} of their measured ones report an MFU."

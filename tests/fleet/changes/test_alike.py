@@ -7,7 +7,9 @@ import random
 
 import pytest
 
-from ofu_exporter.fleet.changes.alike import MOST, Likeness, long_likeness, pooled
+from ofu_exporter.fleet.changes.alike import ENOUGH, MOST, Likeness, long_likeness, pooled
+from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.segments import learned
 
 
 def noise(count: int, alike: float, rng: random.Random) -> list[float]:
@@ -17,11 +19,15 @@ def noise(count: int, alike: float, rng: random.Random) -> list[float]:
     return values
 
 
+def points(values: list[float]) -> list[OfuPoint]:
+    return [OfuPoint(3600.0 * at, 0.4 * math.exp(0.1 * each)) for at, each in enumerate(values)]
+
+
 @pytest.mark.parametrize("alike", [0.0, 0.3, 0.5, 0.7, 0.8, 0.9])
 def test_many_short_series_together_know_their_likeness(alike: float) -> None:
     rng = random.Random(1)
-    series = [(noise(rng.randint(12, 40), alike, rng), None) for _ in range(300)]
-    assert pooled(series).value == pytest.approx(alike, abs=0.05)
+    series = [points(noise(rng.randint(12, 40), alike, rng)) for _ in range(300)]
+    assert learned(series).value == pytest.approx(alike, abs=0.05)
 
 
 def test_changes_of_level_are_no_likeness() -> None:
@@ -29,15 +35,25 @@ def test_changes_of_level_are_no_likeness() -> None:
     series = []
     for _ in range(100):
         values = noise(20, 0.0, rng)
-        series.append(([value + 8 * (index >= 10) for index, value in enumerate(values)], None))
-    assert pooled(series).value < 0.1
+        series.append(points([value + 8 * (index >= 10) for index, value in enumerate(values)]))
+    assert learned(series).value < 0.1
 
 
 def test_one_short_series_is_hardly_believed() -> None:
-    trend = [float(index) for index in range(14)]
-    assert 0 < pooled([(trend, None)]).value < 0.5
+    trend = [float(index) for index in range(-7, 7)]
+    assert 0 < pooled([trend]).value < 0.6
     assert pooled([]).value == 0.0
-    assert pooled([([1.0, 2.0], None)]).value == 0.0
+    assert learned([points([1.0, 2.0]), []]) == Likeness()
+
+
+def test_what_may_be_sure_begins_with_neighbours_that_are_very_alike() -> None:
+    few, many = Likeness(0.1, 20), Likeness(0.1, 100_000)
+    assert few.at_most(0.1, 20) > 0.8
+    assert many.at_most(0.1, 20) == pytest.approx(0.1, abs=0.02)
+    assert many.at_most(0.5, 20) > 0.5
+    assert not few.knows_enough(ENOUGH - 1)
+    assert few.knows_enough(ENOUGH)
+    assert many.knows_enough(9)
 
 
 def test_a_short_series_is_drawn_to_the_fleet() -> None:
@@ -53,7 +69,7 @@ def test_one_too_short_to_tell_has_that_of_the_fleet() -> None:
 def test_no_series_is_told_that_it_wanders_without_end() -> None:
     """A line has no likeness that could explain it: the equation has no root."""
     line = [float(index) for index in range(-6, 7)]
-    assert pooled([(line, None)] * 200).value == MOST
+    assert pooled([line] * 200).value == MOST
     assert Likeness(MOST).of(line) == MOST
 
 

@@ -47,11 +47,11 @@ def tails_below(tails: list[float], tail: float) -> int:
 
 def test_a_large_drop_is_sure_among_three_hundred_series() -> None:
     fleet = [series(f"quiet{seed}", 20, seed) for seed in range(300)]
-    found = survey([*fleet, series("fallen", 20, 1000, 0.4)])
+    found = survey([*fleet, series("fallen", 20, 1000, 0.4, after=8)])
     sure = [change for change in found.changes if change.sure]
     (change,) = (change for change in sure if change.series.labels[0][1] == "fallen")
     assert len(sure) == 1
-    assert change.found.index == 17
+    assert change.found.index == 12
     assert change.chance_in_report > 100 * change.found.tail
     assert found.tested == 301
     assert found.expected_false == pytest.approx(0.05 * 301)
@@ -59,9 +59,23 @@ def test_a_large_drop_is_sure_among_three_hundred_series() -> None:
 
 def test_what_only_the_t_distribution_knows_is_not_sure() -> None:
     """Of nine points the last three are the lowest in one order of 84, however low they are."""
-    (change,) = survey([series("few", 9, 1, 0.3)]).changes
+    fleet = [series(f"quiet{seed}", 20, seed) for seed in range(20)]
+    (change,) = (
+        each
+        for each in survey([*fleet, series("few", 9, 1, 0.01)]).changes
+        if each.found.index == 6
+    )
     assert change.found.chance > SURE_LEVEL >= change.chance_in_report
     assert not change.sure
+
+
+def test_nothing_is_sure_where_too_few_points_tell_how_alike_neighbours_are() -> None:
+    """Twenty points show the likeness of their neighbours hardly at all, so twelve low ones may be noise."""
+    alone = series("fallen", 20, 1, 0.2, after=10)
+    (change,) = survey([alone]).changes
+    assert (change.chance_in_report, change.sure) == (1.0, False)
+    others = [series(f"quiet{seed}", 20, seed) for seed in range(2, 12)]
+    assert any(each.sure and each.series is alone for each in survey([alone, *others]).changes)
 
 
 @pytest.mark.slow
@@ -104,7 +118,7 @@ def test_small_changes_are_counted_and_left_out() -> None:
 
 def test_sure_ones_come_first_then_the_costliest() -> None:
     fleet = [series(f"quiet{seed}", 20, seed) for seed in range(40)]
-    fallen = [series("by-half", 20, 1000, 0.5), series("to-nothing", 20, 1001, 0.2)]
+    fallen = [series("by-half", 20, 1000, 0.4, 10), series("to-nothing", 20, 1001, 0.2, 10)]
     found = survey([*fleet, *fallen]).changes
     assert [change.series.labels[0][1] for change in found[:2]] == ["to-nothing", "by-half"]
     assert [change.sure for change in found] == sorted((c.sure for c in found), reverse=True)

@@ -9,11 +9,14 @@ import pytest
 
 from ofu_exporter.fleet.changes.split import Step, changes, layout
 from ofu_exporter.fleet.changes.tails import (
+    REACH,
     long_run_inflation,
     long_tail,
     pilot,
     skewed_tail,
+    sure_tail,
     t_tail,
+    unequal_step,
     whitened,
     whitened_step,
 )
@@ -66,11 +69,26 @@ def test_whitening_undoes_alike_noise() -> None:
 
 def test_a_whitened_step_has_its_height_and_the_error_of_least_squares() -> None:
     values = [0.1, -0.1, 0.1, -0.1, 1.1, 0.9, 1.1, 0.9]
-    height, error, chance, skewed = whitened_step(values, layout(8), Step(4, 8, 0.0), 0.0)
+    found = whitened_step(values, layout(8), Step(4, 8, 0.0), 0.0)
     scatter = math.sqrt(8 * 0.01 / 6)
-    assert (height, error) == pytest.approx((1.0, scatter * math.sqrt(2 / 4)))
-    assert chance == pytest.approx(t_tail(height / error, 6))
-    assert skewed == max(chance, skewed_tail(height / error, [1.0] * 4))
+    assert (found.height, found.error) == pytest.approx((1.0, scatter * math.sqrt(2 / 4)))
+    assert found.freedom == 6
+    assert found.chance == pytest.approx(t_tail(found.height / found.error, 6))
+    assert t_tail(found.reach / found.error, 6) == pytest.approx(math.erfc(REACH / math.sqrt(2)))
+
+
+def test_scatter_that_grows_makes_a_step_less_sure() -> None:
+    """The second level scatters ten times as much: where all scatter the same, half of that is the first one's."""
+    quiet = [0.01 * (-1) ** index for index in range(12)]
+    loud = [1.0 + 0.1 * (-1) ** index for index in range(4)]
+    plan, step = layout(16), Step(12, 16, 0.0)
+    equal, unequal = (
+        make([*quiet, *loud], plan, step, 0.0) for make in (whitened_step, unequal_step)
+    )
+    assert unequal.height == pytest.approx(equal.height)
+    assert unequal.freedom <= equal.freedom
+    assert unequal.error > 1.3 * equal.error
+    assert sure_tail([*quiet, *loud], plan, step, 0.0) >= unequal.chance > equal.chance
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])

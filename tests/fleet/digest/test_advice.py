@@ -34,6 +34,14 @@ def test_a_job_that_holds_gpus_and_computes_nothing_is_told_so_and_no_more() -> 
     assert found["idle"].startswith("It held 80 GPU-hours and computed nothing in them.")
 
 
+def test_a_job_with_one_idle_gpu_of_eight_is_told_which_one() -> None:
+    signs = JobSigns(idle_gpus={("n7", "3"): 10})
+    found = said(JobSums(80, 80, 40, idle=10), signs)["idle"]
+    assert found.startswith("In 10 of its 80 GPU-hours a GPU computed nothing")
+    assert "GPU 3 of n7 (10 hours)" in found
+    assert "It held" not in found
+
+
 @pytest.mark.parametrize(("idle", "is_told"), [(0.0, False), (7.9, False), (8.0, True)])
 def test_a_little_idle_time_is_no_matter(idle: float, is_told: bool) -> None:
     assert ("idle" in said(JobSums(80, 80, 40, idle=idle))) == is_told

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
-from ofu_exporter.fleet.reports import rows, text
+from ofu_exporter.fleet.reports import rows, tables, text
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.prices import Prices
@@ -104,8 +104,9 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
     found = report(made)
     assert found.headline == (
-        "25.0% of the installed GPU-hours were computed with. The largest part of the rest is idle GPUs that no "
-        "job had (50.0%). GPUs were busy for no known job in 50.0% of the GPU-hours."
+        "25.0% of the installed GPU-hours were computed with. They cost 384 USD, and 96 USD of that were computed "
+        "with. The largest part of the rest is idle GPUs that no job had (50.0%). GPUs were busy for no known job in "
+        "50.0% of the GPU-hours."
     )
     steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
     nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
@@ -243,9 +244,40 @@ def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> N
     written = rows.as_csv(*rows.rows(report()))
     read = [*csv.DictReader(io.StringIO(written))]
     assert {row["name"] for row in read} == {
-        *("alice", "bob|x", "'=carol", "dave\x1b[31m", "(no job)")
+        *("alice", "bob|x", "'=carol", "dave\\x1b[31m", "(no job)")
     }
     assert {row["mfu"] for row in read if row["name"] == "'=carol"} == {""}
+
+
+def test_text_names_the_cause_of_a_job_below_its_ofu_in_words() -> None:
+    sums = JobSums(0.14, 0.14, 0.04, 0.14, 0.02, 0.04)
+    found = report(
+        history(
+            job("9", "u" * 200, sums, verdicts={"mfu_below_ofu": 1.0}, causes={"sparse_peak": 1.0})
+        )
+    )
+    shown = text.text(found)
+    assert "MFU below OFU: sparse_peak" in shown
+    assert "mfu_below_ofu" not in shown
+    assert "u" * 70 not in shown
+    assert "1 job on" in shown
+    assert " -0 " not in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.14, "0.14"), (8.0, "8"), (0.0, "0"), (64.001, "64"), (None, "-")]
+)
+def test_a_part_of_a_gpu_is_not_none(value: float | None, shown: str) -> None:
+    assert tables.gpus(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.4, "0.4"), (-0.04, "0.0"), (-0.4, "-0.4"), (12.4, "12"), (None, "-")]
+)
+def test_few_gpu_hours_have_a_decimal_and_nothing_has_no_sign(
+    value: float | None, shown: str
+) -> None:
+    assert tables.hours(value) == shown
 
 
 def test_a_report_survives_json() -> None:

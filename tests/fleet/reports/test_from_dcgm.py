@@ -7,6 +7,7 @@ The lines have the labels that pages of dcgm-exporter have: with Slurm's mapping
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -161,7 +162,7 @@ class TestOnARealPrometheus:
     def test_the_report_says_how_far_to_trust_it(self, history: FleetHistory) -> None:
         wanted = ReportOptions("namespace", Prices(), 0.4)
         found = fleet_report(history, wanted, HistorySource("http://x", QueryCost(), ()))
-        assert "a standard error of 0.7 %" in found.notes[0]
+        assert "By the spread of activity and clocks in this history, by at most" in found.notes[0]
         assert not any("Load helm" in note for note in found.notes)
         assert found.reporting_ratio == 0.0
         assert {row.name for row in found.groups} == {"(not known)", "ml", "web"}
@@ -256,6 +257,50 @@ def on_page(page: Path) -> OnPage:
 
 SLICES = {"NVIDIA A30": 4}
 """Slices of a GPU, where they are not 7."""
+
+
+PERIODS = (10.0, 13.7, 20.0, 25.3, 30.0, 40.0)
+HIGH, LOW = (0.95, 1200.0), (0.1, 1980.0)
+"""Activity and clock in MHz of both halves of a wave: under load the clock falls."""
+
+
+def wave(time: float, period: float, phase: float) -> tuple[float, float]:
+    return HIGH if (time / period + phase) % 1 < 0.5 else LOW
+
+
+def wave_pages(per_period: int) -> str:
+    """GPUs whose load is a square wave, as dcgm-exporter shows it: mean activity of 30 s, the clock at their end."""
+    activities, clocks = [], []
+    for number, period in enumerate(PERIODS * per_period):
+        labels = labelled(**gpu(number, H100, hpc_job=f"{period:g}"))
+        for step in range(1, 241):
+            end = BEGIN + 30.0 * step
+            phase = number / 7
+            seconds = [wave(end - 30 + each / 10, period, phase) for each in range(300)]
+            mean = sum(activity for activity, _ in seconds) / 300
+            activities.append(f"{OLD[0]}{labels} {mean!r} {end:.3f}")
+            clocks.append(f"{OLD[1]}{labels} {wave(end, period, phase)[1]!r} {end:.3f}")
+    first, second = (f"# TYPE {name} gauge" for name in OLD[:2])
+    return "\n".join([first, *activities, second, *clocks, "# EOF", ""])
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+@pytest.mark.xdist_group("dcgm history")
+def test_the_stated_bound_holds_where_clock_and_load_change_within_an_interval(
+    tmp_path: Path,
+) -> None:
+    """Some periods divide the interval, so that each of their GPUs shows one clock alone."""
+    read_in(tmp_path, wave_pages(4))
+    with stored(tmp_path) as prometheus:
+        found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + 2 * HOUR, hours=2)
+    truth = (HIGH[0] * HIGH[1] + LOW[0] * LOW[1]) / 2 / 1830
+    off = {row.job_id: (row.ofu or 0.0) / truth - 1 for row in found.jobs}
+    stated = re.findall(r"(?:at most|and) ([\d.]+)%", found.notes[0])
+    fleet, worst = (float(each) / 100 for each in stated)
+    assert max(map(abs, off.values())) > 0.1
+    assert max(map(abs, off.values())) <= worst
+    assert abs((found.ofu or found.total.ofu or 0.0) / truth - 1) <= fleet < 0.6
 
 
 @pytest.mark.slow

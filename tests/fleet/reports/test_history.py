@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -16,8 +15,7 @@ from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.sums import JobKey, JobSums
-from tests.deploy.monitoring import VictoriaMetrics, free_port, program
-from tests.helpers.agent import until
+from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -29,6 +27,7 @@ from tests.helpers.stored_fleet import (
     read_in,
     record,
     stored,
+    victoria_with,
 )
 
 pytestmark = [
@@ -93,34 +92,8 @@ def recorded(recorded_folder: Path) -> Iterator[Prometheus]:
 def victoria(
     recorded: Prometheus, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[VictoriaMetrics]:
-    """A VictoriaMetrics that has what this Prometheus has."""
-    client = PrometheusClient(recorded.url)
-    lines = [
-        f"{labels['__name__']}{labelled(**labels)} {value!r} {1000 * time:.0f}"
-        for labels, points in client.recorded('{__name__=~".+"}', BEGIN - 1, END)
-        for time, value in points
-    ]
-    client.close()
-    folder = tmp_path_factory.mktemp("victoria")
-    address = f"127.0.0.1:{free_port()}"
-    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
-    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
-        server = VictoriaMetrics(address)
-        content = "\n".join(lines).encode()
-        for path, body in (("api/v1/import/prometheus", content), ("internal/force_flush", b"")):
-            urllib.request.urlopen(f"{server.url}/{path}", body, timeout=60).close()
-        until(lambda: samples_of(server) == len(lines), seconds=60)
+    with victoria_with(recorded, tmp_path_factory.mktemp("victoria")) as server:
         yield server
-
-
-def samples_of(server: VictoriaMetrics) -> int:
-    """How many samples a server finds: what it has taken is not all found at once."""
-    client = PrometheusClient(server.url)
-    try:
-        found = client.instant('sum(count_over_time({__name__=~".+"}[60h]))', END + 1)
-    finally:
-        client.close()
-    return round(found[0].points[0][1]) if found else 0
 
 
 @pytest.fixture(scope="module", params=["raw", "recorded", "victoria"])

@@ -10,8 +10,15 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import job_text
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
-from ofu_exporter.fleet.reports.one_job import JobStory, UnknownJobError, read_story
-from ofu_exporter.fleet.reports.sums import JobKey
+from ofu_exporter.fleet.reports.one_job import (
+    JobPoint,
+    JobStory,
+    UnknownJobError,
+    _alive,
+    _is_alike,
+    read_story,
+)
+from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -76,6 +83,37 @@ def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
     assert {round(point.mfu or 0.0, 6) for point in inside} == {0.5}
     assert {point.activity for point in inside} == {None}
     assert result.idle == result.fewer_gpus == []
+
+
+def alive(held: list[float]) -> list[JobPoint]:
+    """Points a minute apart, of a job whose GPUs are all active for half of the time, as the mean of five minutes is."""
+    return _alive([JobPoint(60.0 * at, gpus, 0.4, None, 0.5) for at, gpus in enumerate(held)])
+
+
+def test_activity_and_clock_are_shown_where_the_same_gpus_had_all_of_their_five_minutes() -> None:
+    ramp = [1.6, 3.2, 4.8, 6.4, 8.0]
+    found = alive([0.0, *ramp, *[8.0] * 20, *reversed(ramp[:-1]), 0.0, 0.0])
+    assert [point.time for point in found] == [60.0 * at for at in range(1, 26)]  # to its end
+    known = [point.clock for point in found]
+    assert known[:9] == [None] * 9
+    assert set(known[9:]) == {0.8}
+    assert [point.activity for point in found[:9]] == [None] * 9
+
+
+def test_a_node_that_is_lost_does_not_take_the_clock_of_the_others() -> None:
+    found = alive([64.0] * 20 + [56.0] * 20)
+    assert found[-1].clock == 0.8
+
+
+def test_a_part_of_a_gpu_is_no_earlier_run_of_whole_ones() -> None:
+    key = JobKey("", "1")
+    large, small, other = (
+        JobHistory(key, sizes=sizes, models={model: 1.0})
+        for sizes, model in (([64.0], "H100"), ([0.14], "H100"), ([64.0], "A100"))
+    )
+    assert _is_alike(large, JobHistory(key, sizes=[48.0], models={"H100": 2.0}))
+    assert not _is_alike(large, small)
+    assert not _is_alike(large, other)
 
 
 def test_the_slow_gpu_of_each_node_is_named(result: JobResult) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from ofu_exporter.fleet.reports.pictures import (
     Dot,
     distribution,
     heat_map,
+    round_up,
     scatter,
 )
 
@@ -26,7 +28,7 @@ def test_every_picture_is_well_formed_and_has_a_name(
     known = [(value, 2.0) for value in one if value is not None]
     dots = [Dot("a<b", "n&m", value, value / 2, 1.0, value > 0.5) for value, _ in known]
     for drawn in (
-        heat_map([("n1 0", one), ("n1 1", other)], "GPUs"),
+        heat_map([("n1 0", one), ("n1 1", other)], ("2026-01-01T00:00", "later"), "GPUs"),
         distribution(known),
         scatter(dots),
     ):
@@ -36,8 +38,15 @@ def test_every_picture_is_well_formed_and_has_a_name(
 
 
 def test_a_gap_stays_a_gap() -> None:
-    cells = heat_map([("gpu", [0.1, None, 0.0])], "x")
+    cells = heat_map([("gpu", [0.1, None, 0.0])], ("2026-01-01T00:00", "2026-01-01T03:00"), "x")
     assert cells.count("<rect") == 2
+    assert "2026-01-01 00:00" in cells
+    assert "2026-01-01 03:00" in cells
+
+
+@pytest.mark.parametrize(("most", "top"), [(0.11, 0.12), (0.31, 0.4), (0.98, 1.0), (1.13, 1.2)])
+def test_ticks_are_round_percents(most: float, top: float) -> None:
+    assert round_up(most) == pytest.approx(top)
 
 
 def test_flagged_jobs_are_marked_and_each_name_is_written_once() -> None:

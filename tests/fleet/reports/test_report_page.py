@@ -30,6 +30,8 @@ STORY = JobResult(
     server="http://prometheus",
     headline="OFU 20.0% over 40 GPU-hours.",
     job=report().jobs[0],
+    begin="2025-12-31T23:59:00Z",
+    end="2026-01-01T00:29:00Z",
     step_seconds=60,
     points=[
         PointRow(

@@ -1,0 +1,168 @@
+"""Finds nodes that were not seen for a part of the time, and adds what their counters say that was done meanwhile.
+
+Between the last sample before a gap and the first one after it, a counter that did not start anew knows what it
+counted, and no sum of whole hours has it. It is spread over the hours of the gap.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
+from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
+from ofu_exporter.fleet.reports.sums import JobSums
+
+NODES_AT_ONCE = 50
+"""Nodes that are named in one query."""
+
+
+class _Gap(NamedTuple):
+    """Hours of a cluster in which the same nodes were away, with the missing share of each hour."""
+
+    cluster: str
+    first: int
+    last: int
+    nodes: dict[str, dict[int, float]]
+
+
+@dataclass(slots=True)
+class _Before:
+    """What is known of the nodes at the ends of a gap."""
+
+    gpus: dict[str, dict[str, float]] = field(default_factory=dict)
+    """GPUs by node and model, before it."""
+    back: set[str] = field(default_factory=set)
+    """Nodes that were there after it."""
+
+
+class AbsentNodeReader:
+    """Adds to a history what it lacks of nodes that were away."""
+
+    def __init__(
+        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
+    ) -> None:
+        """`jobs`: a matcher of the jobs that are wanted; all without it."""
+        self._client = client
+        self._reader = reader
+        self._history = history
+        self._jobs = jobs
+
+    def read(self) -> None:
+        """Name the nodes that were away, and bridge their gaps."""
+        for gap in self._gaps():
+            known = self._around(gap)
+            for node, shares in sorted(gap.nodes.items()):
+                gpus = known.gpus.get(node, {})
+                self._history.absent.append(
+                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in known.back)
+                )
+                if node in known.back:
+                    self._install(gap.cluster, gpus, shares)
+            if known.back:
+                self._bridge(gap, known)
+
+    def _gaps(self) -> Iterator[_Gap]:
+        nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+        for answer in self._steps("nodes", queries.ABSENT, self._history.span):
+            for one in answer:
+                place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
+                for time, share in one.points:
+                    nodes[place][self._history.clock.hour_of(time)] = share
+        found: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
+        for (cluster, node), shares in nodes.items():
+            for first, last in runs(shares):
+                part = {hour: shares[hour] for hour in range(first, last + 1)}
+                found[cluster, first, last][node] = part
+        for (cluster, first, last), together in sorted(found.items()):
+            names = sorted(together)
+            for at in range(0, len(names), NODES_AT_ONCE):
+                some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
+                yield _Gap(cluster, first, last, some)
+
+    def _around(self, gap: _Gap) -> _Before:
+        """Which GPUs the nodes had before, and which nodes are there again."""
+        known = _Before()
+        span = self._history.clock.span(gap.first, gap.last)
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
+        for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
+            asked = expression.replace("NODES", wanted)
+            hour = TimeSpan(time - HOUR, time)
+            for answer in self._steps("nodes that were away", asked, hour):
+                for one in answer:
+                    node = one.labels.get("instance", "")
+                    if expression is queries.PRESENT:
+                        known.back.add(node)
+                    else:
+                        gpus = known.gpus.setdefault(node, {})
+                        gpus[one.labels.get("model", "")] = one.points[-1][1]
+        return known
+
+    def _install(
+        self, cluster: str, gpus: Mapping[str, float], shares: Mapping[int, float]
+    ) -> None:
+        """The GPUs of a node that was there before and after were there between, too."""
+        for model, count in gpus.items():
+            for hour, share in shares.items():
+                sums = self._history.model(hour, {"cluster": cluster, "model": model})
+                sums.installed += count * share
+
+    def _bridge(self, gap: _Gap, known: _Before) -> None:
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', known.back)}"
+        for quantity in queries.JOB_HOURS:
+            jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
+            for labels, hours in self._beyond(gap, quantity, jobs):
+                for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                    self._history.add_job(labels, hour, JobSums(**{quantity.name: part}))
+        for quantity in queries.MODEL_HOURS if not self._jobs else ():
+            for labels, hours in self._beyond(gap, quantity, wanted):
+                gpus = known.gpus.get(labels["instance"]) or {"": 0.0}
+                model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
+                for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                    sums = self._history.model(hour, model)
+                    setattr(sums, quantity.name, getattr(sums, quantity.name) + part)
+
+    def _beyond(
+        self, gap: _Gap, quantity: Quantity, wanted: str
+    ) -> Iterator[tuple[dict[str, str], float]]:
+        """GPU-hours that a counter counted over the gap, beyond what its single hours have."""
+        counter = f"{quantity.counter}{{{wanted}}}"
+        span = self._history.clock.span(gap.first, gap.last)
+        length = f"[{span.hours}h]"
+        whole = f"increase({counter}{length}) and resets({counter}{length}) == 0"
+
+        def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
+            if part != span:  # a gap that is cut has no end to count to
+                return [], []
+            hourly = self._client.steps(f"increase({counter}[1h])", *part, HOUR)
+            return self._client.instant(whole, part.end), hourly
+
+        for _, (over, hourly) in self._reader.read("gaps of nodes", span, fetch):
+            seen = {
+                tuple(sorted(one.labels.items())): sum(value for _, value in one.points)
+                for one in hourly
+            }
+            for one in over:
+                more = one.points[-1][1] - seen.get(tuple(sorted(one.labels.items())), 0.0)
+                if more > 0:
+                    yield one.labels, more / HOUR
+
+    def _steps(self, what: str, expression: str, span: TimeSpan) -> Iterator[list[Series]]:
+        fetch = partial(self._hourly, expression)
+        return (answer for _, answer in self._reader.read(what, span, fetch))
+
+    def _hourly(self, expression: str, part: TimeSpan) -> list[Series]:
+        return self._client.steps(expression, *part, HOUR)
+
+
+def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
+    """The same GPU-hours, over the hours of a gap as far as each of them is missing."""
+    whole = sum(shares.values())
+    return [(hour, hours * share / whole) for hour, share in shares.items()]

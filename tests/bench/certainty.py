@@ -1,0 +1,120 @@
+"""How often `fleet changes` is sure of what is not, and how often its intervals hold: a table of docs/changes.md.
+
+    python -m tests.bench.certainty [--answers 100] [--noise NAME]
+
+An answer is over some series of equal length, part of which fall to a half in their middle half. Sure and false is
+a change of a series that does not fall, or far from its fall: more than three points, and a tenth of them. The noise is
+made here, by definition: normal, skewed (an exponential distribution), or normal and three times as large from the
+middle on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from typing import NamedTuple
+
+from ofu_exporter.fleet.changes.survey import OfuSeries, survey
+from tests.bench.changes import noise, points
+
+NOISES = ("normal", "skewed", "growing")
+ALIKE = (0.0, 0.5, 0.8)
+POOLS = ((1, 20), (1, 60), (1, 200), (3, 20), (3, 60), (10, 20), (10, 60), (50, 20), (300, 20))
+"""Series and the points of each."""
+SCATTER, GROWTH = 0.1, 3.0
+SERIES_AT_LEAST = 3000
+"""Series of each number in the largest pools, whose answers are fewer."""
+
+
+class Cell(NamedTuple):
+    """One row of the table."""
+
+    series: int
+    points: int
+    alike: float
+    noise: str
+
+
+def outcomes(cell: Cell, answers: int) -> Counter[str]:
+    """How many answers, falls and intervals there were, and what became of them."""
+    rng = random.Random(str(cell))
+    counts: Counter[str] = Counter()
+    for _ in range(answers):
+        falls = [_fall(cell, rng) for _ in range(cell.series)]
+        made = [_series(cell, number, fall, rng) for number, fall in enumerate(falls)]
+        false = False
+        for change in survey(made, 1.0).changes:
+            fall = falls[int(change.series.labels[0][1])]
+            if fall is None or abs(change.found.index - fall) > max(3, cell.points // 10):
+                false |= change.sure
+            else:
+                counts["found"] += 1
+                counts["sure"] += change.sure
+                counts["held"] += change.found.factor_low <= 0.5 <= change.found.factor_high
+        counts["false"] += false
+        counts["answers"] += 1
+        counts["falls"] += sum(fall is not None for fall in falls)
+    return counts
+
+
+def _fall(cell: Cell, rng: random.Random) -> int | None:
+    part = 0.5 if cell.series <= 3 else 0.1
+    place = rng.randint(cell.points // 4, 3 * cell.points // 4)
+    return place if rng.random() < part else None
+
+
+def _series(cell: Cell, number: int, fall: int | None, rng: random.Random) -> OfuSeries:
+    kind = "normal" if cell.noise == "growing" else cell.noise
+    half = cell.points // 2
+    logs = [
+        SCATTER * value * (GROWTH if cell.noise == "growing" and at >= half else 1.0)
+        - (math.log(2) if fall is not None and at >= fall else 0.0)
+        for at, value in enumerate(noise(cell.points, kind, cell.alike, rng))
+    ]
+    return OfuSeries("name", (("job_name", str(number)),), tuple(points(logs)))
+
+
+def rows(answers: int, noises: tuple[str, ...]) -> Iterator[str]:
+    """The table."""
+    yield (
+        "| series | points of each | noise | autocorrelation | answers | with a false sure change | falls found "
+        "| found and sure | intervals that hold |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    cells = [Cell(*pool, alike, noise) for pool, noise, alike in product(POOLS, noises, ALIKE)]
+    tries = [_answers(cell, answers) for cell in cells]
+    with ProcessPoolExecutor() as workers:
+        for cell, counts in zip(cells, workers.map(outcomes, cells, tries), strict=True):
+            yield _row(cell, counts)
+
+
+def _answers(cell: Cell, answers: int) -> int:
+    return max(min(answers, SERIES_AT_LEAST * answers // 100 // cell.series), 1)
+
+
+def _row(cell: Cell, counts: Counter[str]) -> str:
+    held = f"{counts['held'] / counts['found']:.0%}" if counts["found"] else ""
+    return (
+        f"| {cell.series} | {cell.points} | {cell.noise} | {cell.alike} | {counts['answers']} "
+        f"| {counts['false'] / counts['answers']:.1%} | {counts['found'] / counts['falls']:.0%} "
+        f"| {counts['sure'] / counts['falls']:.0%} | {held} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--answers", type=int, default=100, help="for each row, at most")
+    parser.add_argument("--noise", choices=NOISES, action="append", help="only this noise")
+    options = parser.parse_args()
+    for line in rows(options.answers, tuple(options.noise or NOISES)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""What a report from dcgm-exporter's history costs the server: CPU time of a real Prometheus for each GPU-hour.
+
+python -m tests.bench.dcgm_history [--gpus 200] [--hours 12]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
+from tests.bench.process import cpu_seconds
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
+
+MODEL = "NVIDIA H100 80GB HBM3"
+SERIES = (("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.4), ("DCGM_FI_DEV_SM_CLOCK", 1700.0))
+
+
+def pages(gpus: int, hours: int) -> Iterator[str]:
+    """GPUs in jobs of eight, scraped every 30 s."""
+    for name, value in SERIES:
+        yield f"# TYPE {name} gauge"
+        for gpu in range(gpus):
+            labels = labelled(gpu=str(gpu % 8), hpc_job=str(gpu // 8), modelName=MODEL, job="dcgm")
+            for step in range(1, 120 * hours + 1):
+                yield f"{name}{labels} {value + step % 7 / 100!r} {BEGIN + 30 * step:.0f}"
+    yield "# EOF\n"
+
+
+def main() -> None:
+    """Print the cost."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--gpus", type=int, default=200)
+    parser.add_argument("--hours", type=int, default=12)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        read_in(Path(name), "\n".join(pages(options.gpus, options.hours)))
+        with stored(Path(name)) as prometheus:
+            before = cpu_seconds(prometheus.process.pid)
+            client = PrometheusClient(prometheus.url)
+            read_dcgm_history(client, PartReader(), BEGIN, BEGIN + options.hours * HOUR)
+            client.close()
+            spent = cpu_seconds(prometheus.process.pid) - before
+    each = spent / options.gpus / options.hours
+    print(f"{spent:.1f} s of the server's CPU, {1000 * each:.2f} ms for each GPU-hour")
+    print(f"10,000 GPUs and 14 days: {each * 10_000 * 336 / 3600:.1f} hours of CPU")
+
+
+if __name__ == "__main__":
+    main()

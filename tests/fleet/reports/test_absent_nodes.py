@@ -1,0 +1,144 @@
+"""A node that is away for hours is named, and its jobs lose nothing: in a real Prometheus and a VictoriaMetrics."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.one_job import read_story
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.sums import JobKey
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    pages,
+    read_in,
+    record,
+    record_in,
+    stored,
+    victoria_with,
+)
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.prometheus,
+    pytest.mark.xdist_group("stored fleet"),
+]
+
+H100 = "NVIDIA H100 80GB HBM3"
+STAYS = StoredNode("a", "n1:9846", H100, 8)
+BACK = StoredNode("a", "n2|.*:9846", H100, 8, away=(4.25, 6.25))
+GONE = StoredNode("a", "n3:9846", H100, 8, away=(9, 100))
+HOURS = 12
+JOB = ScheduledJob("7", "alice", (STAYS, BACK), 1, 11, 0.4, 0.38, verdict="agree", slow_gpu=3)
+LEFT = ScheduledJob("8", "bob", (GONE,), 1, 12, 0.3)
+RULES = " ".join(
+    [
+        Path(queries.__file__).read_text(),
+        *(each.recorded for each in (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS)),
+    ]
+)
+SPAN = (BEGIN, BEGIN + HOURS * HOUR)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    raw, recorded = (tmp_path_factory.mktemp(name) for name in ("raw", "recorded"))
+    read_in(raw, pages((STAYS, BACK, GONE), (JOB, LEFT), HOURS))
+    shutil.copytree(raw, recorded, dirs_exist_ok=True)
+    record(recorded, *SPAN, RULES)
+    return {"raw": raw, "recorded": recorded}
+
+
+@pytest.fixture(scope="module", params=["raw", "recorded", "victoria raw", "victoria recorded"])
+def url(
+    request: pytest.FixtureRequest,
+    folders: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    engine, _, kind = request.param.rpartition(" ")
+    if not engine:
+        with stored(folders[kind]) as prometheus:
+            yield prometheus.url
+        return
+    folder = tmp_path_factory.mktemp("victoria")
+    with stored(folders["raw"]) as prometheus, victoria_with(prometheus, folder) as server:
+        if kind == "recorded":
+            record_in(server, *SPAN, RULES)
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def history(url: str) -> FleetHistory:
+    client, reader = PrometheusClient(url), PartReader()
+    try:
+        found = read_history(client, reader, *SPAN)
+    finally:
+        client.close()
+    assert reader.missing == []
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(history: FleetHistory) -> FleetReport:
+    cost = PrometheusClient("http://127.0.0.1:1").cost
+    return fleet_report(history, ReportOptions("job", Prices()), HistorySource("", cost, []))
+
+
+def test_a_job_has_the_gpu_hours_that_it_had_while_its_node_was_away(report: FleetReport) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "7")
+    assert job.held_gpu_hours == pytest.approx(JOB.held, rel=0.01)
+    assert job.ofu == pytest.approx(0.4 * 7.5 / 8, rel=0.01)
+    assert job.mfu == pytest.approx(0.38, rel=0.01)
+
+
+def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetReport) -> None:
+    installed = report.funnel[0].gpu_hours
+    assert installed == pytest.approx(8 * (HOURS + HOURS + 9), rel=0.02)
+    assert report.ofu is not None
+
+
+def test_the_time_of_nodes_that_were_away_is_not_covered(report: FleetReport) -> None:
+    away = 8 * (2 + 3) / (8 * 3 * HOURS)
+    assert report.time.covered_ratio == pytest.approx(1 - away, abs=0.03)
+
+
+def test_a_note_names_them_with_their_hours(report: FleetReport) -> None:
+    notes = "\n".join(report.notes)
+    assert re.search(
+        r"a/n2\|\.\*:9846 \((1\.[6-9]|2\.0) h\)", notes
+    )  # by looks, each for 5 to 10 minutes
+    assert re.search(r"a/n3:9846 \((2\.[6-9]|3\.0) h\)", notes)
+    assert "n1" not in notes
+
+
+def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
+    assert {(each.node, each.is_back) for each in history.absent} == {
+        (BACK.name, True),
+        (GONE.name, False),
+    }
+
+
+def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
+    client, reader = PrometheusClient(url), PartReader()
+    try:
+        story = read_story(client, reader, SPAN, JobKey("", "7"))
+    finally:
+        client.close()
+    assert story.job.total.held == pytest.approx(JOB.held, rel=0.01)
+    assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
+        (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)
+    }
