@@ -9,14 +9,13 @@ import ssl
 import time
 from collections.abc import Callable
 
-from ofu_exporter.serving.arrivals import Arrival
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.support.addresses import client_network
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 32
+AT_ONCE = 16
 """Most connections that are accepted in one turn, so that open connections go on in between. It is an eighth of the
 limit where that is less, because a connection that gives way to a new one keeps its descriptor until the next turn."""
 PAUSE_SECONDS = 0.2
@@ -29,13 +28,13 @@ class Acceptor:
     def __init__(
         self,
         listening: socket.socket,
-        connection: Callable[[], Connection],
+        connection: Callable[[str], Connection],
         limit: ConnectionLimit,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`connection` makes a connection that is not open yet."""
+        """`connection` makes a connection of a peer that is not open yet."""
         self.tls = tls
-        """The TLS of the connections whose first turn comes from now on."""
+        """The TLS of the connections that are accepted from now on."""
         self._listening = listening
         self._connection = connection
         self._limit = limit
@@ -66,12 +65,7 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            arrival = Arrival(accepted, peer, self._limit, self._open, self.tls is not None)
-            self._limit.enter(arrival)
-            arrival.look()
-
-    def _open(self, arrival: Arrival) -> None:
-        self._connection().open(arrival, self.tls)
+            self._connection(peer).open(accepted, self.tls)
 
     def _pause(self, error: OSError) -> None:
         """Accept nothing for a moment, and make room; the connections that are open go on."""

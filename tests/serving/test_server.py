@@ -9,13 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.guard import Guard, Receive, Scope, Send
+from ofu_exporter.serving.guard import Guard
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, post, serving, tell
-
-pytestmark = pytest.mark.usefixtures("each_reader")
 
 
 @pytest.fixture
