@@ -9,13 +9,14 @@ import ssl
 import time
 from collections.abc import Callable
 
+from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.support.addresses import client_network
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 16
+AT_ONCE = 32
 """Most connections that are accepted in one turn, so that open connections go on in between. It is an eighth of the
 limit where that is less, because a connection that gives way to a new one keeps its descriptor until the next turn."""
 PAUSE_SECONDS = 0.2
@@ -38,6 +39,7 @@ class Acceptor:
         self._listening = listening
         self._connection = connection
         self._limit = limit
+        self._hellos = Line(self._open)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._logged_at = float("-inf")
@@ -65,7 +67,12 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            self._connection(peer).open(accepted, self.tls)
+            come = self._open if self.tls is None else self._hellos.add
+            Arrival(accepted, peer, self._limit, come, self.tls is not None)
+
+    def _open(self, arrival: Arrival) -> None:
+        self._limit.leave(arrival)
+        self._connection(arrival.peer).open(arrival.socket, self.tls)
 
     def _pause(self, error: OSError) -> None:
         """Accept nothing for a moment, and make room; the connections that are open go on."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 512
 FEWEST_CONNECTIONS = 16
 """Connections that are allowed however few descriptors the process may have."""
+AT_ONCE = 32
+"""This part of all connections gives way together, because to choose takes a look at all of them."""
 QUIET_SECONDS = 60.0
 """Shortest time between two log lines about a flood."""
 
@@ -23,8 +25,12 @@ class RequestPhase(Enum):
 
     __hash__ = object.__hash__  # Enum's own is written in Python, and every look needs some
 
+    HELLO = "hello", 10.0
+    """The client: all of its first request's head, or of its first record of TLS."""
+    TURN = "turn", float("inf")
+    """Us: its turn to have that looked at."""
     HANDSHAKE = "handshake", 10.0
-    """The client: the TLS handshake."""
+    """The client: the rest of the TLS handshake."""
     HEAD = "head", 10.0
     """The client: the next request, up to the end of its headers."""
     BODY = "body", 15.0
@@ -42,6 +48,9 @@ class RequestPhase(Enum):
 
 MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
 """Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
+
+
+ValueT = TypeVar("ValueT")
 
 
 class Member(Protocol):
@@ -89,7 +98,7 @@ class ConnectionLimit:
         """Add a connection that was just accepted. When there are too many, others are closed."""
         if len(self._all) >= self.most:
             self._log_flood()
-            self.make_room()
+            self.make_room(max(1, self.most // AT_ONCE))
         self._all[newcomer] = _Wait(0, RequestPhase.WORK, self._clock())
         self.note(newcomer)
 
@@ -97,6 +106,7 @@ class ConnectionLimit:
         """See what a connection waits for now. More bytes of the same head or body are no new wait."""
         wait, phase = self._all.get(member), member.phase
         if wait is not None and wait[:2] != (member.answers, phase):
+            del self._all[member]  # what has just begun to wait stands last
             self._all[member] = _Wait(member.answers, phase, self._clock())
             if phase in MOST_IN_PHASE:
                 inside = [each for each, other in self._all.items() if other.phase is phase]
@@ -109,20 +119,17 @@ class ConnectionLimit:
             self._logged_at = now
             log.warning("%d connections are open; the idlest are closed for new ones", self.most)
 
-    def make_room(self) -> None:
-        """Close some connections: a few at once, because to choose takes a look at all of them."""
+    def make_room(self, count: int = 1) -> None:
+        """Close some connections. When all are being answered, even these."""
         waiting = [each for each, wait in self._all.items() if wait.phase is not RequestPhase.WORK]
-        self._close_idlest(waiting or [*self._all], max(1, self.most // 32))
+        self._close_idlest(waiting or [*self._all], count)
 
     def _close_idlest(self, members: list[Member], count: int) -> None:
-        waits = {each: self._all[each] for each in members}
-        peers = Counter(each.peer for each in members)
-        crowds = Counter((each.peer, wait.phase) for each, wait in waits.items())
-
-        def order(each: Member) -> tuple[int, int, float]:
-            return -peers[each.peer], -crowds[each.peer, waits[each].phase], waits[each].since
-
-        for member in sorted(members, key=order)[:count]:
+        """Close some of these, which are in the order in which they began to wait."""
+        peer = _most_common(each.peer for each in members)
+        crowd = {each: self._all[each].phase for each in members if each.peer == peer}
+        phase = _most_common(crowd.values())
+        for member in [each for each, waits_for in crowd.items() if waits_for is phase][:count]:
             self.close(member)
 
     def leave(self, member: Member) -> None:
@@ -145,3 +152,8 @@ class ConnectionLimit:
         """Close the connections that are in these phases."""
         for member in [each for each, wait in self._all.items() if wait.phase in phases]:
             self.close(member)
+
+
+def _most_common(values: Iterable[ValueT]) -> ValueT:
+    """The value that comes most often; of several, the first one."""
+    return Counter(values).most_common(1)[0][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import Generator
 from functools import partial
@@ -27,7 +28,13 @@ GRACE_SECONDS = 1
 """How long what is being answered may take at a stop."""
 TICKS_BETWEEN = 10
 """Ticks of uvicorn, which are a tenth of a second, between two looks for clients that are late."""
-UNFINISHED = (RequestPhase.HANDSHAKE, RequestPhase.BODY, RequestPhase.UNREAD)
+UNFINISHED = (
+    RequestPhase.HELLO,
+    RequestPhase.TURN,
+    RequestPhase.HANDSHAKE,
+    RequestPhase.BODY,
+    RequestPhase.UNREAD,
+)
 """Phases of connections that would hold up a stop: their client has to do something first."""
 READ_SECONDS = 0.5
 """How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""
@@ -73,6 +80,7 @@ class Server(uvicorn.Server):
         ]
         if self._listeners.unix is not None:
             self._acceptors.append(Acceptor(self._listeners.unix, self._connection, self._limit))
+        gc.freeze()  # what is there by now stays: a collection need not look through it, which takes 50 ms
         for acceptor in self._acceptors:
             acceptor.start()
 
