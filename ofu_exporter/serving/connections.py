@@ -121,7 +121,13 @@ class Connection(H11Protocol):
         self._limit.note(self)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, or the rest of one. An answer that has begun is the last one."""
+        """Refuse what is no request, or the rest of one: its application is told that the client has left.
+
+        An answer that has begun is the last one.
+        """
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # it has begun, or is one to HEAD, which has no body

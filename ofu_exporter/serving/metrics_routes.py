@@ -5,21 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from ofu_exporter.serving.page import METRICS, Page
+from ofu_exporter.serving.page import METRICS, Page, Rendered
 from ofu_exporter.values.snapshot import Snapshot
 
 
 def metrics_routes(page: Page) -> APIRouter:
     """The routes /metrics, /healthz, /readyz, and the names that other programs have for these."""
     router = APIRouter()
+    answers: dict[tuple[str, str | None], Response] = {}
 
     async def metrics(request: Request) -> Response:
         headers = request.headers
         shown = page.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
-        answer = Response(shown.body, headers={"vary": "Accept, Accept-Encoding"})
-        answer.headers["content-type"] = shown.content_type
-        if shown.encoding:
-            answer.headers["content-encoding"] = shown.encoding
+        answer = answers.get(shown[1:])
+        if answer is None or answer.body is not shown.body:
+            answer = answers[shown[1:]] = _answer(shown)
         return answer
 
     for path in dict.fromkeys((METRICS, page.path)):
@@ -39,6 +39,14 @@ def metrics_routes(page: Page) -> APIRouter:
         return PlainTextResponse(f"{problem or 'ok'}\n", 503 if problem else 200)
 
     return router
+
+
+def _answer(shown: Rendered) -> Response:
+    answer = Response(shown.body, headers={"vary": "Accept, Accept-Encoding"})
+    answer.headers["content-type"] = shown.content_type
+    if shown.encoding:
+        answer.headers["content-encoding"] = shown.encoding
+    return answer
 
 
 def unready(snapshot: Snapshot | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -16,6 +17,8 @@ _FROM_1 = re.compile(r"[1-9][0-9.]*")
 _QUALITY = re.compile(r"[01](\.[0-9]{0,3})?")
 MOST_WISHES = 32
 """More are not read."""
+MOST_REMEMBERED = 32
+"""Headers of readers, who say the same each time."""
 
 
 def wishes(header: str) -> list[tuple[float, str]]:
@@ -35,6 +38,7 @@ def wanted(header: str) -> list[str]:
     return [name for quality, name in wishes(header) if quality > 0]
 
 
+@lru_cache(MOST_REMEMBERED)
 def takes_gzip(accept_encoding: str) -> bool:
     """Whether gzip is taken, and wanted no less than a page as it is."""
     by_name = {name: quality for quality, name in reversed(wishes(accept_encoding))}
@@ -42,6 +46,7 @@ def takes_gzip(accept_encoding: str) -> bool:
     return gzip > 0 and gzip >= by_name.get("identity", 0.0)
 
 
+@lru_cache(MOST_REMEMBERED)
 def chosen_format(accept: str) -> tuple[Encoder, str]:
     """The library's writer of the format that is wanted most, and its content type."""
     for wish in wanted(accept):

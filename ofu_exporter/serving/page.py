@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.collector import counted, families, filled, timestamps
 from ofu_exporter.serving.event_log import EventLog
@@ -79,10 +79,13 @@ class Counts(NamedTuple):
 class _Written:
     """The pages of one moment, by content type and by whether they are packed."""
 
-    def __init__(self, of: object, counts: Counts, at: float) -> None:
+    def __init__(self, of: Snapshot | None, counts: Counts, at: float) -> None:
         self.of = of
         self.counts = counts
         self.at = at
+        ends = (view.fresh_until for view in of.gpus if view.window) if of else ()
+        self.good_until = min([at + RENEW_SECONDS, *(end for end in ends if end >= at)])
+        """When a window becomes too old, or the page itself."""
         self.took = 0.0
         self._pages: dict[tuple[str, bool], bytes] = {}
 
@@ -187,14 +190,13 @@ class Page:
         """The pages that are shown now: the last ones, unless what they are made of has changed since."""
         now, snapshot, kept = self._clock(), self._snapshot, self._written
         dated = None if snapshot is None else self._dated(snapshot, now)
-        of = None if dated is None else (dated, stale(dated, now))
-        is_new = kept.of != of
+        is_new = dated is not kept.of or now > kept.good_until
         if is_new:
             self._of_snapshot = [] if dated is None else self._families(dated, now)
-        counts, age = self._counts(), now - kept.at
-        is_due = kept.counts != counts and age >= REST * kept.took
-        if is_new or is_due or age >= RENEW_SECONDS:
-            self._written = kept = _Written(of, counts, now)
+        counts = self._counts()
+        is_due = counts != kept.counts and now - kept.at >= REST * kept.took
+        if is_new or is_due:
+            self._written = kept = _Written(dated, counts, now)
         return kept
 
     def _families(self, dated: Snapshot, now: float) -> list[Metric]:
