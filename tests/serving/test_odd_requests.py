@@ -22,8 +22,10 @@ REFUSED = {
     "chunked and length",
     "length hides what chunks show",
     "length above 64 bits",
+    *("endless target", "endless value", "endless headers", "endless extension", "endless trailer"),
 }
-"""What uvicorn alone would give to an application: requests with two ends, and lengths that proxies cannot hold."""
+"""What uvicorn alone gives to an application: requests with two ends, lengths that proxies cannot hold, and heads that it
+bounds only where they do not come in at once."""
 
 
 class Witness:
