@@ -1,4 +1,4 @@
-"""A request whose end two programs could find in two places ends its connection; uvicorn alone reads the others alike."""
+"""A request whose end two programs could find in two places ends its connection; others are read as by uvicorn."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ REFUSED = {
     "length above 64 bits",
     *("endless target", "endless value", "endless headers", "endless extension", "endless trailer"),
 }
-"""What uvicorn alone gives to an application: requests with two ends, lengths that proxies cannot hold, and endless heads
-that come in at once."""
+"""What uvicorn alone gives to an application: two ends, lengths that proxies cannot hold, endless heads at once."""
 
 
 class Witness:
