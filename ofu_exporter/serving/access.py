@@ -25,7 +25,12 @@ from ofu_exporter.values.reasons import ReportRejection
 _PASSED_ON = frozenset(
     {
         *(b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip"),
-        *(b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-envoy-external-address"),
+        *(
+            b"x-forwarded-for",
+            b"x-forwarded-host",
+            b"x-forwarded-proto",
+            b"x-envoy-external-address",
+        ),
         b"origin",
     }
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -9,6 +11,7 @@ from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.settings import OWN_PATHS
 
+STOPPING = JSONResponse({"detail": "the agent stops"}, 503, {"connection": "close"})
 FAILED = JSONResponse({"detail": "an error of the agent: see its log"}, 500)
 _PATHS = OWN_PATHS | {METRICS}
 
@@ -57,6 +60,9 @@ def catch_faults(app: ASGIApp, faults: Faults) -> ASGIApp:
 
         try:
             await app(scope, receive, watched)
+        except asyncio.CancelledError:  # a stop does not wait for it; the server would log a trace
+            if not has_begun:
+                await STOPPING(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - noted
             faults.note(_counted_as(scope["path"]), error)
             if not has_begun:

@@ -6,7 +6,6 @@ import gzip
 import math
 import platform
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -34,13 +33,14 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_WRITES,
 )
 from ofu_exporter.serving.negotiation import Encoder, chosen_format, takes_gzip
+from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
 RENEW_SECONDS = 15.0
 """A page is written anew after this time at the latest, whatever the sampler does."""
-REST = 10.0
-"""Least time between two pages of one snapshot, as a multiple of what writing one took."""
+REWRITES_PER_SECOND, REWRITES_AT_ONCE = 5.0, 50
+"""Pages of one snapshot that are written because something else has happened: whoever makes that happen pays little."""
 FORGET_SECONDS = 300.0
 """A format that nobody has asked for in this time is not written ahead any more."""
 
@@ -74,6 +74,8 @@ class Counts(NamedTuple):
     live: LiveCounts
     reloads: Mapping[str, int]
     faults: Mapping[str, int]
+    request_kinds: int
+    """How many paths and statuses there were. The requests of each are counted, and shown with the next page."""
 
 
 class _Written:
@@ -86,26 +88,23 @@ class _Written:
         ends = (view.fresh_until for view in of.gpus if view.window) if of else ()
         self.good_until = min([at + RENEW_SECONDS, *(end for end in ends if end >= at)])
         """When a window becomes too old, or the page itself."""
-        self.took = 0.0
         self._pages: dict[tuple[str, bool], bytes] = {}
 
     def page(self, kind: str, packed: bool, write: Callable[[], bytes]) -> bytes:
         """The page. It is written when it is first asked for."""
         found = self._pages.get((kind, packed))
         if found is None:
-            began = time.perf_counter()
             plain = self._pages[kind, False] if (kind, False) in self._pages else write()
             found = gzip.compress(plain, 1, mtime=0) if packed else plain
             self._pages[kind, False], self._pages[kind, packed] = plain, found
-            self.took = max(self.took, time.perf_counter() - began)
         return found
 
 
 class Page:
     """The last snapshot as the page of metrics, in every format that is asked for.
 
-    A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long. It shows requests
-    as they were counted when the page was written: at the last snapshot, or when anything else happened to the agent.
+    A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long. It shows how many
+    requests there were when the page was written: at the last snapshot, or when something else happened to the agent.
     """
 
     def __init__(
@@ -129,7 +128,8 @@ class Page:
         self._asked: dict[tuple[str, bool], tuple[Encoder, float]] = {}
         """What was asked for, how it is written, and when that was."""
         self._of_snapshot: list[Metric] = []
-        self._written = _Written(None, Counts(LiveCounts(), {}, {}), -math.inf)
+        self._written = _Written(None, Counts(LiveCounts(), {}, {}, 0), -math.inf)
+        self._rewrites: RateLimit[str] = RateLimit(REWRITES_PER_SECOND, REWRITES_AT_ONCE)
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
@@ -194,8 +194,7 @@ class Page:
         if is_new:
             self._of_snapshot = [] if dated is None else self._families(dated, now)
         counts = self._counts()
-        is_due = counts != kept.counts and now - kept.at >= REST * kept.took
-        if is_new or is_due:
+        if is_new or (counts != kept.counts and not self._rewrites.wait("", now)):
             self._written = kept = _Written(dated, counts, now)
         return kept
 
@@ -222,7 +221,7 @@ class Page:
             state_writes=None if writes is None else dict(writes),
         )
         with self._lock:
-            return Counts(live, dict(self._reloads), self.faults.counts())
+            return Counts(live, dict(self._reloads), self.faults.counts(), len(self._requests))
 
     def _collected(self) -> Iterable[Metric]:
         """Everything that the page shows, in its order: a metric without a sample is not named."""
