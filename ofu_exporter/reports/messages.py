@@ -46,9 +46,6 @@ FACTS = (
 """Fields that hold until the job reports another value."""
 _FACTS_OF = attrgetter(*FACTS)
 
-PLAIN: dict[str, object] = {}
-"""Context of a validation: the text was already checked for half surrogate pairs."""
-
 
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -85,8 +82,8 @@ class MfuReport(_Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_text(cls, value: object, info: ValidationInfo) -> object:
-        return value if info.context is PLAIN else checked_text(value)
+    def _is_text(cls, value: object) -> object:
+        return checked_text(value)
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Callable
 
-from ofu_exporter.serving.arrivals import Arrival
+from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.support.addresses import client_network
@@ -29,16 +29,17 @@ class Acceptor:
     def __init__(
         self,
         listening: socket.socket,
-        connection: Callable[[], Connection],
+        connection: Callable[[str], Connection],
         limit: ConnectionLimit,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`connection` makes a connection that is not open yet."""
+        """`connection` makes a connection of a peer that is not open yet."""
         self.tls = tls
-        """The TLS of the connections whose first turn comes from now on."""
+        """The TLS of the connections that are accepted from now on."""
         self._listening = listening
         self._connection = connection
         self._limit = limit
+        self._hellos = Line(self._open)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._logged_at = float("-inf")
@@ -66,12 +67,12 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            arrival = Arrival(accepted, peer, self._limit, self._open, self.tls is not None)
-            self._limit.enter(arrival)
-            arrival.look()
+            come = self._open if self.tls is None else self._hellos.add
+            Arrival(accepted, peer, self._limit, come, self.tls is not None)
 
     def _open(self, arrival: Arrival) -> None:
-        self._connection().open(arrival, self.tls)
+        self._limit.leave(arrival)
+        self._connection(arrival.peer).open(arrival.socket, self.tls)
 
     def _pause(self, error: OSError) -> None:
         """Accept nothing for a moment, and make room; the connections that are open go on."""

@@ -23,7 +23,18 @@ from ofu_exporter.support.addresses import is_loopback
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
-_PASSED_ON = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via", b"origin"})
+_PASSED_ON = frozenset(
+    {
+        *(b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip"),
+        *(
+            b"x-forwarded-for",
+            b"x-forwarded-host",
+            b"x-forwarded-proto",
+            b"x-envoy-external-address",
+        ),
+        b"origin",
+    }
+)
 """Headers of requests that were passed on: a proxy on this node speaks for anybody. A browser sends Origin with
 every POST; it speaks for any page that it shows, also for one whose name resolves to this node's loopback address."""
 

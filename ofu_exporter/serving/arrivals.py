@@ -1,118 +1,119 @@
-"""A connection between its accept and its turn: a socket, and the few bytes that have come in."""
+"""Holds a connection as a bare socket from its accept until its client has sent a whole head, or a TLS hello.
+
+Whoever says nothing, or half of it, costs no more than a socket: neither a parser nor keys are made.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Callable
 
-from ofu_exporter.serving.connection_limit import READ_BYTES, ConnectionLimit, RequestPhase
-from ofu_exporter.serving.request_queue import TurnKind, lane_of
+from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 
 _HANDSHAKE = 0x16
 """The first byte of a record of TLS with a ClientHello (RFC 8446, 5.1: ContentType handshake)."""
 _RECORD_HEAD = 5
 """Bytes before the content of a record; the last two are its length (RFC 8446, 5.1)."""
+_LONGEST = 16 << 10
+"""Bytes of a record of TLS, and of a head."""
 _FIRST_PRINTABLE = 0x21
 """What begins below this is no request (RFC 9112, 3), and its refusal needs no more bytes."""
 
 
 class Arrival:
-    """Waits for all of a request's head, or of the first record of TLS, and then for its turn.
+    """A connection whose client is waited for. What it has said stays in the kernel."""
 
-    Whoever says nothing, or half of it, or leaves, costs no more than a socket: neither a parser nor keys are made.
-    """
+    answers = 0
 
     def __init__(
         self,
         accepted: socket.socket,
         peer: str,
         limit: ConnectionLimit,
-        go_on: Callable[[Arrival], None],
+        come: Callable[[Arrival], None],
         is_tls: bool,
     ) -> None:
-        """`go_on` takes the socket over when it is this connection's turn."""
+        """`come` is called once, when the client has said enough."""
         self.socket = accepted
         self.peer = peer
-        self.head = b""
-        """What has been read of a request; with TLS nothing is."""
-        self.patience = RequestPhase.HELLO.patience
+        self.phase = RequestPhase.HELLO
         self._limit = limit
-        self._go_on = go_on
+        self._come = come
         self._is_tls = is_tls
-        self._record_bytes = 0
-        self._watched: asyncio.AbstractEventLoop | None = None
+        self._wakes_at = 1
+        self._loop = asyncio.get_running_loop()
+        limit.enter(self)
+        self._loop.add_reader(
+            accepted.fileno(), self._look
+        )  # asyncio shows a socket, which is dear
 
-    def look(self) -> None:
-        """See what has come in."""
+    def _look(self) -> None:
         try:
-            lane = self._hello() if self._is_tls else self._request()
+            has_enough = self._has_enough()
         except OSError:  # the client's fault, or its end
             self._limit.close(self)
             return
-        if lane is not None:
-            self._unwatch()
-            self.patience = RequestPhase.TURN.patience
-            self._limit.note(self, RequestPhase.TURN)
-            self._limit.queue.add(self, lane)
-        elif self._watched is None:
-            self._limit.note(self, RequestPhase.HELLO)
-            self._watched = asyncio.get_running_loop()
-            self._watched.add_reader(self.socket, self.look)
+        if has_enough:
+            self._loop.remove_reader(self.socket.fileno())
+            self.phase = RequestPhase.TURN
+            self._limit.note(self)
+            self._come(self)
 
-    def _request(self) -> TurnKind | None:
-        while not _is_whole(self.head):
-            try:
-                piece = self.socket.recv(READ_BYTES - len(self.head))
-            except BlockingIOError:
-                return None
-            if not piece:
-                raise ConnectionAbortedError
-            self.head += piece
-        return lane_of(self.head)
-
-    def _hello(self) -> TurnKind | None:
-        """What came in stays in the kernel, which wakes us when the record is whole, or no more of it can come."""
-        buffer = self._limit.buffer
-        try:
-            seen = self.socket.recv_into(buffer, 0, socket.MSG_PEEK)
-        except BlockingIOError:
-            return None
-        if not seen or buffer[0] != _HANDSHAKE:
+    def _has_enough(self) -> bool:
+        seen = self.socket.recv(_LONGEST, socket.MSG_PEEK)
+        if len(seen) < self._wakes_at:  # no more will come
             raise ConnectionAbortedError
-        length = int.from_bytes(buffer[3:_RECORD_HEAD], "big") if seen >= _RECORD_HEAD else 0
-        wanted = min(_RECORD_HEAD + length, READ_BYTES)
-        if seen < wanted and wanted != self._record_bytes:
-            self._wake_at(wanted)
-            return None
-        self._wake_at(1)
-        return TurnKind.HELLO
-
-    def _wake_at(self, count: int) -> None:
-        self._record_bytes = count
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-
-    def go_on(self) -> None:
-        """Hand the socket over."""
-        self._limit.leave(self)
-        self._go_on(self)
+        wanted = min(_LONGEST, _record_bytes(seen) if self._is_tls else _head_bytes(seen))
+        if wanted > len(seen) and self.socket.family == socket.AF_UNIX:
+            return True  # there the kernel wakes us for every byte
+        self._wakes_at = wanted if wanted > len(seen) else 1
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._wakes_at)
+        return wanted <= len(seen)
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self._unwatch()
+        self._loop.remove_reader(self.socket.fileno())
         self.socket.close()
 
-    def _unwatch(self) -> None:
-        if self._watched is not None:
-            self._watched.remove_reader(self.socket)
-            self._watched = None
+
+def _record_bytes(seen: bytes) -> int:
+    """How long the first record of TLS is, as far as is known. Raises ConnectionAbortedError for what is none."""
+    if seen[0] != _HANDSHAKE:
+        raise ConnectionAbortedError
+    known = len(seen) >= _RECORD_HEAD
+    return _RECORD_HEAD + (int.from_bytes(seen[3:_RECORD_HEAD], "big") if known else 0)
 
 
-def _is_whole(head: bytes) -> bool:
-    """Whether a parser can make something of it: a head with its empty line, too much, or what is no request."""
-    return bool(head) and (
-        head[0] < _FIRST_PRINTABLE
-        or len(head) >= READ_BYTES
-        or b"\n\r\n" in head
-        or b"\n\n" in head
-    )
+def _head_bytes(seen: bytes) -> int:
+    """How many bytes a parser can make something of: a head with its empty line, or what is no request."""
+    is_whole = seen[0] < _FIRST_PRINTABLE or b"\n\r\n" in seen or b"\n\n" in seen
+    return len(seen) + (not is_whole)
+
+
+class Line:
+    """Lets one of those that wait go on in every turn of the event loop.
+
+    The peer with fewest goes first, and of one peer the newest: it is the likeliest to be meant.
+    """
+
+    def __init__(self, go_on: Callable[[Arrival], None]) -> None:
+        self._go_on = go_on
+        self._waiting: list[Arrival] = []
+
+    def add(self, arrival: Arrival) -> None:
+        self._waiting.append(arrival)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._waiting = [each for each in self._waiting if each.socket.fileno() >= 0]
+        if not self._waiting:
+            return
+        crowds = Counter(each.peer for each in self._waiting)
+        first = min(reversed(self._waiting), key=lambda each: crowds[each.peer])
+        self._waiting.remove(first)
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._go_on(first)

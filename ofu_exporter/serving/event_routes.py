@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from ofu_exporter.serving.event_log import EventKind
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.routes import (
-    Described,
-    HttpAnswer,
-    NumberAsked,
-    Request,
-    Route,
-    json_answer,
-)
 
 
 class EventJson(BaseModel):
@@ -36,16 +31,17 @@ class EventsJson(BaseModel):
     events: list[EventJson] = Field(description="Oldest first.")
 
 
-AFTER = NumberAsked("after", "Only events with a higher number; 0 = all.")
+After = Annotated[int, Query(ge=0, description="Only events with a higher number; 0 = all.")]
 
 
-def event_routes(page: Page) -> list[Route]:
+def event_routes(page: Page) -> APIRouter:
     """The route /v1/events."""
+    router = APIRouter()
 
-    def events(request: Request) -> HttpAnswer:
-        found, newest = page.events.after(request.number(AFTER))
+    @router.get("/v1/events", summary="What has happened: jobs, verdicts, GPUs, sources")
+    def events(after: After = 0) -> EventsJson:
+        found, newest = page.events.after(after)
         answer = [EventJson(**event._asdict()) for event in found]
-        return json_answer(EventsJson(began=page.events.began, newest=newest, events=answer))
+        return EventsJson(began=page.events.began, newest=newest, events=answer)
 
-    what = "What has happened: jobs, verdicts, GPUs, sources"
-    return [Route("/v1/events", events, Described(what, EventsJson, number=AFTER))]
+    return router

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from ofu_exporter.serving.guard import App, Message, Receive, Scope, Send
-from ofu_exporter.serving.metrics.spec import Rows
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.text import shown
 
@@ -22,7 +20,6 @@ LINE_SECONDS = 60.0
 """Shortest time between two lines about one place."""
 MOST_CHARS = 200
 """Most characters of an error in a line: the rest may be anybody's text."""
-ANSWER = b'{"detail":"an error of the agent: see its log"}'
 
 ItemT = TypeVar("ItemT")
 MadeT = TypeVar("MadeT")
@@ -50,7 +47,9 @@ class Faults:
         text = shown(f"{type(error).__name__}: {error}"[:MOST_CHARS])[:MOST_CHARS]
         log.error("%s: an error of this program, report it: %s (%s)", where, text, _place(error))
 
-    def rows(self, where: str, make: Callable[..., Rows], *given: object) -> Rows:
+    def rows(
+        self, where: str, make: Callable[..., Iterable[MadeT]], *given: object
+    ) -> Iterable[MadeT]:
         """The rows of a series; none where they cannot be made."""
         try:
             return [*make(*given)]
@@ -76,40 +75,3 @@ def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "ofu_exporter" in frame.filename] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "no place"
-
-
-class CatchFaults:
-    """Answers 500 where the application raises, and notes the error: the server would log a trace for each."""
-
-    def __init__(self, app: App, faults: Faults, name: Callable[[str], str]) -> None:
-        """`name` is the name under which a path is counted."""
-        self._app = app
-        self._faults = faults
-        self._name = name
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        except Exception as error:  # noqa: BLE001 - noted
-            self._faults.note(self._name(scope["path"]), error)
-            if not has_begun:
-                await _answer(send)
-
-
-async def _answer(send: Send) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(ANSWER)),
-    ]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
-    await send({"type": "http.response.body", "body": ANSWER})

@@ -11,18 +11,21 @@ for a node, and whoever is let in through the firewall may read the page of metr
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ofu_exporter.serving.guard import READING, App, Receive, Scope, Send
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ofu_exporter.serving.guard import READING
 from ofu_exporter.settings import PROBE_PATHS
 from ofu_exporter.support.addresses import is_address, is_loopback
 
 STATUS = 421
 """Misdirected Request (RFC 9110, 15.5.20)."""
+REFUSAL = "this agent is not read under that name; --allowed-hosts can allow it"
 _METRICS = "/metrics"
 _LOCAL = ("localhost", ".localhost", ".local", ".internal", ".svc", ".cluster.local")
 """Names that no public name server answers for (RFC 6761, RFC 6762, ICANN's .internal; Kubernetes)."""
@@ -76,14 +79,14 @@ class Hosts:
             for known in self._allowed
         )
 
-    def around(self, app: App) -> App:
+    def around(self, app: ASGIApp) -> ASGIApp:
         """The application behind this check."""
 
         async def checked(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["method"] not in READING or self.admits(scope):
                 await app(scope, receive, send)
             else:
-                await _refuse(send)
+                await JSONResponse({"detail": REFUSAL}, STATUS)(scope, receive, send)
 
         return checked
 
@@ -92,11 +95,3 @@ def _without_port(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
-
-
-async def _refuse(send: Send) -> None:
-    message = "this agent is not read under that name; --allowed-hosts can allow it"
-    body = json.dumps({"detail": message}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": STATUS, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

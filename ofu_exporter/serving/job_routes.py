@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse
+
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.gpu_json import GpuJson, gpu_state
+from ofu_exporter.serving.negotiation import prefers_text
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.routes import (
-    TEXT,
-    Described,
-    HttpAnswer,
-    Request,
-    Route,
-    RouteError,
-    json_answer,
-    json_list,
-)
+
+NOT_KNOWN: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},
+    404: {"description": "Nothing is known of this job here"},
+}
 
 
 def found_job(book: JobBook, job_id: str) -> JobTotals:
-    """What is known of a job. Raises RouteError."""
+    """What is known of a job. Raises HTTPException."""
     found = book.find(job_id)
     if found is None:
-        raise RouteError(404, f"no job {job_id!r} is known on this node")
+        raise HTTPException(404, f"no job {job_id!r} is known on this node")
     return found
 
 
-def job_routes(page: Page, book: JobBook) -> list[Route]:
+def job_routes(page: Page, book: JobBook) -> APIRouter:
     """The routes /v1/jobs, /v1/jobs/{job_id} and /v1/gpus."""
+    router = APIRouter()
 
-    def jobs(_: Request) -> HttpAnswer:
-        return json_list(book.current())
+    @router.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
+    def jobs() -> list[JobTotals]:
+        return [*book.current()]
 
-    def job(request: Request) -> HttpAnswer:
-        found = found_job(book, request.rest)
-        if request.header(b"accept").startswith("text/plain"):
-            return HttpAnswer(f"{text(found)}\n".encode(), TEXT)
-        return json_answer(found)
+    @router.get(
+        "/v1/jobs/{job_id:path}",
+        summary="One job, as long as the state file remembers it",
+        response_model=JobTotals,
+        responses=NOT_KNOWN,
+    )
+    def job(job_id: str, request: Request) -> JobTotals | Response:
+        found = found_job(book, job_id)
+        if prefers_text(request.headers.get("accept", "")):
+            return PlainTextResponse(f"{text(found)}\n")
+        return found
 
-    def gpus(_: Request) -> HttpAnswer:
+    @router.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
+    def gpus() -> list[GpuJson]:
         snapshot = page.snapshot()
         if snapshot is None:
-            return json_list([])
-        shown = page.faults.made("/v1/gpus", lambda view: gpu_state(view, snapshot), snapshot.gpus)
-        return json_list(shown)
+            return []
+        return page.faults.made("/v1/gpus", lambda view: gpu_state(view, snapshot), snapshot.gpus)
 
-    about_jobs = Described(
-        "The jobs on this node's GPUs, and those that just ended", JobTotals, is_list=True
-    )
-    about_job = Described(
-        "One job, as long as the state file remembers it",
-        JobTotals,
-        also_text="As text where that is preferred",
-        statuses={404: ("Nothing is known of this job here", None)},
-    )
-    about_gpus = Described(
-        "The GPUs of this node, and what was measured last", GpuJson, is_list=True
-    )
-    return [
-        Route("/v1/jobs", jobs, about_jobs),
-        Route("/v1/jobs/{job_id}", job, about_job),
-        Route("/v1/gpus", gpus, about_gpus),
-    ]
+    return router

@@ -1,7 +1,9 @@
-"""Keeps the page of metrics: rendered once per snapshot, format and packing, and completed at each scrape."""
+"""Keeps the page of metrics: written and packed once per snapshot, so that a scrape finds its bytes there."""
 
 from __future__ import annotations
 
+import gzip
+import math
 import platform
 import threading
 from collections import Counter
@@ -9,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client.registry import Collector
+
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
+from ofu_exporter.serving.collector import counted, families, filled, timestamps
 from ofu_exporter.serving.event_log import EventLog
-from ofu_exporter.serving.families import counted, families, filled, timestamps
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
@@ -28,14 +33,17 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_SET_ASIDE,
     STATE_WRITES,
 )
-from ofu_exporter.serving.metrics.process import ProcessReader
-from ofu_exporter.serving.metrics.spec import MetricSpec
-from ofu_exporter.serving.packing import PagePart, joined, packed
-from ofu_exporter.serving.text_format import END, MetricFamily, TextFormat, chosen_format, written
+from ofu_exporter.serving.negotiation import Encoder, chosen_format, takes_gzip
+from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.snapshot import Snapshot
 
 METRICS = "/metrics"
-GZIP_FROM_BYTES = 1024
+RENEW_SECONDS = 15.0
+"""A page is written anew after this time at the latest, whatever the sampler does."""
+REWRITES_PER_SECOND, REWRITES_AT_ONCE = 5.0, 50
+"""Pages of one snapshot that are written because something else has happened: whoever makes that happen pays little."""
+FORGET_SECONDS = 300.0
+"""A format that nobody has asked for in this time is not written ahead any more."""
 
 
 class Rendered(NamedTuple):
@@ -63,29 +71,43 @@ class LiveCounts(NamedTuple):
     """Whether the configuration is in force as it lies in its files."""
 
 
-class _KeptParts:
-    """A part of the page in every format that was asked for, as long as what it is made of stays the same."""
+class Counts(NamedTuple):
+    """What has happened to the agent itself."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of: object = None
-        self._parts: dict[TextFormat, PagePart] = {}
+    live: LiveCounts
+    reloads: Mapping[str, int]
+    faults: Mapping[str, int]
+    request_kinds: int
+    """How many paths and statuses there were. The requests of each are counted, and shown with the next page."""
 
-    def part(self, of: object, form: TextFormat, make: Callable[[], bytes]) -> PagePart:
-        """The part. It is made anew when what it is made of has changed."""
-        with self._lock:
-            if self._of != of:
-                self._of, self._parts = of, {}
-            parts = self._parts
-        if form not in parts:
-            parts[form] = PagePart(make())
-        return parts[form]
+
+class _Written:
+    """The pages of one moment, by content type and by whether they are packed."""
+
+    def __init__(self, of: Snapshot | None, counts: Counts, at: float) -> None:
+        self.of = of
+        self.counts = counts
+        self.at = at
+        ends = (view.fresh_until for view in of.gpus if view.window) if of else ()
+        self.good_until = min([at + RENEW_SECONDS, *(end for end in ends if end >= at)])
+        """When a window becomes too old, or the page itself."""
+        self._pages: dict[tuple[str, bool], bytes] = {}
+
+    def page(self, kind: str, packed: bool, write: Callable[[], bytes]) -> bytes:
+        """The page. It is written when it is first asked for."""
+        found = self._pages.get((kind, packed))
+        if found is None:
+            plain = self._pages[kind, False] if (kind, False) in self._pages else write()
+            found = gzip.compress(plain, 1, mtime=0) if packed else plain
+            self._pages[kind, False], self._pages[kind, packed] = plain, found
+        return found
 
 
 class Page:
-    """The last snapshot, rendered once per format and completed at each scrape with counts.
+    """The last snapshot as the page of metrics, in every format that is asked for.
 
-    A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long.
+    A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long. It shows how many
+    requests there were when the page was written: at the last snapshot, or when something else happened to the agent.
     """
 
     def __init__(
@@ -104,31 +126,39 @@ class Page:
         self.path = path
         self._clock = clock
         self._unix = unix
-        self._counts = counts
+        self._live = counts
         self._snapshot: Snapshot | None = None
-        self._asked: dict[TextFormat, bool] = {}
-        """The formats that were asked for, and whether packed."""
-        self._of_snapshot, self._of_counts, self._of_process = (_KeptParts() for _ in range(3))
+        self._asked: dict[tuple[str, bool], tuple[Encoder, float]] = {}
+        """What was asked for, how it is written, and when that was."""
+        self._of_snapshot: list[Metric] = []
+        self._written = _Written(None, Counts(LiveCounts(), {}, {}, 0), -math.inf)
+        self._rewrites: RateLimit[str] = RateLimit(REWRITES_PER_SECOND, REWRITES_AT_ONCE)
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
-        self._process = ProcessReader(clock) if process else None
         self.faults = Faults()
         """Errors that cost a series or an answer."""
+        self._registry = CollectorRegistry()
+        self._registry.register(_Collector(self._collected))
+        if process:
+            own = ProcessCollector(registry=None)
+            self._registry.register(_Collector(lambda: self.faults.rows("process", own.collect)))
         self.history = History(self.faults)
         """The last hour of what was published."""
         self.events = EventLog(unix() if unix else 0.0, self.faults)
         """What happened from one snapshot to the next."""
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Show a snapshot from now on. What was asked for before is rendered here, ahead of the scrape."""
+        """Show a snapshot from now on. What was asked for before is written here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
         self.events.take(snapshot)
-        for form, is_packed in list(self._asked.items()):
-            part = self._snapshot_part(form)
-            if is_packed:
-                part.packed  # noqa: B018 - it is kept
+        now = self._clock()
+        for (kind, packed), (encoder, at) in list(self._asked.items()):
+            if now - at > FORGET_SECONDS:
+                del self._asked[kind, packed]
+            else:
+                self._page(kind, packed, encoder)
 
     def snapshot(self) -> Snapshot | None:
         """The last snapshot, without the windows that have become too old since."""
@@ -150,44 +180,30 @@ class Page:
 
     def render(self, accept: str = "", accept_encoding: str = "") -> Rendered:
         """The page in the format and encoding that the reader asks for."""
-        form = chosen_format(accept)
-        parts = self._parts(form)
-        takes_packed = "gzip" in accept_encoding
-        self._asked[form] = self._asked.get(form, False) or takes_packed
-        if takes_packed and sum(len(part.plain) for part in parts) >= GZIP_FROM_BYTES:
-            return Rendered(packed(parts), form.content_type, "gzip")
-        return Rendered(joined(parts), form.content_type, None)
+        encoder, kind = chosen_format(accept)
+        packed = takes_gzip(accept_encoding)
+        self._asked[kind, packed] = encoder, self._clock()
+        body = self._page(kind, packed, encoder)
+        return Rendered(body, kind, "gzip" if packed else None)
 
-    def _parts(self, form: TextFormat) -> list[PagePart]:
-        """The parts of the page: what seldom changes comes first, and what changes with each scrape last."""
-        with self._lock:
-            reloads, requests = dict(self._reloads), dict(self._requests)
-        parts = [self._snapshot_part(form)]
-        counts = (reloads, self.faults.counts(), _copied(self._counts()))
-        parts.append(
-            self._of_counts.part(counts, form, lambda: self._text(_count_families(*counts), form))
-        )
-        if self._process is not None:
-            values = self._process.values()
-            used = (filled(spec, [((), value)]) for spec, value in values)
-            parts.append(self._of_process.part(values, form, lambda: self._text(used, form)))
-        last = self._text([counted(REQUESTS, requests)], form)
-        return [*parts, PagePart(last + END if form.is_openmetrics else last)]
+    def _page(self, kind: str, packed: bool, encoder: Encoder) -> bytes:
+        return self._current().page(kind, packed, lambda: encoder(self._registry))
 
-    def _snapshot_part(self, form: TextFormat) -> PagePart:
-        now, snapshot = self._clock(), self._snapshot
-        if snapshot is None:
-            return PagePart(b"")
-        dated = self._dated(snapshot, now)
+    def _current(self) -> _Written:
+        """The pages that are shown now: the last ones, unless what they are made of has changed since."""
+        now, snapshot, kept = self._clock(), self._snapshot, self._written
+        dated = None if snapshot is None else self._dated(snapshot, now)
+        is_new = dated is not kept.of or now > kept.good_until
+        if is_new:
+            self._of_snapshot = [] if dated is None else self._families(dated, now)
+        counts = self._counts()
+        if is_new or (counts != kept.counts and not self._rewrites.wait("", now)):
+            self._written = kept = _Written(dated, counts, now)
+        return kept
 
-        def text() -> bytes:
-            shown = fresh(dated, now)
-            return self._text([*families(shown, self.faults), *timestamps(dated)], form)
-
-        return self._of_snapshot.part((snapshot, dated.unix, stale(snapshot, now)), form, text)
-
-    def _text(self, made: Iterable[MetricFamily], form: TextFormat) -> bytes:
-        return b"".join([written(family, form, self.faults.note) for family in made])
+    def _families(self, dated: Snapshot, now: float) -> list[Metric]:
+        faults = self.faults
+        return [*families(fresh(dated, now), faults), *timestamps(dated, faults)]
 
     def _dated(self, snapshot: Snapshot, now: float) -> Snapshot:
         """The snapshot, dated anew if the node's clock was set back since: that must make no old value look new."""
@@ -198,35 +214,52 @@ class Page:
             replace(snapshot, unix=unix) if unix < snapshot.unix - CLOCK_STEP_SECONDS else snapshot
         )
 
+    def _counts(self) -> Counts:
+        """The counts as they are now, whatever becomes of their mappings."""
+        live = self._live()
+        writes = live.state_writes
+        live = live._replace(
+            rejected_reports=dict(live.rejected_reports),
+            pulls=dict(live.pulls),
+            state_writes=None if writes is None else dict(writes),
+        )
+        with self._lock:
+            return Counts(live, dict(self._reloads), self.faults.counts(), len(self._requests))
 
-def _copied(counts: LiveCounts) -> LiveCounts:
-    """The counts as they are now, whatever becomes of the mappings."""
-    writes = counts.state_writes
-    return counts._replace(
-        rejected_reports=dict(counts.rejected_reports),
-        pulls=dict(counts.pulls),
-        state_writes=None if writes is None else dict(writes),
-    )
+    def _collected(self) -> Iterable[Metric]:
+        """Everything that the page shows, in its order: a metric without a sample is not named."""
+        with self._lock:
+            requests = dict(self._requests)
+        made = [*self._of_snapshot, *_count_families(self._written.counts, requests, self.faults)]
+        return (family for family in made if family.samples)
+
+
+class _Collector(Collector):
+    """Gives the library's registry what a function returns."""
+
+    def __init__(self, made: Callable[[], Iterable[Metric]]) -> None:
+        self._made = made
+
+    def collect(self) -> Iterable[Metric]:
+        return self._made()
 
 
 def _count_families(
-    reloads: Mapping[str, int], faults: Mapping[str, int], counts: LiveCounts
-) -> list[MetricFamily]:
+    counts: Counts, requests: Mapping[tuple[str, str], int], faults: Faults
+) -> list[Metric]:
     """The metrics that change when something happens to the agent itself."""
+    live = counts.live
+    build = (__version__, __revision__, platform.python_version())
     made = [
-        filled(BUILD_INFO, [((__version__, __revision__, platform.python_version()), 1.0)]),
-        _by_word(RELOADS, reloads),
-        filled(LAST_RELOAD, [((), float(counts.last_reload_successful))]),
-        _by_word(FAULTS, faults),
-        counted(PULLS, counts.pulls),
-        _by_word(REJECTED_REPORTS, counts.rejected_reports),
-        counted(DROPPED_LOG_LINES, {(): counts.dropped_log_lines}),
+        filled(BUILD_INFO, [(build, 1.0)], faults),
+        counted(RELOADS, counts.reloads, faults),
+        filled(LAST_RELOAD, [((), float(live.last_reload_successful))], faults),
+        counted(FAULTS, counts.faults, faults),
+        counted(PULLS, live.pulls, faults),
+        counted(REJECTED_REPORTS, live.rejected_reports, faults),
+        counted(DROPPED_LOG_LINES, {(): live.dropped_log_lines}, faults),
     ]
-    if counts.state_writes is not None:
-        made.append(_by_word(STATE_WRITES, counts.state_writes))
-        made.append(counted(STATE_SET_ASIDE, {(): counts.state_set_aside}))
-    return made
-
-
-def _by_word(spec: MetricSpec, counts: Mapping[str, int]) -> MetricFamily:
-    return counted(spec, {(word,): count for word, count in counts.items()})
+    if live.state_writes is not None:
+        made.append(counted(STATE_WRITES, live.state_writes, faults))
+        made.append(counted(STATE_SET_ASIDE, {(): live.state_set_aside}, faults))
+    return [*made, counted(REQUESTS, requests, faults)]

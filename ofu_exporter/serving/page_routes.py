@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
-from typing import Any
 
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from ofu_exporter.jobs.lookup import JobBook
@@ -13,19 +13,17 @@ from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.job_routes import found_job
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.pages.api_page import api_page
 from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.look import POLICY
 from ofu_exporter.serving.pages.node_page import node_page
-from ofu_exporter.serving.routes import HTML, Described, HttpAnswer, Request, Route, json_answer
 
-HEADERS = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 class GpuHour(BaseModel):
@@ -56,44 +54,31 @@ class HistoryJson(BaseModel):
     jobs: list[JobHour]
 
 
-def page_routes(
-    page: Page, book: JobBook, described: Callable[[], Mapping[str, Any]]
-) -> list[Route]:
-    """The routes /, /docs, /jobs/{job_id}, /v1/node and /v1/history; `described` makes the OpenAPI document."""
+def page_routes(page: Page, book: JobBook) -> APIRouter:
+    """The routes /, /jobs/{job_id}, /v1/node and /v1/history."""
+    router = APIRouter()
     node = platform.node()
 
-    def start(_: Request) -> HttpAnswer:
+    @router.get("/", include_in_schema=False)
+    def start() -> HTMLResponse:
         about = (page.history, node, page.snapshot_age(), page.faults)
-        return _html(node_page(page.snapshot(), *about))
+        return HTMLResponse(node_page(page.snapshot(), *about), headers=HEADERS)
 
-    def docs(_: Request) -> HttpAnswer:
-        return _html(api_page(described()))
+    @router.get("/jobs/{job_id:path}", include_in_schema=False)
+    def job(job_id: str) -> HTMLResponse:
+        shown = job_page(found_job(book, job_id), page.history, f"/v1{job_path(job_id)}")
+        return HTMLResponse(shown, headers=HEADERS)
 
-    def job(request: Request) -> HttpAnswer:
-        found = found_job(book, request.rest)
-        return _html(job_page(found, page.history, f"/v1{job_path(request.rest)}"))
-
-    def history(_: Request) -> HttpAnswer:
-        return json_answer(_history(page))
-
-    def whole_node(_: Request) -> HttpAnswer:
+    @router.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
+    def whole_node() -> NodeJson:
         about = (page.history, node, page.snapshot_age(), page.faults)
-        return json_answer(node_state(page.snapshot(), *about))
+        return node_state(page.snapshot(), *about)
 
-    about_node = Described("This node in one answer, as `ofu-exporter top` shows it", NodeJson)
-    return [
-        Route("/", start),
-        Route("/docs", docs),
-        Route("/jobs/{job_id}", job),
-        Route("/v1/node", whole_node, about_node),
-        Route(
-            "/v1/history", history, Described("OFU and reported MFU of the last hour", HistoryJson)
-        ),
-    ]
+    @router.get("/v1/history", summary="OFU and reported MFU of the last hour")
+    def history() -> HistoryJson:
+        return _history(page)
 
-
-def _html(text: str) -> HttpAnswer:
-    return HttpAnswer(text.encode(), HTML, headers=HEADERS)
+    return router
 
 
 def _history(page: Page) -> HistoryJson:

@@ -15,9 +15,12 @@ import os
 import time
 from collections.abc import Callable
 
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.connections import PEER_UID
-from ofu_exporter.serving.guard import READING, App, Message, Receive, Scope, Send
+from ofu_exporter.serving.guard import READING
 from ofu_exporter.serving.passwords import BusyError, Check, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import PROBE_PATHS
@@ -25,7 +28,12 @@ from ofu_exporter.support.addresses import client_network, is_loopback
 
 log = logging.getLogger(__name__)
 
-BUSY_SECONDS = 1
+BUSY = PlainTextResponse("busy, try again\n", 429, {"retry-after": "1"})
+CLOSED = PlainTextResponse(
+    "a user and a password are needed to read\n",
+    401,
+    {"www-authenticate": 'Basic realm="ofu-exporter"'},
+)
 QUIET_SECONDS = 60.0
 """Shortest time between two log lines about wrong passwords."""
 
@@ -75,11 +83,6 @@ class ReadAccess:
         else:
             self._passwords.renew(web.users)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether everybody may read, and no header is added to an answer."""
-        return self._passwords is None and not self._web.headers
-
     def begin_stop(self) -> None:
         """Hash no further password."""
         if self._passwords is not None:
@@ -90,7 +93,7 @@ class ReadAccess:
         if self._passwords is not None:
             self._passwords.stop(seconds)
 
-    def around(self, app: App) -> App:
+    def around(self, app: ASGIApp) -> ASGIApp:
         """The application for those who may read it."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,12 +107,9 @@ class ReadAccess:
             try:
                 may_read = await self._has_password(scope, self._passwords)
             except BusyError:
-                await _refuse(send, 429, b"retry-after", b"%d" % BUSY_SECONDS)
+                await BUSY(scope, receive, send)
                 return
-            if may_read:
-                await app(scope, receive, send)
-            else:
-                await _refuse(send, 401, b"www-authenticate", b'Basic realm="ofu-exporter"')
+            await (app if may_read else CLOSED)(scope, receive, send)
 
         return guarded
 
@@ -174,14 +174,3 @@ def _basic(scope: Scope) -> tuple[str, bytes] | None:
     except (binascii.Error, ValueError):
         return None
     return (name, password) if scheme.lower() == b"basic" and colon else None
-
-
-async def _refuse(send: Send, status: int, name: bytes, value: bytes) -> None:
-    body = {401: b"a user and a password are needed to read\n"}.get(status, b"busy, try again\n")
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        (name, value),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

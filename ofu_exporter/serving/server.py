@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import Generator
 from functools import partial
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.acceptor import Acceptor
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
-from ofu_exporter.serving.connections import Connection
+from ofu_exporter.serving.connections import READ_BYTES, Connection
 from ofu_exporter.serving.listeners import Listeners, tls_context
 from ofu_exporter.serving.web_config import WebConfig
 from ofu_exporter.settings import Settings
@@ -24,8 +26,16 @@ TLS_SECONDS = 10.0
 """How long the files of certificates and keys may take at a reload."""
 GRACE_SECONDS = 1
 """How long what is being answered may take at a stop."""
-SWEEP_SECONDS = 1.0
-"""Time between two looks for clients that are late, while any is connected."""
+TICKS_BETWEEN = 10
+"""Ticks of uvicorn, which are a tenth of a second, between two looks for clients that are late."""
+UNFINISHED = (
+    RequestPhase.HELLO,
+    RequestPhase.TURN,
+    RequestPhase.HANDSHAKE,
+    RequestPhase.BODY,
+    RequestPhase.UNREAD,
+)
+"""Phases of connections that would hold up a stop: their client has to do something first."""
 READ_SECONDS = 0.5
 """How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""
 
@@ -47,6 +57,8 @@ class Server(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,  # a header must not decide who asks
                 lifespan="off",
+                http=H11Protocol,  # it bounds heads; another parser may be installed
+                h11_max_incomplete_event_size=READ_BYTES,
                 ws="none",  # or a request could leave our connection for another protocol
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
@@ -68,6 +80,7 @@ class Server(uvicorn.Server):
         ]
         if self._listeners.unix is not None:
             self._acceptors.append(Acceptor(self._listeners.unix, self._connection, self._limit))
+        gc.freeze()  # what is there by now stays: a collection need not look through it, which takes 50 ms
         for acceptor in self._acceptors:
             acceptor.start()
 
@@ -75,7 +88,7 @@ class Server(uvicorn.Server):
         for acceptor in self._acceptors:
             acceptor.close()
         self._listeners.close()
-        self._limit.close_unfinished()
+        self._limit.close_in(*UNFINISHED)
         asyncio.get_running_loop().call_later(READ_SECONDS, self._abort_all)
         await super().shutdown(sockets)
 
@@ -84,10 +97,9 @@ class Server(uvicorn.Server):
             if isinstance(connection, Connection):
                 connection.abort()
 
-    def _connection(self) -> Connection:
-        return Connection(
-            self._limit, config=self.config, server_state=self.server_state, app_state={}
-        )
+    def _connection(self, peer: str) -> Connection:
+        state = self.server_state
+        return Connection(self._limit, peer, config=self.config, server_state=state, app_state={})
 
     async def renew(self, settings: Settings, web: WebConfig) -> None:
         """Read certificates anew. Raises ConfigError, and then keeps the old certificates.
@@ -112,16 +124,7 @@ class Server(uvicorn.Server):
             if isinstance(connection, Connection) and connection.is_certified:
                 connection.shutdown()
 
-    async def main_loop(self) -> None:
-        """Wait until the daemon stops; uvicorn's own loop looks ten times a second, also while nobody is connected."""
-        waits = [asyncio.create_task(each) for each in (self._stop.wait(), self._sweep())]
-        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        for task in done:
-            task.result()
-
-    async def _sweep(self) -> None:
-        while await self._limit.occupied.wait():
-            await asyncio.sleep(SWEEP_SECONDS)
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_BETWEEN == 0:
             self._limit.sweep()
+        return self._stop.is_set() or await super().on_tick(counter)

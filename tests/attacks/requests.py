@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.attacks.attack import Attack
 from tests.attacks.clients import asked, closed, crowd, post, report, send, status
+from tests.attacks.paths import PATHS
 from tests.attacks.scraper import context_of
 from tests.attacks.target import SIMULATED, Setup, Target
 from tests.helpers.certificates import Certificates
@@ -118,6 +119,52 @@ async def never_end(target: Target) -> None:
     await crowd(target, WRITERS, speak, 0.1)
 
 
+GET_ = "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+BAD_HEAD = b"HEAD /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz"
+LATE_HEAD = b"HEAD /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+
+async def send_bad_heads(target: Target) -> None:
+    """HEAD with a body that is none, after a good request; and one with a byte behind it that comes late."""
+    turns = itertools.count()
+
+    async def speak(client: socket.socket) -> None:
+        if next(turns) % 2:
+            await send(client, GET_.format("/healthz").encode())
+            target.statuses[await status(client)] += 1
+            await send(client, BAD_HEAD)
+        else:
+            await send(client, LATE_HEAD)
+            await asyncio.sleep(0.012)
+            await send(client, b"x")
+        await closed(client)
+
+    await crowd(target, 16, speak, 0.02)
+
+
+async def ask_every_path(target: Target) -> None:
+    """Polite clients, each of which asks for everything that anybody may ask for, one after the other."""
+
+    async def speak(client: socket.socket) -> None:
+        for path in PATHS:
+            await send(client, GET_.format(path).encode())
+            target.statuses[await status(client)] += 1
+            await asyncio.sleep(0)
+
+    await crowd(target, 16, speak, 0.0)
+
+
+async def leave_the_description(target: Target) -> None:
+    """The longest answer that anybody may ask for, which nobody takes."""
+
+    async def speak(client: socket.socket) -> None:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        while True:
+            await send(client, 10 * GET_.format("/openapi.json").encode())
+
+    await crowd(target, 500, speak, 2.0)
+
+
 REBOUND = "GET {path} HTTP/1.1\r\nHost: attacker.example\r\nConnection: close\r\n\r\n"
 
 
@@ -190,6 +237,24 @@ ATTACKS = (
         f"{WRITERS} connections that send 100 MB each in chunks",
         "the size of a body",
         never_end,
+    ),
+    Attack(
+        "bad HEADs",
+        "16 connections with a HEAD whose body is none, or that goes on behind its end",
+        "the parser; a request that ends in two ways is the last one",
+        send_bad_heads,
+    ),
+    Attack(
+        "every path",
+        "16 clients that ask for every path that anybody may ask for, over and over",
+        "what is costly is made once; pages in a pool of threads",
+        ask_every_path,
+    ),
+    Attack(
+        "description unread",
+        "500 clients that ask for `/openapi.json` without end and read none",
+        "it is made once; the time to take an answer",
+        leave_the_description,
     ),
     Attack(
         "rebound host",

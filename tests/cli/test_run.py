@@ -85,3 +85,13 @@ def test_a_path_that_cannot_be_the_metrics_is_refused(path: str) -> None:
     assert done.returncode == 2
     assert "--telemetry-path" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_thread_that_hangs_does_not_hold_up_the_end() -> None:
+    """As one does that looks up a job on a disk that has gone."""
+    program = (
+        "import threading; from ofu_exporter.cli.run import leave\n"
+        "threading.Thread(target=threading.Event().wait).start(); leave()"
+    )
+    assert subprocess.run([COMMAND[0], "-c", program], timeout=SOON, check=False).returncode == 0

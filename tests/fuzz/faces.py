@@ -10,13 +10,14 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.types import ASGIApp, Message, Scope
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
-from ofu_exporter.serving.guard import App, Guard, Message, Scope
+from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.gpu import Gpu
@@ -46,7 +47,7 @@ class Faces:
         self.page = Page(lambda: self.now, process=False)
         self.book = ReportBook(self.page.snapshot, None, lambda: self.now, lambda: EPOCH + self.now)
         jobs = JobBook(self.page.snapshot, "node")
-        self._app: App = create_app(self.page, jobs, self.book, Guard(Access()), ReadAccess())
+        self._app: ASGIApp = create_app(self.page, jobs, self.book, Guard(Access()), ReadAccess())
 
     def publish(self, snapshot: Snapshot) -> None:
         self.now = snapshot.at
@@ -109,7 +110,7 @@ def _run(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     return _LOOP.run_until_complete(work)
 
 
-async def _asked(app: App, method: str, path: str, body: bytes) -> Reply:
+async def _asked(app: ASGIApp, method: str, path: str, body: bytes) -> Reply:
     scope: Scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from ofu_exporter.serving.connection_limit import ConnectionLimit
-from ofu_exporter.serving.guard import WRITER, App, Receive, Scope, Send
+from ofu_exporter.serving.guard import WRITER
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
@@ -36,7 +38,7 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextlib.contextmanager
 def serving(
-    app: App, limit: ConnectionLimit | None = None, web: WebConfig = NOTHING, **settings: Any
+    app: ASGIApp, limit: ConnectionLimit | None = None, web: WebConfig = NOTHING, **settings: Any
 ) -> Iterator[Listeners]:
     """Runs the server until the block ends; a port of its choice unless `listen` says otherwise."""
     listeners = Listeners(Settings(**{"listen": "127.0.0.1:0", **settings}), web)

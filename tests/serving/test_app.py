@@ -14,8 +14,9 @@ import uvicorn
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.app import create_app, unready
+from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.metrics_routes import unready
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.reasons import Reason

@@ -1,148 +1,153 @@
-"""Before its first turn a connection costs a socket, and takes no place of one that is further."""
+"""What comes before a request: whoever says half of it, or leaves, costs no more than a socket, and no time of ours."""
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import socket
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from ofu_exporter.serving.arrivals import Arrival
-from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS, MOST_IN_PHASE, READ_BYTES
-from ofu_exporter.serving.connections import Connection
-from ofu_exporter.serving.listeners import Listeners
-from tests.helpers.certificates import Certificates
-from tests.helpers.server import Client, post, serving, tell
-from tests.helpers.slow_tls import SlowTls
+from ofu_exporter.serving import arrivals
+from ofu_exporter.serving.arrivals import Arrival, Line
+from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
+from tests.helpers.server import Client, serving, tell
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+HELLO = b"\x16\x03\x01\x00\x05hello"
+"""A record of TLS, whose head says five bytes."""
 
 
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
-    return Certificates(tmp_path / "tls")
+class Crowd:
+    """Arrivals over pairs of sockets, and who has said enough."""
+
+    def __init__(self, is_tls: bool) -> None:
+        self.limit = ConnectionLimit()
+        self.come: list[Arrival] = []
+        self._is_tls = is_tls
+
+    def arrive(self, peer: str = "a") -> tuple[socket.socket, Arrival]:
+        """A client's socket, and its arrival, over TCP as the kernel wakes us there."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            client = socket.create_connection(listening.getsockname())
+            accepted, _ = listening.accept()
+        accepted.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return client, Arrival(accepted, peer, self.limit, self.come.append, self._is_tls)
 
 
-@pytest.fixture
-def secure(certificates: Certificates) -> Iterator[Listeners]:
-    with serving(tell, tls_cert=certificates.cert, tls_key=certificates.key) as listeners:
-        yield listeners
+async def settle() -> None:
+    """What was sent by loopback is there; the loop has looked at it."""
+    for _ in range(10):
+        await asyncio.sleep(0.001)
 
 
-def address(listeners: Listeners) -> tuple[str, int]:
-    host, port = listeners.address.getsockname()[:2]
-    return host, port
+@pytest.mark.parametrize(("is_tls", "said"), [(False, GET), (True, HELLO)])
+def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel(
+    is_tls: bool, said: bytes
+) -> None:
+    async def body() -> None:
+        crowd = Crowd(is_tls)
+        client, arrival = crowd.arrive()
+        for byte in said[:-1]:
+            client.sendall(bytes([byte]))
+            await settle()
+        assert (crowd.come, arrival.phase) == ([], RequestPhase.HELLO)
+        client.sendall(said[-1:])
+        await settle()
+        assert (crowd.come, arrival.phase) == ([arrival], RequestPhase.TURN)
+        assert arrival.socket.recv(100) == said
+        client.close()
+        arrival.socket.close()
 
-
-def answered(listeners: Listeners) -> None:
-    """Whatever was sent before has been looked at when this returns."""
-    with Client(listeners) as witness:
-        witness.send(GET)
-        assert witness.answer()[0] == 200
-
-
-def connections() -> int:
-    """How many connections there are that have a parser."""
-    gc.collect()
-    return sum(isinstance(each, Connection) for each in gc.get_objects())
-
-
-@pytest.mark.parametrize("piece", [1, 7, len(GET) - 1])
-def test_a_head_in_pieces_is_answered_when_it_is_whole(piece: int) -> None:
-    with serving(tell) as listeners, Client(listeners) as client:
-        for begin in range(0, len(GET), piece):
-            client.send(GET[begin : begin + piece])
-            answered(listeners)
-        assert client.answer()[0] == 200
-
-
-def test_what_comes_with_the_head_is_part_of_the_request() -> None:
-    with serving(tell) as listeners, Client(listeners) as client:
-        client.send(post(2), b"{}", GET)
-        assert client.answer()[2]["pieces"] == [2]
-        assert client.answer()[0] == 200
+    asyncio.run(body())
 
 
 @pytest.mark.parametrize(
-    "said", [b"\x00", b"GET\n\n", b"GET / HTTP/1.1\n\n", b"GET /" + b"a" * 5 * READ_BYTES]
+    ("is_tls", "said"),
+    [(False, b""), (False, GET[:-2]), (True, b""), (True, HELLO[:3]), (True, HELLO[:-1])],
 )
-def test_what_is_no_request_is_refused_without_its_end(said: bytes) -> None:
-    with serving(tell) as listeners, Client(listeners) as client:
-        client.send(said)
-        assert client._until(b"\r\n").startswith(b"HTTP/1.1 400 ")
-
-
-def test_half_a_head_and_a_client_that_left_have_no_parser() -> None:
-    with serving(tell) as listeners, ExitStack() as stack:
-        for _ in range(100):
-            stack.enter_context(Client(listeners)).send(GET[:-1])
-            with Client(listeners) as leaving:
-                leaving.send(b"G")
-        answered(listeners)
-        assert connections() < 10
-
-
-def test_half_a_hello_has_no_parser_and_wakes_nobody_again(
-    secure: Listeners, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+def test_whoever_leaves_before_is_forgotten_after_few_looks(
+    is_tls: bool, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: Counter[int] = Counter()
-    look = Arrival.look
+    looks: list[int] = []
+    measure = arrivals.Arrival._has_enough
 
-    def counted(arrival: Arrival) -> None:
-        looks[id(arrival.socket)] += 1
-        look(arrival)
+    def counted(arrival: Arrival) -> bool:
+        looks.append(1)
+        return measure(arrival)
 
-    monkeypatch.setattr(Arrival, "look", counted)
-    context = certificates.context(False)
-    with ExitStack() as stack:
-        for count in (1, 4, 5, 6, 100):
-            client = stack.enter_context(SlowTls(address(secure), context))
-            client.socket.sendall(client.hello()[:count])
-        for _ in range(20):
-            with SlowTls(address(secure), context) as witness:
-                assert witness.asked(GET).startswith(b"HTTP/1.1 200")
-        assert connections() < 20
-    assert max(looks.values()) <= 3
+    monkeypatch.setattr(arrivals.Arrival, "_has_enough", counted)
 
+    async def body() -> None:
+        crowd = Crowd(is_tls)
+        client, _ = crowd.arrive()
+        client.sendall(said)
+        await settle()
+        client.shutdown(socket.SHUT_WR)
+        await settle()
+        assert (crowd.come, len(crowd.limit)) == ([], 0)
+        with suppress(ConnectionResetError):  # what it has said was never read
+            assert client.recv(1) == b""
+        assert len(looks) <= 3
+        client.close()
 
-def test_a_hello_in_pieces_becomes_a_handshake(
-    secure: Listeners, certificates: Certificates
-) -> None:
-    with SlowTls(address(secure), certificates.context(False)) as client:
-        for byte in client.hello():
-            client.socket.sendall(bytes([byte]))
-        assert client.asked(GET).startswith(b"HTTP/1.1 200")
+    asyncio.run(body())
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01"])
-def test_whoever_breaks_off_a_hello_or_speaks_no_tls_is_closed(
-    secure: Listeners, said: bytes
-) -> None:
-    with Client(secure) as client:
-        client.send(said)
-        with suppress(OSError):  # it may be closed already
-            client.socket.shutdown(socket.SHUT_WR)
-        assert client.is_closed()
+def test_what_is_no_tls_is_closed_at_once() -> None:
+    async def body() -> None:
+        crowd = Crowd(is_tls=True)
+        client, _ = crowd.arrive()
+        client.sendall(GET)
+        await settle()
+        assert (crowd.come, len(crowd.limit)) == ([], 0)
+        client.close()
+
+    asyncio.run(body())
 
 
-@pytest.mark.slow
-def test_a_handshake_is_finished_whatever_its_own_address_begins_meanwhile(
-    secure: Listeners, certificates: Certificates
-) -> None:
-    context = certificates.context(False)
-    count = MOST_CONNECTIONS + 2 * max(MOST_IN_PHASE.values())
-    with ExitStack() as stack:
-        client = stack.enter_context(SlowTls(address(secure), context))
-        client.socket.sendall(client.hello())
-        assert client.heard()
-        half = bytes.fromhex("1603010200 010001fc0303")
-        for _ in range(count):
-            flood = stack.enter_context(Client(secure))
-            flood.send(half)
-        with SlowTls(address(secure), context) as later:
-            assert later.asked(GET).startswith(b"HTTP/1.1 200")
-        assert client.asked(GET).startswith(b"HTTP/1.1 200")
+@pytest.mark.parametrize("said", [b"\x16\x03\x01", b"\x00", b"x" * (16 << 10)])
+def test_what_can_be_no_head_is_the_parsers_to_refuse(said: bytes) -> None:
+    async def body() -> None:
+        crowd = Crowd(is_tls=False)
+        client, arrival = crowd.arrive()
+        client.sendall(said)
+        await settle()
+        assert crowd.come == [arrival]
+        client.close()
+        arrival.socket.close()
+
+    asyncio.run(body())
+
+
+def test_over_the_unix_socket_a_head_may_come_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "reports.sock"
+    with serving(tell, report_socket=path), Client(str(path)) as client:
+        for byte in GET:
+            client.send(bytes([byte]))
+        assert client.answer()[0] == 200
+
+
+def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newest() -> None:
+    async def body() -> None:
+        crowd = Crowd(is_tls=True)
+        went: list[Arrival] = []
+        line = Line(went.append)
+        flood = [crowd.arrive("flood") for _ in range(3)]
+        other = crowd.arrive("prometheus")
+        gone = crowd.arrive("left")
+        for _, arrival in (*flood, other, gone):
+            line.add(arrival)
+        crowd.limit.close(gone[1])
+        for count in range(1, 5):
+            await asyncio.sleep(0)
+            assert len(went) == count
+        assert went == [other[1], *(arrival for _, arrival in reversed(flood))]
+        for client, arrival in (*flood, other):
+            arrival.abort()
+            client.close()
+        gone[0].close()
+
+    asyncio.run(body())

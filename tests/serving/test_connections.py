@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
+from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS, ConnectionLimit, RequestPhase
-from ofu_exporter.serving.guard import Receive, Scope, Send
+from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
 from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
 from tests.helpers.values import FakeClock
 
-pytestmark = pytest.mark.usefixtures("each_reader")
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -209,7 +212,8 @@ def crowd_of(listeners: Listeners, count: int) -> Iterator[list[Client]]:
 
 def test_a_reader_waits_for_few_of_the_reports_that_came_before_it() -> None:
     app = Busy()
-    with serving(app) as listeners, crowd_of(listeners, 33) as (reader, *writers):
+    guarded = Guard(Access()).around(app)
+    with serving(guarded) as listeners, crowd_of(listeners, 33) as (reader, *writers):
         app.asked.clear()
         with app.held(listeners):
             for writer in writers:
@@ -246,6 +250,7 @@ def test_a_client_that_leaves_the_line_takes_nobody_with_it() -> None:
             assert writer.answer()[0] == 200
 
 
+HEAD = b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 NO_CHUNK = b"no size\r\n"
 
 
@@ -292,14 +297,50 @@ def test_a_body_that_is_none_ends_a_connection_whose_answer_has_begun(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_each_answer_has_the_time_at_which_it_was_given(
+@pytest.mark.slow
+def test_each_answer_has_the_time_of_its_second(
     listeners: Listeners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(listeners) as client:
-        for unix, date in (
-            (784111777.9, "Sun, 06 Nov 1994 08:49:37 GMT"),  # RFC 9110, 5.6.7
-            (784111778.0, "Sun, 06 Nov 1994 08:49:38 GMT"),
-        ):
-            monkeypatch.setattr(time, "time", lambda unix=unix: unix)
+    def date() -> str:
+        with Client(listeners) as client:
             client.send(GET)
-            assert client.answer()[1]["date"] == date
+            return client.answer()[1]["date"]
+
+    monkeypatch.setattr(time, "time", lambda: 784111777.9)  # RFC 9110, 5.6.7
+    until(lambda: date() == "Sun, 06 Nov 1994 08:49:37 GMT")
+    monkeypatch.setattr(time, "time", lambda: 784111778.0)
+    until(lambda: date() == "Sun, 06 Nov 1994 08:49:38 GMT")
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/large"])
+def test_a_client_that_sends_no_more_has_its_answer(path: str) -> None:
+    """It has closed its half of the connection before the answer, as `nc -N` and many proxies do."""
+    begun: list[bool] = []
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.append(True)
+        await asyncio.sleep(0.05)
+        await tell(scope, receive, send)
+
+    with serving(slow) as listeners, Client(listeners) as client:
+        client.send(post(2, path=path), b"{}")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.answer()[0] == 200
+        assert client.is_closed()
+    assert begun == [True]
+
+
+def test_a_head_whose_body_is_none_ends_its_connection_and_is_no_error_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def healthy(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("{}")(scope, receive, send)
+
+    with serving(healthy) as listeners, crowd_of(listeners, 3) as (first, *others):
+        for client in (first, *others):
+            client.send(HEAD + b"zz")
+        for client in (first, *others):
+            assert client.is_closed() or client._until(b"\r\n").startswith(b"TTP/1.1 ")
+        with Client(listeners) as next_one:
+            one_answer(next_one)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -16,8 +16,6 @@ from tests.helpers.agent import until
 from tests.helpers.server import Client, post, serving, tell
 from tests.helpers.values import FakeClock
 
-pytestmark = pytest.mark.usefixtures("each_reader")
-
 
 @pytest.fixture
 def refused() -> Counter[ReportRejection]:

@@ -103,8 +103,9 @@ def test_every_golden_page_is_still_made() -> None:
     assert {path.stem for path in pages} == set(PAGES)
 
 
-def test_both_formats_parse_and_say_the_same() -> None:
-    page = page_of(play(RECORDINGS / "faults.jsonl"))
+@pytest.mark.parametrize("name", PAGES)
+def test_both_formats_parse_and_say_the_same(name: str) -> None:
+    page = page_of(PAGES[name]())
     text = page.render("").body.decode()
     om = page.render(OPENMETRICS).body.decode()
     assert om.endswith("# EOF\n")

@@ -1,33 +1,89 @@
-"""What the body of a report may be."""
+"""What the body of a report may be, and how one that is none is refused."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from ofu_exporter.serving.report_routes import MalformedError, read_report
+from ofu_exporter.jobs.lookup import JobBook
+from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.entry import Policy
+from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.read_access import ReadAccess
+from tests.helpers.node import snapshot_of
+from tests.helpers.server import Client, post, serving
+from tests.helpers.values import FakeClock, reading
 
 
-@pytest.mark.parametrize("name", ["llm-7b", "größe", "模型", "\U0001f600"])
-def test_text_is_taken_whether_it_is_escaped_or_not(name: str) -> None:
-    for body in (json.dumps({"job_id": name, "mfu": 0.4}), f'{{"job_id": "{name}", "mfu": 0.4}}'):
-        assert read_report(body.encode()).job_id == name
+@pytest.fixture
+def reports() -> ReportBook:
+    return ReportBook(lambda: snapshot_of(reading()), Policy(unowned=True))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"job_id": "1", "mfu": 0.4, "\\ud800": 1}',
-        b'{"job_id": "1", "mfu": 0.4, "model": {"config": {"x": "\\uDFFF"}, "seq_len": 8}}',
-        b'{"job_id": "1", "mfu": 0.4, "\xed\xa0\x80": 1}',
-        b'{"job_id": "1", "mfu": 0.4, "framework": "\xed\xa0\x80"}',
-    ],
-)
-def test_half_a_surrogate_pair_is_refused_wherever_and_however_it_stands(body: bytes) -> None:
-    with pytest.raises(MalformedError):
-        read_report(body)
+@pytest.fixture
+def client(reports: ReportBook) -> Iterator[Client]:
+    page = Page(FakeClock(5.0))
+    book = JobBook(page.snapshot, "node1")
+    app = create_app(page, book, reports, Guard(Access()), ReadAccess())
+    with serving(app) as listeners, Client(listeners) as connected:
+        yield connected
 
 
-def test_an_escape_of_an_escape_is_text_as_any_other() -> None:
-    assert read_report(b'{"job_id": "a\\\\ud800", "mfu": 0.4}').job_id == "a\\ud800"
+def answer(client: Client, body: bytes) -> tuple[int, Any]:
+    client.send(post(len(body)), body)
+    return client.answer()[::2]
+
+
+GOOD: dict[str, Any] = {"job_id": "1", "mfu": 0.4, "peak_tflops": 989.4, "gpus": 8}
+
+
+@pytest.mark.parametrize("name", ["llm-7b", "größe", "模型", "\U0001f600", "a\\ud800"])
+def test_text_is_taken_whether_it_is_escaped_or_not(client: Client, name: str) -> None:
+    for ascii_only in (True, False):
+        body = json.dumps({**GOOD, "job_id": name}, ensure_ascii=ascii_only).encode()
+        assert answer(client, body)[0] == 200
+
+
+MALFORMED = [
+    b'{"job_id": "1", "mfu": 0.4, "\\ud800": 1}',
+    b'{"job_id": "1", "mfu": 0.4, "model": {"config": {"x": "\\uDFFF"}, "seq_len": 8}}',
+    b'{"job_id": "1", "mfu": 0.4, "\xed\xa0\x80": 1}',
+    b'{"job_id": "1", "mfu": 0.4, "framework": "\xed\xa0\x80"}',
+    b"",
+    b"{",
+    b'{"job_id": "1", "mfu": NaN}',
+    b"[" * 100_000,
+    b'{"job_id": ' + b"9" * 5000 + b"}",
+    b'{"no": 1, "such": 2, "fields": 3}',
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED)
+def test_what_is_no_report_is_refused_with_its_problems_and_counted(
+    client: Client, reports: ReportBook, body: bytes
+) -> None:
+    status, told = answer(client, body)
+    assert status == 422
+    for problem in told["detail"]:
+        assert problem.keys() == {"loc", "msg", "type"}, "and never what was sent"
+        assert (problem["loc"][0], problem["type"]) == ("body", "malformed")
+    assert reports.rejected == {"malformed": 1}
+
+
+def test_where_json_ends_too_early_is_said(client: Client) -> None:
+    assert answer(client, b'{"job_id": }')[1]["detail"] == [
+        {"loc": ["body", 11], "msg": "JSON decode error", "type": "malformed"}
+    ]
+
+
+def test_a_wrong_question_is_no_malformed_report(client: Client, reports: ReportBook) -> None:
+    client.send(b"GET /v1/events?after=-1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    status, _, told = client.answer()
+    assert (status, told["detail"][0]["loc"]) == (422, ["query", "after"])
+    assert not reports.rejected

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.guard import Guard, Receive, Scope, Send
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.serving.guard import Guard
+from ofu_exporter.serving.layers import catch_faults
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, post, serving, tell
-
-pytestmark = pytest.mark.usefixtures("each_reader")
 
 
 @pytest.fixture
@@ -81,6 +82,24 @@ def test_whoever_reads_no_answer_is_left_at_a_stop_without_a_traceback(
         await send({"type": "http.response.body", "body": b""})
 
     with caplog.at_level(logging.ERROR), serving(large) as listeners:
+        client = Client(listeners)
+        client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        begun.wait()
+    with client:
+        assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.slow
+def test_what_takes_too_long_at_a_stop_is_answered_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = threading.Event()
+
+    async def long(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with caplog.at_level(logging.ERROR), serving(catch_faults(long, Faults())) as listeners:
         client = Client(listeners)
         client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         begun.wait()

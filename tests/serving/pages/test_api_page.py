@@ -10,10 +10,11 @@ from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.app import all_routes
-from ofu_exporter.serving.openapi import openapi
+from ofu_exporter.serving.api_description import ApiDescription
+from ofu_exporter.serving.app import create_app
+from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.pages.api_page import api_page
+from ofu_exporter.serving.read_access import ReadAccess
 from tests.helpers.values import FakeClock
 
 
@@ -21,7 +22,8 @@ from tests.helpers.values import FakeClock
 def text() -> str:
     page = Page(FakeClock())
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
-    return api_page(openapi(all_routes(page, book, reports, Access())))
+    app = create_app(page, book, reports, Guard(Access()), ReadAccess())
+    return ApiDescription(app).both[1]
 
 
 @pytest.mark.parametrize(

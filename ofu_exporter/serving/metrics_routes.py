@@ -1,0 +1,65 @@
+"""The routes of the metrics, of health and of readiness, answered on the event loop: all is there already."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from ofu_exporter.serving.page import METRICS, Page, Rendered
+from ofu_exporter.values.snapshot import Snapshot
+
+
+def metrics_routes(page: Page) -> APIRouter:
+    """The routes /metrics, /healthz, /readyz, and the names that other programs have for these."""
+    router = APIRouter()
+    answers: dict[tuple[str, str | None], Response] = {}
+
+    async def metrics(request: Request) -> Response:
+        headers = request.headers
+        shown = page.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
+        answer = answers.get(shown[1:])
+        if answer is None or answer.body is not shown.body:
+            answer = answers[shown[1:]] = _answer(shown)
+        return answer
+
+    for path in dict.fromkeys((METRICS, page.path)):
+        router.add_api_route(path, metrics, include_in_schema=False)
+
+    @router.get("/-/healthy", include_in_schema=False)
+    @router.get("/healthz", summary="The process turns", response_class=PlainTextResponse)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @router.get("/-/ready", include_in_schema=False)
+    @router.get(
+        "/readyz", summary="Samples are fresh, or why not", response_class=PlainTextResponse
+    )
+    async def readyz() -> Response:
+        problem = unready(page.snapshot())
+        return PlainTextResponse(f"{problem or 'ok'}\n", 503 if problem else 200)
+
+    return router
+
+
+def _answer(shown: Rendered) -> Response:
+    answer = Response(shown.body, headers={"vary": "Accept, Accept-Encoding"})
+    answer.headers["content-type"] = shown.content_type
+    if shown.encoding:
+        answer.headers["content-encoding"] = shown.encoding
+    return answer
+
+
+def unready(snapshot: Snapshot | None) -> str | None:
+    """One sentence on why no GPU has a fresh sample; None when one has."""
+    if snapshot is None:
+        return "starting: no snapshot yet"
+    if any(view.reason is None or view.window is not None for view in snapshot.gpus):
+        return None
+    source = snapshot.source
+    if source.reason is not None:
+        detail = f" ({source.detail})" if source.detail else ""
+        return f"source {source.name}: {source.reason.value}{detail}. {source.reason.advice}"
+    reasons = sorted({view.reason for view in snapshot.gpus if view.reason})
+    if not reasons:
+        return f"source {source.name}: no GPU seen yet"
+    return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)
