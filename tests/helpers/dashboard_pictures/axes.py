@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.fleet.reports.html import Markup, joined, tag
+
 from tests.helpers.dashboard_pictures.style import length, text
 from tests.helpers.dashboard_pictures.units import shown
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from ofu_exporter.fleet.reports.html import Markup, joined, tag
+
+from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.axes import Box
 from tests.helpers.dashboard_pictures.cells import grid, states

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from ofu_exporter.fleet.reports.html import Markup, joined, tag
+
 from tests.helpers.dashboard_pictures.answers import Series
 from tests.helpers.dashboard_pictures.axes import BELOW, Box, Frame
 from tests.helpers.dashboard_pictures.style import GREEN, RED, YELLOW, bar, length, mixed, text

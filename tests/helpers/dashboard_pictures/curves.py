@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ofu_exporter.fleet.reports.html import Markup, joined, tag
+
 from tests.helpers.dashboard_pictures.answers import Series
 from tests.helpers.dashboard_pictures.axes import BELOW, Box, Frame
 from tests.helpers.dashboard_pictures.style import LINES, bar, colour, length, text
