@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ofu_exporter.fleet.reports.time_picture import TimePicture
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import TextTable
-from ofu_exporter.templates.drawing import Drawing
-from ofu_exporter.templates.rendering import environment
+from ofu_exporter.support.templates import environment
 
 
 def picture(drawing: Drawing) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
 from ofu_exporter.fleet.reports.tables import job_name
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 
 
 class JobLine(NamedTuple):

@@ -16,9 +16,9 @@ from ofu_exporter.fleet.reports.job_result import (
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.tables import ReportSection
 from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
-from ofu_exporter.templates.drawing import Drawing
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 
 MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""

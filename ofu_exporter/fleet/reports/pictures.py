@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.templates.drawing import Drawing, Shape, line, words
+from ofu_exporter.support.drawing import Drawing, Shape, line, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
 MOST_DOTS = 2000

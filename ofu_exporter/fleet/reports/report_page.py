@@ -12,9 +12,9 @@ from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow,
 from ofu_exporter.fleet.reports.tables import ReportSection
 from ofu_exporter.fleet.reports.text import facts, missing
 from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
-from ofu_exporter.templates.drawing import Drawing
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 
 MOST_JOBS = 600
 MOST_GROUPS = 100

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.pictures import LEFT, RIGHT, WIDTH, Values, round_up
-from ofu_exporter.templates.drawing import Drawing, Shape, line, words
+from ofu_exporter.support.drawing import Drawing, Shape, line, words
 
 _TOP, _TALL, _WIDE = 20.0, 130.0, WIDTH - LEFT - RIGHT
 

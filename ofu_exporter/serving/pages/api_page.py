@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 
 BODY = "MfuReport"
 """The schema of a report's body, whose fields the page explains."""

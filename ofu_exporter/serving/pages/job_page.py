@@ -11,9 +11,9 @@ from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
-from ofu_exporter.templates.drawing import Drawing
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 
 COLUMNS_OF_DISTRIBUTION = 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from ofu_exporter.templates.rendering import asset
+from ofu_exporter.support.templates import asset
 
 STYLE = asset("shared.css", "agent.css")
 SCRIPT = asset("sort.js", "refresh.js")

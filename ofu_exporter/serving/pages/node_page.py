@@ -14,9 +14,9 @@ from ofu_exporter.serving.node_json import node_ofu
 from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.pictures import bar, spark
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
-from ofu_exporter.templates.drawing import Drawing
-from ofu_exporter.templates.rendering import render
+from ofu_exporter.support.templates import render
 from ofu_exporter.values.clock_limit import limit_words
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot

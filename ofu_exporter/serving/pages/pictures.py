@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ofu_exporter.support.drawing import Drawing, Shape, line
 from ofu_exporter.support.percent import percent
-from ofu_exporter.templates.drawing import Drawing, Shape, line
 
 Points = Sequence[float | None]
 """Values at equal distances; None where nothing was measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram, spark
-from ofu_exporter.templates.drawing import Drawing
+from ofu_exporter.support.drawing import Drawing
 
 
 def kinds(drawing: Drawing | None) -> list[str]:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
+from ofu_exporter.support.drawing import Drawing, Shape, words
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
-from ofu_exporter.templates.drawing import Drawing, Shape, words
-from ofu_exporter.templates.rendering import FOLDER, asset, render
+from ofu_exporter.support.templates import FOLDER, asset, render
 from tests.helpers.page_parts import picture, text_table
 
 TEMPLATES = sorted(FOLDER.glob("*.html"))

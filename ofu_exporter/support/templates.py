@@ -1,4 +1,4 @@
-"""Fills the templates: every value is escaped, and what is not printable is shown by its escape."""
+"""Fills the templates of pages: every value is escaped, and what is not printable is shown by its escape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ofu_exporter.values.text import shown
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "templates"
 _INDENTATION = re.compile(r"^[ \t]+", re.MULTILINE)
 
 

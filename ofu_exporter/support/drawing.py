@@ -1,4 +1,4 @@
-"""Pictures as shapes with their places: `parts.html` makes SVG of them."""
+"""Pictures as shapes with their places: `templates/parts.html` makes SVG of them."""
 
 from __future__ import annotations
 

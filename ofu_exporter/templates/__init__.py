@@ -1,1 +1,0 @@
-"""The pages as HTML templates with their style sheets and scripts, and what fills them."""
