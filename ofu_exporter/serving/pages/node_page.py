@@ -82,9 +82,17 @@ def node_page(
 ) -> str:
     """The page in HTML. `age` is how old the snapshot is, in seconds. A row that cannot be made costs itself."""
     if snapshot is None:
-        starting = {"title": "starting", "note": words.reason(Reason.STARTING), "seen": ""}
-        nothing = {"is_simulated": False, "glance": None, "gpus": [], "jobs": []}
-        return render("node.html", node=node, **starting, **nothing)
+        return render(
+            "node.html",
+            node=node,
+            title="starting",
+            note=words.reason(Reason.STARTING),
+            seen="",
+            is_simulated=False,
+            glance=None,
+            gpus=[],
+            jobs=[],
+        )
     ofu = node_ofu(snapshot)
     return render(
         "node.html",
