@@ -13,8 +13,8 @@ from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.job_routes import found_job
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
+from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.look import POLICY
 from ofu_exporter.serving.pages.node_page import node_page
 

@@ -25,7 +25,6 @@ from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods
 from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
-from ofu_exporter.support.directory_watch import DirectoryWatch
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
@@ -110,13 +109,6 @@ class Scheduler:
         self._uuids: Mapping[str, str] = {}
         self._uuids_failed = False
         self._has_answered = False
-        self._watch = DirectoryWatch()
-
-    @property
-    def told(self) -> int | None:
-        """Kubelet makes its socket anew when it starts. A scheduler that is away is asked ever more seldom, but then
-        at once."""
-        return self._watch.told
 
     @property
     def poll_seconds(self) -> float:
@@ -127,7 +119,6 @@ class Scheduler:
         return dict(+self._rejected)
 
     def claims(self) -> Sequence[Claim]:
-        self._watch.renew(self._options.kubelet_socket.parent)
         kubelet = self._settling.kubelet()
         pods = self._finder.find(self._listed())
         if len(pods) > MAX_GPU_PODS:
@@ -140,8 +131,7 @@ class Scheduler:
         return by_job(NAME, members, self._uuids, self._rejected)
 
     def close(self) -> None:
-        """Stop watching; each request closes its own connection."""
-        self._watch.close()
+        """Nothing is held; each request closes its own connection."""
 
     @property
     def _asks_api(self) -> bool:

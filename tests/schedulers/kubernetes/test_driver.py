@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import sys
 import tempfile
 import threading
@@ -761,18 +760,6 @@ def test_a_pod_that_waits_is_asked_about_at_every_poll(bench: Bench) -> None:
     assert (claim.waiting, claim.job.running_since) == (frozenset(), RUN_UNIX)
     bench.answer(after=5.0)
     assert len(bench.api.seen) == 2, "and then no more"
-
-
-def test_a_kubelet_that_starts_is_noticed_at_once(bare: Bench) -> None:
-    """The socket that it makes wakes whoever waits to ask again."""
-    bare.claims(holding("a", "GPU-a"))
-    told = bare.scheduler.told
-    if told is None:
-        pytest.skip("the kernel does not tell of changes here")
-    assert select.select([told], [], [], 0) == ([], [], [])
-    bare.kubelet.stop()
-    bare.kubelet.start()
-    assert select.select([told], [], [], SOON)[0] == [told]
 
 
 def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(
