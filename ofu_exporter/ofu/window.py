@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.ofu import cycles, formula
+from ofu_exporter.ofu import cycles, formula, parts
 from ofu_exporter.ofu.clock import ClockCurve, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
@@ -82,13 +82,17 @@ def measure(
     if reading.tensor_active is None or clock is None or rating is None:
         return _incomplete(reading, clock, refused, share)
     polled, refused_pipes = _polled(reading, rating, clock)
+    activity, refused_activity = parts.believable(
+        reading.activity, reading.tensor_active, reading.end - reading.start
+    )
     verdict = cycles.judge(trust, reading.cycles, _expected(reading, rating, polled, limit_hz))
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
+    window = _window(reading, rating, polled, verdict, share)._replace(activity=activity)
     return Outcome(
-        window=_window(reading, rating, polled, verdict, share),
+        window=parts.with_sums(window, reading.tensor_active, rating.links),
         trust=verdict.trust,
-        rejected=(*refused, *refused_pipes),
+        rejected=(*refused, *refused_pipes, *refused_activity),
         clock_variance=clock.variance,
     )
 
@@ -121,26 +125,26 @@ def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
 
 
 def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled, list[Rejection]]:
-    """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
+    """What activity and polled clock say: each sample of the window is multiplied by the clock of its own time."""
     believed, refused = _believable_pipes(reading)
-    parts = _parts(reading, believed)
+    samples = _samples(reading, believed)
     seconds = reading.end - reading.start
-    *elapsed, cycles = clock.cycles([*(part[:2] for part in parts), (reading.start, reading.end)])
+    *elapsed, cycles = clock.cycles([*(each[:2] for each in samples), (reading.start, reading.end)])
     all_parts = math.fsum(elapsed)
 
     def share(activity: Iterable[float]) -> float:
         return math.fsum(map(operator.mul, activity, elapsed)) / all_parts
 
-    per_hz = [_per_hz(part.tensor_active, part.pipes, rating) for part in parts]
+    per_hz = [_per_hz(each.tensor_active, each.pipes, rating) for each in samples]
     cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
-    if len(parts) == 1:  # all cycles weigh the same
+    if len(samples) == 1:  # all cycles weigh the same
         error = None if cycles_error is None else cycles_error * per_hz[0]
     else:
-        weights = zip(parts, per_hz, strict=True)
-        error = clock.error([Weighed(part.start, part.end, weight) for part, weight in weights])
+        weights = zip(samples, per_hz, strict=True)
+        error = clock.error([Weighed(each.start, each.end, weight) for each, weight in weights])
     polled = Polled(
-        tensor_active=share([part.tensor_active for part in parts]),
-        pipes={name: share([part.pipes[name] for part in parts]) for name in believed},
+        tensor_active=share([each.tensor_active for each in samples]),
+        pipes={name: share([each.pipes[name] for each in samples]) for name in believed},
         hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
@@ -148,8 +152,8 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
-def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
-    """The parts of a window, with the pipes that are believed. Parts that leave some of it out are not used."""
+def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
+    """The samples of a window, with the pipes that are believed. Samples that leave some of it out are not used."""
     covered = math.fsum([part.end - part.start for part in reading.parts])
     if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
         return [ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, believed)]

@@ -21,6 +21,7 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    Activity,
     ActivitySample,
     ClockSample,
     CycleTotals,
@@ -197,6 +198,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "evidence": event.evidence,
             "parts": [_encode_part(part, epoch) for part in event.parts] or None,
             "counts": None if event.counts else False,
+            "activity": _known(event.activity),
         }
     ) | _encode_limits(event.clock_limits)
 
@@ -221,7 +223,21 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
         counts=bool(fields.get("counts", True)),
         clock_limits=known_limits(fields.get("clock_limits")),
+        activity=_activity(fields),
     )
+
+
+def _known(activity: Activity) -> dict[str, float]:
+    return {name: value for name, value in activity._asdict().items() if value is not None}
+
+
+def _activity(fields: Mapping[str, Any]) -> Activity:
+    """What else was measured. Recordings of older versions have only the engine's, among the evidence."""
+    values = fields.get("activity")
+    if values is None:
+        engine, *_ = fields.get("evidence") or (None,)
+        values = {} if engine is None else {"engine": engine}
+    return Activity(**{name: float(values[name]) for name in Activity._fields if name in values})
 
 
 def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
