@@ -198,9 +198,8 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "evidence": event.evidence,
             "parts": [_encode_part(part, epoch) for part in event.parts] or None,
             "counts": None if event.counts else False,
-            "activity": _known(event.activity),
         }
-    ) | _encode_limits(event.clock_limits)
+    ) | {"activity": _known(event.activity), **_encode_limits(event.clock_limits)}
 
 
 def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
