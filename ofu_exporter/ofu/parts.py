@@ -95,27 +95,31 @@ def _bounds(activity: Activity) -> Iterator[tuple[Loss, float]]:
         yield Loss.WITHOUT_TENSOR if sm is None else Loss.EMPTY_OR_IDLE, 1.0
 
 
-def with_sums(window: Window, tensor_active: float, links: LinkPeaks | None) -> Window:
-    """The window with its losses and with what it adds to sums. `tensor_active` is the mean over its time."""
-    if window.utilization is None:
-        return window
-    lost = losses(window.utilization, tensor_active, window.activity)
+def split(window: Window, links: LinkPeaks | None) -> tuple[Window, list[Rejection]]:
+    """The window with its losses and with what it adds to sums, and what of its activity was not believed."""
+    if window.utilization is None or window.tensor_active is None:
+        return window, []
+    activity, refused = believable(window.activity, window.tensor_active, window.seconds)
+    lost = losses(window.utilization, window.tensor_active, activity)
     used, observed, seconds = _whole_grains(window.utilization, lost, window.gpu_seconds)
     clock = seconds[Loss.CLOCK]
     seconds[Loss.CLOCK] = max(clock, 0.0)
-    energy, engine = window.activity.energy_joules, window.activity.engine
+    energy, engine = activity.energy_joules, activity.engine
     idle = None if energy is None or engine is None else energy if engine < ROUNDING else 0.0
     sums = LossSums(
         lost=seconds,
         gained=max(-clock, 0.0),
         causes=causes.in_seconds(
-            causes.bounds(lost.get(Loss.NO_TENSOR), tensor_active, window.activity, links),
+            causes.bounds(lost.get(Loss.NO_TENSOR), window.tensor_active, activity, links),
             window.gpu_seconds,
         ),
         energy_joules=energy,
         idle_energy_joules=idle,
     )
-    return window._replace(losses=lost, used_seconds=used, observed_seconds=observed, sums=sums)
+    split_window = window._replace(
+        activity=activity, losses=lost, used_seconds=used, observed_seconds=observed, sums=sums
+    )
+    return split_window, refused
 
 
 def _whole_grains(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.ofu import cycles, formula, parts
@@ -37,6 +37,8 @@ class Polled(NamedTuple):
     tensor_active: float
     """Share of the cycles that elapsed in the whole window."""
     pipes: Mapping[str, float]
+    sm: float | None
+    """SM activity, a share of the same cycles; None = not known."""
     hz: float
     hz_error: float | None
     """Standard errors of the clock and of the OFU; None when unknown."""
@@ -82,15 +84,13 @@ def measure(
     if reading.tensor_active is None or clock is None or rating is None:
         return _incomplete(reading, clock, refused, share)
     polled, refused_pipes = _polled(reading, rating, clock)
-    activity, refused_activity = parts.believable(
-        reading.activity, reading.tensor_active, reading.end - reading.start
-    )
     verdict = cycles.judge(trust, reading.cycles, _expected(reading, rating, polled, limit_hz))
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
-    window = _window(reading, rating, polled, verdict, share)._replace(activity=activity)
+    window = _window(reading, rating, polled, verdict, share)
+    window, refused_activity = parts.split(window, rating.links)
     return Outcome(
-        window=parts.with_sums(window, reading.tensor_active, rating.links),
+        window=window,
         trust=verdict.trust,
         rejected=(*refused, *refused_pipes, *refused_activity),
         clock_variance=clock.variance,
@@ -145,6 +145,7 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     polled = Polled(
         tensor_active=share([each.tensor_active for each in samples]),
         pipes={name: share([each.pipes[name] for each in samples]) for name in believed},
+        sm=_sm(samples, share) if reading.parts else reading.activity.sm,
         hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
@@ -152,11 +153,20 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
+def _sm(
+    samples: Sequence[ActivitySample], share: Callable[[Iterable[float]], float]
+) -> float | None:
+    """The SM activity as a share of cycles, as the tensor activity is one."""
+    known = [each.sm for each in samples if each.sm is not None]
+    return share(known) if len(known) == len(samples) else None
+
+
 def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The samples of a window, with the pipes that are believed. Samples that leave some of it out are not used."""
     covered = math.fsum([part.end - part.start for part in reading.parts])
     if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
-        return [ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, believed)]
+        whole = reading.tensor_active or 0.0
+        return [ActivitySample(reading.start, reading.end, whole, believed, reading.activity.sm)]
     return [
         part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
     ]
@@ -204,6 +214,7 @@ def _window(
         clock_method=method,
         share=share,
         clock_limits=reading.clock_limits,
+        activity=reading.activity._replace(sm=polled.sm),
     )
 
 

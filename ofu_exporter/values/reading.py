@@ -94,6 +94,8 @@ class ActivitySample(NamedTuple):
     end: float
     tensor_active: float
     pipes: Mapping[str, float]
+    sm: float | None = None
+    """SM activity, where the source has it in the same samples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
-from ofu_exporter.ofu.parts import ROUNDING, believable, losses, with_sums
+from ofu_exporter.ofu.parts import ROUNDING, believable, losses, split
 from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums
 from ofu_exporter.values.reading import MAX_RATIO, NO_ACTIVITY, Activity, Window
 from ofu_exporter.values.reasons import Rejection
@@ -29,20 +29,10 @@ activities = st.builds(
     energy_joules=st.none() | st.floats(0, 1e4),
 )
 windows = st.builds(
-    lambda seconds, tensor, ratio, activity, share: with_sums(
-        Window(
-            0.0,
-            seconds,
-            tensor,
-            {},
-            1400e6,
-            tensor * ratio,
-            share=share,
-            activity=believable(activity, tensor, seconds)[0],
-        ),
-        tensor,
+    lambda seconds, tensor, ratio, activity, share: split(
+        Window(0.0, seconds, tensor, {}, 1400e6, tensor * ratio, share=share, activity=activity),
         None,
-    ),
+    )[0],
     st.floats(0.1, 60.0),
     shares,
     st.floats(0.1, 1.2),
@@ -179,9 +169,9 @@ def test_a_real_trace_splits_as_its_columns_say() -> None:
             )
         )
         hz = float(row["gpu_clock{clock=compute,id=0}"])
-        activity, _ = believable(Activity(engine=engine, sm=sm, dram=memory), tensor, 1.0)
+        activity = Activity(engine=engine, sm=sm, dram=memory)
         ofu = tensor * hz / TRACE_TENSOR_HZ
-        window = with_sums(Window(0.0, 1.0, tensor, {}, hz, ofu, activity=activity), tensor, None)
+        window, _ = split(Window(0.0, 1.0, tensor, {}, hz, ofu, activity=activity), None)
         sums, used = sums.plus(window.sums), used + window.used_seconds
         seconds, dram = seconds + 1.0, dram + memory
     shares = {loss: lost / seconds for loss, lost in sums.lost.items()}

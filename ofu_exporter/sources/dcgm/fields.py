@@ -6,7 +6,8 @@ SM_CLOCK_MHZ = 100
 TENSOR = 1004
 PIPES = {"imma": 1013, "hmma": 1014, "dfma": 1015}
 OTHER_PIPES = (1006, 1007, 1008, 1016)  # FP64, FP32, FP16, integer
-ENGINE_AND_SMS = {"engine": 1001, "sm": 1002, "occupancy": 1003, "dram": 1005}
+SM = 1002
+ENGINE_AND_SMS = {"engine": 1001, "sm": SM, "occupancy": 1003, "dram": 1005}
 LINKS = {"pcie_sent": 1009, "pcie_received": 1010, "nvlink_sent": 1011, "nvlink_received": 1012}
 """In bytes per second, of whole GPUs."""
 ACTIVITY = {

@@ -28,6 +28,7 @@ from ofu_exporter.sources.dcgm.fields import (
     PIPES,
     POWER_LIMIT_WATTS,
     POWER_WATTS,
+    SM,
     SM_CLOCK_MHZ,
     TENSOR,
 )
@@ -204,7 +205,12 @@ class DeviceSamples:
         scale = (end - start) / (last - first)
         times = [start + (point.micros - first) * scale for point in run]
         return tuple(
-            ActivitySample(*times, after.value or 0.0, self._pipes(before, after))
+            ActivitySample(
+                *times,
+                after.value or 0.0,
+                self._pipes(before, after),
+                self._mean_of(SM, before.micros, after.micros),
+            )
             for times, (before, after) in zip(
                 itertools.pairwise(times), itertools.pairwise(run), strict=True
             )

@@ -246,14 +246,20 @@ def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
 
 def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
     times = (round(at - epoch, 6) for at in (part.start, part.end))
-    return [*times, part.tensor_active, dict(part.pipes)]
+    known = [] if part.sm is None else [part.sm]
+    return [*times, part.tensor_active, dict(part.pipes), *known]
 
 
 def _decode_part(
-    start: float, end: float, tensor: float, pipes: Mapping[str, float]
+    start: float,
+    end: float,
+    tensor: float,
+    pipes: Mapping[str, float],
+    sm: float | None = None,
 ) -> ActivitySample:
     shares = {str(pipe): float(value) for pipe, value in pipes.items()}
-    return ActivitySample(float(start), float(end), float(tensor), shares)
+    known = None if sm is None else float(sm)
+    return ActivitySample(float(start), float(end), float(tensor), shares, known)
 
 
 def _evidence(values: Sequence[float | None] | None) -> Evidence | None:

@@ -208,7 +208,7 @@ def test_zero_is_not_not_measured(path: Path) -> None:
 
 def test_the_parts_of_a_window_come_back(path: Path) -> None:
     parts = (
-        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}),
+        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}, 0.75),
         ActivitySample(EPOCH + 1, EPOCH + 2, 0.0, {}),
     )
     whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
