@@ -74,6 +74,8 @@ class Truth(NamedTuple):
     """Of `no_tensor`: seconds at the memory's full speed; the two below alike."""
     links: float
     arithmetic: float
+    none: float
+    """Seconds in which none of these was busy."""
     joules: float
 
 
@@ -118,6 +120,21 @@ class Phases:
             "empty_sms": engine / length - sm / cycles,
             "idle": 1 - engine / length,
         }
+
+    def means(self, start: float, end: float) -> Doing:
+        """The means over a stretch of time, as counters give them; the clock's too."""
+        inside = [
+            (min(until, end) - max(until - each.seconds, start), each)
+            for each, until in zip(self.levels, self.ends, strict=True)
+            if until > start and until - each.seconds < end
+        ]
+        seconds = math.fsum(length for length, _ in inside)
+
+        def mean(name: str) -> float:
+            return math.fsum(length * getattr(each, name) for length, each in inside) / seconds
+
+        shares = (mean(name) for name in Doing._fields[1:7])
+        return Doing(seconds, *shares, round(mean("mhz")), mean("watts"), ())
 
     def _stream(
         self, mix: dict[Kernel, float], seconds: float
@@ -214,6 +231,8 @@ class PhaseCurve(Curve):
 def _truth(doing: Doing, seconds: float) -> Truth:
     speed = doing.mhz / TENSOR_CLOCK_MHZ
     bare = doing.sm - doing.tensor
+    arithmetic = doing.fp32 * bare / doing.sm if doing.sm else 0.0
+    quiet = (1 - doing.dram) * (1 - doing.link)
     return Truth(
         used=seconds * doing.tensor * speed,
         clock=seconds * doing.tensor * (1 - speed),
@@ -222,6 +241,7 @@ def _truth(doing: Doing, seconds: float) -> Truth:
         idle=seconds * (1 - doing.engine),
         memory=seconds * doing.dram * bare,
         links=seconds * doing.link * bare,
-        arithmetic=seconds * doing.fp32 * bare / doing.sm if doing.sm else 0.0,
+        arithmetic=seconds * arithmetic,
+        none=seconds * (bare - arithmetic) * quiet,
         joules=seconds * doing.watts,
     )
