@@ -10,68 +10,74 @@ in which a communication kernel waits for its peers moves no bytes, so it is in 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Bounds, Cause, CauseBounds
-from ofu_exporter.values.reading import Activity
+from ofu_exporter.values.reading import Activity, Window
+
+_PIPES = slice(Activity._fields.index("fp64"), Activity._fields.index("integer") + 1)
+"""The pipes besides the tensor pipes, which stand together in an activity."""
 
 
 def bounds(
-    no_tensor: float | None, tensor_active: float, activity: Activity, links: LinkPeaks | None
+    no_tensor_seconds: float | None, window: Window, activity: Activity, links: LinkPeaks | None
 ) -> CauseBounds:
-    """The smallest and largest share of the window that each cause may have in `no_tensor`; empty without that part."""
-    if no_tensor is None:
+    """The fewest and the most GPU-seconds of `no_tensor` that each cause may have; empty without that part.
+
+    Sums of these bounds are bounds of the sum.
+    """
+    if no_tensor_seconds is None:
         return {}
-    rest = 1.0 - no_tensor
-    found = {
-        Cause.MEMORY: _inside(_together([activity.dram]), no_tensor, rest),
-        Cause.LINKS: _inside(_together(_links(activity, links)), no_tensor, rest),
-        Cause.ARITHMETIC: _inside(_together(_pipes(activity)), no_tensor, tensor_active),
-    }
-    known = math.fsum(each.highest for each in found.values())
-    surest = max(each.lowest for each in found.values())
-    return {**found, Cause.NONE: Bounds(max(0.0, no_tensor - known), no_tensor - surest)}
+    whole = window.gpu_seconds
+    tensor = (window.tensor_active or 0.0) * whole
+    rest = whole - no_tensor_seconds
+    busy = (
+        (Cause.MEMORY, (activity.dram,), rest),
+        (Cause.LINKS, _links(activity, links), rest),
+        (Cause.ARITHMETIC, activity[_PIPES], tensor),
+    )
+    found, highest_sum, surest = {}, 0.0, 0.0
+    for cause, shares, elsewhere in busy:
+        least, most = _together(shares)
+        lowest = min(max(0.0, least * whole - elsewhere), no_tensor_seconds)
+        highest = min(most * whole, no_tensor_seconds)
+        found[cause] = Bounds(lowest, highest)
+        highest_sum += highest
+        surest = max(surest, lowest)
+    unexplained = max(0.0, no_tensor_seconds - highest_sum)
+    found[Cause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
+    return found
 
 
 def _together(shares: Sequence[float | None]) -> Bounds:
-    """For how long some things that may overlap were busy in all."""
-    known = [min(share, 1.0) for share in shares if share is not None]
-    if len(known) < len(shares):
-        return Bounds(max(known, default=0.0), 1.0)
-    return Bounds(max(known, default=0.0), min(math.fsum(known), 1.0))
+    """For which share some things that may overlap were busy in all; up to all of the time where one is unknown."""
+    least = total = 0.0
+    for share in shares:
+        if share is None:
+            total = 1.0
+        else:
+            least = max(least, share)
+            total += share
+    return Bounds(min(least, 1.0), min(total, 1.0))
 
 
-def _inside(busy: Bounds, no_tensor: float, elsewhere: float) -> Bounds:
-    return Bounds(max(0.0, busy.lowest - elsewhere), min(busy.highest, no_tensor))
-
-
-def _links(activity: Activity, links: LinkPeaks | None) -> list[float | None]:
+def _links(activity: Activity, links: LinkPeaks | None) -> tuple[float | None, ...]:
     """How busy each direction of the links was. A model without NVLink has only PCIe."""
     if links is None:
-        return [None]
-    pcie = [_over(each, links.pcie) for each in (activity.pcie_sent, activity.pcie_received)]
+        return (None,)
+    pcie = (_over(activity.pcie_sent, links.pcie), _over(activity.pcie_received, links.pcie))
     if not links.nvlink:
         return pcie
-    nvlink = (activity.nvlink_sent, activity.nvlink_received)
-    return [*pcie, *(_over(each, links.nvlink) for each in nvlink)]
+    return (
+        *pcie,
+        _over(activity.nvlink_sent, links.nvlink),
+        _over(activity.nvlink_received, links.nvlink),
+    )
 
 
 def _over(rate: float | None, peak: float) -> float | None:
     return None if rate is None else rate / peak
-
-
-def _pipes(activity: Activity) -> list[float | None]:
-    return [activity.fp64, activity.fp32, activity.fp16, activity.integer]
-
-
-def in_seconds(shares: CauseBounds, gpu_seconds: float) -> CauseBounds:
-    """Bounds of shares as bounds of GPU-seconds. Sums of these are bounds of the sum."""
-    return {
-        cause: Bounds(lowest * gpu_seconds, highest * gpu_seconds)
-        for cause, (lowest, highest) in shares.items()
-    }
 
 
 def named(causes: CauseBounds) -> Cause | None:

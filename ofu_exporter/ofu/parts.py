@@ -17,7 +17,13 @@ from collections.abc import Iterator
 from ofu_exporter.ofu import causes
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Loss, Losses, LossSums
-from ofu_exporter.values.reading import MAX_RATIO, RATIOS, Activity, Window
+from ofu_exporter.values.reading import (
+    LONGEST_WINDOW_SECONDS,
+    MAX_RATIO,
+    RATIOS,
+    Activity,
+    Window,
+)
 from ofu_exporter.values.reasons import Rejection
 
 ROUNDING = 0.01
@@ -26,18 +32,24 @@ GRAIN_SECONDS = 2.0**-30
 """Sums are whole multiples of this nanosecond. So floats add them without any rounding, in any order, for the first
 97 days of GPU time, and parts add up to the whole exactly."""
 MOST_BYTES_PER_SECOND = 1e14
-MOST_WATTS = 10e3
-"""No link is faster and no GPU draws more: such a value is another field's."""
+MOST_JOULES = 10e3 * LONGEST_WINDOW_SECONDS
+"""No link is faster, and no GPU draws 10 kW: such a value is another field's."""
+_MOST = tuple(
+    MAX_RATIO
+    if name in RATIOS
+    else MOST_JOULES
+    if name == "energy_joules"
+    else MOST_BYTES_PER_SECOND
+    for name in Activity._fields
+)
 
 
-def believable(
-    activity: Activity, tensor_active: float, seconds: float
-) -> tuple[Activity, list[Rejection]]:
+def believable(activity: Activity, tensor_active: float) -> tuple[Activity, list[Rejection]]:
     """The values that can be true beside this tensor activity, and a rejection for each that cannot.
 
     Where only engine and SMs contradict each other, neither is believed.
     """
-    kept, refused = _possible(activity, seconds)
+    kept, refused = _possible(activity)
     engine, sm = kept.engine, kept.sm
     if sm is not None and sm < tensor_active - ROUNDING:
         sm = None
@@ -49,24 +61,22 @@ def believable(
     return (kept._replace(engine=engine, sm=sm) if refused else kept), refused
 
 
-def _possible(activity: Activity, seconds: float) -> tuple[Activity, list[Rejection]]:
+def _possible(activity: Activity) -> tuple[Activity, list[Rejection]]:
     """The values that are possible by themselves."""
-    wrong = {
-        name: value
-        for name, value in zip(Activity._fields, activity, strict=True)
-        if value is not None and not 0.0 <= value <= _most(name, seconds)
-    }
-    refused = [
-        Rejection.ACTIVITY_OUT_OF_RANGE if math.isfinite(value) else Rejection.NOT_A_NUMBER
-        for value in wrong.values()
+    wrong = [
+        place
+        for place, (value, most) in enumerate(zip(activity, _MOST, strict=True))
+        if value is not None and not 0.0 <= value <= most
     ]
-    return activity._replace(**dict.fromkeys(wrong)) if wrong else activity, refused
-
-
-def _most(name: str, seconds: float) -> float:
-    if name in RATIOS:
-        return MAX_RATIO
-    return MOST_WATTS * seconds if name == "energy_joules" else MOST_BYTES_PER_SECOND
+    if not wrong:
+        return activity, []
+    refused = [
+        Rejection.ACTIVITY_OUT_OF_RANGE
+        if math.isfinite(activity[place] or 0.0)
+        else Rejection.NOT_A_NUMBER
+        for place in wrong
+    ]
+    return activity._replace(**{Activity._fields[place]: None for place in wrong}), refused
 
 
 def losses(utilization: float, tensor_active: float, activity: Activity) -> Losses:
@@ -99,7 +109,7 @@ def split(window: Window, links: LinkPeaks | None) -> tuple[Window, list[Rejecti
     """The window with its losses and with what it adds to sums, and what of its activity was not believed."""
     if window.utilization is None or window.tensor_active is None:
         return window, []
-    activity, refused = believable(window.activity, window.tensor_active, window.seconds)
+    activity, refused = believable(window.activity, window.tensor_active)
     lost = losses(window.utilization, window.tensor_active, activity)
     used, observed, seconds = _whole_grains(window.utilization, lost, window.gpu_seconds)
     clock = seconds[Loss.CLOCK]
@@ -109,10 +119,7 @@ def split(window: Window, links: LinkPeaks | None) -> tuple[Window, list[Rejecti
     sums = LossSums(
         lost=seconds,
         gained=max(-clock, 0.0),
-        causes=causes.in_seconds(
-            causes.bounds(lost.get(Loss.NO_TENSOR), window.tensor_active, activity, links),
-            window.gpu_seconds,
-        ),
+        causes=causes.bounds(seconds.get(Loss.NO_TENSOR), window, activity, links),
         energy_joules=energy,
         idle_energy_joules=idle,
     )

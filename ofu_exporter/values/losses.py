@@ -23,6 +23,8 @@ class Loss(str, Enum):
     WITHOUT_TENSOR = "without_tensor"
     UNSPLIT = "unsplit"
 
+    __hash__ = str.__hash__  # an Enum's own runs Python code, and these are keys of every window
+
     @property
     def merges(self) -> tuple[Loss, ...]:
         """The parts that this one stands for; itself where it is one of the four."""
@@ -63,6 +65,8 @@ class Cause(str, Enum):
     ARITHMETIC = "other_arithmetic"
     NONE = "none_of_these"
 
+    __hash__ = str.__hash__
+
 
 class Bounds(NamedTuple):
     """The smallest and the largest value that the counters allow."""
@@ -89,16 +93,16 @@ class LossSums(NamedTuple):
 
     def plus(self, other: LossSums) -> LossSums:
         """Both sums together."""
+        lost, causes = dict(self.lost), dict(self.causes)
+        for loss, seconds in other.lost.items():
+            lost[loss] = lost.get(loss, 0.0) + seconds
+        for cause, (lowest, highest) in other.causes.items():
+            before = causes.get(cause, NO_TIME)
+            causes[cause] = Bounds(before.lowest + lowest, before.highest + highest)
         return LossSums(
-            lost={
-                loss: self.lost.get(loss, 0.0) + other.lost.get(loss, 0.0)
-                for loss in {**self.lost, **other.lost}
-            },
+            lost=lost,
             gained=self.gained + other.gained,
-            causes={
-                cause: _added(self.causes.get(cause, NO_TIME), other.causes.get(cause, NO_TIME))
-                for cause in {**self.causes, **other.causes}
-            },
+            causes=causes,
             energy_joules=_sum(self.energy_joules, other.energy_joules),
             idle_energy_joules=_sum(self.idle_energy_joules, other.idle_energy_joules),
         )
@@ -106,10 +110,6 @@ class LossSums(NamedTuple):
 
 NO_TIME = Bounds(0.0, 0.0)
 NO_LOSSES = LossSums()
-
-
-def _added(one: Bounds, other: Bounds) -> Bounds:
-    return Bounds(one.lowest + other.lowest, one.highest + other.highest)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -122,7 +122,7 @@ def test_a_clock_above_the_tensor_clock_is_a_gain_and_no_counter_falls() -> None
 def test_what_cannot_be_is_refused_and_the_rest_is_kept(
     activity: Activity, tensor: float, kept: Activity, refused: list[Rejection]
 ) -> None:
-    assert believable(activity, tensor, 5.0) == (kept, refused)
+    assert believable(activity, tensor) == (kept, refused)
 
 
 def test_a_refused_sum_is_counted_and_costs_the_split_but_not_the_ofu() -> None:

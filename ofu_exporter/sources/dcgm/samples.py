@@ -294,7 +294,12 @@ class DeviceSamples:
         return Activity(**means, energy_joules=self._energy(first, last))
 
     def _energy(self, first: int, last: int) -> float | None:
-        """The energy since the window before, so that no joule is counted twice or lost; None without the counter."""
+        """The energy since the window before, so that no joule is counted twice or lost.
+
+        None without the counter, and of an instance, whose card's it is.
+        """
+        if self.gpu.instance:
+            return None
         before = self._joules if self._joules and self._joules[0] == first else None
         start = self._joules_at(first) if before is None else before[1]
         end = self._joules_at(last)
