@@ -31,6 +31,11 @@ class Loss(str, Enum):
         return MERGED.get(self, (self,))
 
     @property
+    def title(self) -> str:
+        """The name as people read it."""
+        return TITLES[self]
+
+    @property
     def meaning(self) -> str:
         """What the GPU did in this part, in a few words."""
         return MEANINGS[self]
@@ -41,6 +46,16 @@ MERGED: Mapping[Loss, tuple[Loss, ...]] = {
     Loss.EMPTY_OR_IDLE: (Loss.EMPTY_SMS, Loss.IDLE),
     Loss.WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
     Loss.UNSPLIT: (Loss.CLOCK, Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
+}
+TITLES: Mapping[Loss, str] = {
+    Loss.CLOCK: "clock",
+    Loss.NO_TENSOR: "no tensor work",
+    Loss.EMPTY_SMS: "empty SMs",
+    Loss.IDLE: "idle",
+    Loss.ENGINE_WITHOUT_TENSOR: "engine without tensor work",
+    Loss.EMPTY_OR_IDLE: "empty SMs or idle",
+    Loss.WITHOUT_TENSOR: "no tensor work or idle",
+    Loss.UNSPLIT: "not split",
 }
 MEANINGS: Mapping[Loss, str] = {
     Loss.CLOCK: "the tensor pipes ran below the tensor clock",
@@ -67,6 +82,11 @@ class Cause(str, Enum):
 
     __hash__ = str.__hash__
 
+    @property
+    def title(self) -> str:
+        """The name as people read it."""
+        return self.value.replace("_", " ")
+
 
 class Bounds(NamedTuple):
     """The smallest and the largest value that the counters allow."""
@@ -90,6 +110,13 @@ class LossSums(NamedTuple):
     """Energy by the card's own counter; None where it has none."""
     idle_energy_joules: float | None = None
     """Part of it in windows in which no kernel ran."""
+
+    @property
+    def net(self) -> Losses:
+        """What was lost, with the gain taken off the clock's part: with the used seconds it adds up to the observed."""
+        if not self.gained:
+            return self.lost
+        return {**self.lost, Loss.CLOCK: self.lost.get(Loss.CLOCK, 0.0) - self.gained}
 
     def plus(self, other: LossSums) -> LossSums:
         """Both sums together."""

