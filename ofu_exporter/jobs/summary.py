@@ -86,7 +86,7 @@ def _part_lines(job: JobTotals) -> Iterator[str]:
     if not seconds or sums.lost.keys() <= {Loss.UNSPLIT}:
         return
     parts = sorted(sums.net.items(), key=lambda part: -part[1])
-    shares = ", ".join(f"{loss.title} {percent(lost / seconds)}" for loss, lost in parts)
+    shares = ", ".join(f"{loss.words} {percent(lost / seconds)}" for loss, lost in parts)
     yield f"Of the peak: used {percent(job.utilization_ratio)}; {shares}"
     if sums.lost.get(Loss.NO_TENSOR) and sums.causes:
         yield _cause_line(sums.causes, seconds)
@@ -101,12 +101,12 @@ def _part_lines(job: JobTotals) -> Iterator[str]:
 def _cause_line(bounds: CauseBounds, seconds: float) -> str:
     """What the time without tensor work was about, as far as the counters tell."""
     shares = ", ".join(
-        f"{cause.title} {lowest / seconds:.0%} to {highest / seconds:.0%}"
+        f"{cause.words} {lowest / seconds:.0%} to {highest / seconds:.0%}"
         for cause, (lowest, highest) in bounds.items()
     )
     cause = named(bounds)
     largest = (
-        f"most of it {cause.title}" if cause else "these counters cannot tell which is largest"
+        f"most of it {cause.words}" if cause else "these counters cannot tell which is largest"
     )
     return f"While no tensor work ran: {shares}; {largest}"
 

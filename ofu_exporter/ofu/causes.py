@@ -16,9 +16,6 @@ from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Bounds, Cause, CauseBounds
 from ofu_exporter.values.reading import Activity, Window
 
-_PIPES = slice(Activity._fields.index("fp64"), Activity._fields.index("integer") + 1)
-"""The pipes besides the tensor pipes, which stand together in an activity."""
-
 
 def bounds(
     no_tensor_seconds: float | None, window: Window, activity: Activity, links: LinkPeaks | None
@@ -35,7 +32,7 @@ def bounds(
     busy = (
         (Cause.MEMORY, (activity.dram,), rest),
         (Cause.LINKS, _links(activity, links), rest),
-        (Cause.ARITHMETIC, activity[_PIPES], tensor),
+        (Cause.ARITHMETIC, _pipes(activity), tensor),
     )
     found, highest_sum, surest = {}, 0.0, 0.0
     for cause, shares, elsewhere in busy:
@@ -74,6 +71,10 @@ def _links(activity: Activity, links: LinkPeaks | None) -> tuple[float | None, .
         _over(activity.nvlink_sent, links.nvlink),
         _over(activity.nvlink_received, links.nvlink),
     )
+
+
+def _pipes(activity: Activity) -> tuple[float | None, ...]:
+    return (activity.fp64, activity.fp32, activity.fp16, activity.integer)
 
 
 def _over(rate: float | None, peak: float) -> float | None:

@@ -31,9 +31,9 @@ class Loss(str, Enum):
         return MERGED.get(self, (self,))
 
     @property
-    def title(self) -> str:
+    def words(self) -> str:
         """The name as people read it."""
-        return TITLES[self]
+        return WORDS[self]
 
     @property
     def meaning(self) -> str:
@@ -47,7 +47,7 @@ MERGED: Mapping[Loss, tuple[Loss, ...]] = {
     Loss.WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
     Loss.UNSPLIT: (Loss.CLOCK, Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
 }
-TITLES: Mapping[Loss, str] = {
+WORDS: Mapping[Loss, str] = {
     Loss.CLOCK: "clock",
     Loss.NO_TENSOR: "no tensor work",
     Loss.EMPTY_SMS: "empty SMs",
@@ -83,7 +83,7 @@ class Cause(str, Enum):
     __hash__ = str.__hash__
 
     @property
-    def title(self) -> str:
+    def words(self) -> str:
         """The name as people read it."""
         return self.value.replace("_", " ")
 
