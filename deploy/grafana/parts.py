@@ -82,6 +82,38 @@ def lines(
     return panel("timeseries", title, unit, queries, options=options, custom=custom, **more)
 
 
+PART_COLOURS = {
+    "used": "#0f7b55",
+    "clock": "#b97700",
+    "no_tensor": "#2f6fb3",
+    "empty_sms": "#8fbde6",
+    "idle": "#9aa2ad",
+    "engine_without_tensor": "#2f6fb3",
+    "empty_or_idle": "#8fbde6",
+    "without_tensor": "#2f6fb3",
+    "unsplit": "#9aa2ad",
+}
+"""Of the parts of the peak, the same everywhere: they differ in lightness too, for readers who see few colours."""
+
+
+def areas_of_parts(title: str, used: str, lost: str, **more: Any) -> Json:
+    """Stacked areas of what was used of the peak and of what was lost, by the label `part`."""
+    colours = [
+        column(part, color={"mode": "fixed", "fixedColor": colour})
+        for part, colour in PART_COLOURS.items()
+    ]
+    queries = [query(used, "used"), query(lost, "{{part}}")]
+    return lines(
+        title,
+        "percentunit",
+        queries,
+        stacked=True,
+        overrides=colours,
+        custom={"fillOpacity": 80, "lineWidth": 0},
+        **more,
+    )
+
+
 def bars(title: str, unit: str, queries: Sequence[Json], **more: Any) -> Json:
     """Stacked bars over time, of values that stand for a stretch of time each."""
     custom = {"drawStyle": "bars", "fillOpacity": 80, "lineWidth": 0}

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_rows import ROWS
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
+from ofu_exporter.hardware.links import LINKS
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -125,6 +126,7 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
         _rated_as(row, gpu),
         row.max_sm_clock_hz,
         row.sm_count,
+        None if gpu.instance else LINKS.get(row.key),
     )
 
 

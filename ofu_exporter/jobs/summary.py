@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
+from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.losses import CauseBounds, Loss
 from ofu_exporter.values.reported import ErrorMethod
 from ofu_exporter.values.text import shown
+
+JOULES_PER_KWH = 3.6e6
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
@@ -61,6 +66,7 @@ def text(job: JobTotals) -> str:
     if job.waiting_gpu_seconds:
         hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
         lines.append(f"Before that it had GPUs for {hours} GPU-hours and ran nothing: not counted")
+    lines += [*_part_lines(job)]
     if job.window_percentiles:
         shares = ", ".join(
             f"{name} {percent(value)}" for name, value in job.window_percentiles.items()
@@ -72,6 +78,37 @@ def text(job: JobTotals) -> str:
     if len(job.runs) > len(job.nodes):
         lines += [_run_line(run) for run in job.runs]
     return "\n".join(map(shown, lines))
+
+
+def _part_lines(job: JobTotals) -> Iterator[str]:
+    """Where the peak went, the largest loss first."""
+    sums, seconds = job.sums, job.gpu_seconds
+    if not seconds or sums.lost.keys() <= {Loss.UNSPLIT}:
+        return
+    parts = sorted(sums.net.items(), key=lambda part: -part[1])
+    shares = ", ".join(f"{loss.words} {percent(lost / seconds)}" for loss, lost in parts)
+    yield f"Of the peak: used {percent(job.utilization_ratio)}; {shares}"
+    if sums.lost.get(Loss.NO_TENSOR) and sums.causes:
+        yield _cause_line(sums.causes, seconds)
+    if sums.energy_joules is not None:
+        idle = sums.idle_energy_joules
+        of_it = (
+            "" if not idle else f", {idle / JOULES_PER_KWH:.3g} of it in windows without a kernel"
+        )
+        yield f"Energy {sums.energy_joules / JOULES_PER_KWH:.3g} kWh{of_it}"
+
+
+def _cause_line(bounds: CauseBounds, seconds: float) -> str:
+    """What the time without tensor work was about, as far as the counters tell."""
+    shares = ", ".join(
+        f"{cause.words} {lowest / seconds:.0%} to {highest / seconds:.0%}"
+        for cause, (lowest, highest) in bounds.items()
+    )
+    cause = named(bounds)
+    largest = (
+        f"most of it {cause.words}" if cause else "these counters cannot tell which is largest"
+    )
+    return f"While no tensor work ran: {shares}; {largest}"
 
 
 def _count(gpus: float) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
 
@@ -13,6 +14,7 @@ from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
+from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -35,12 +37,32 @@ class GpuTotals(BaseModel):
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
     """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
+    lost_seconds: dict[Loss, NonNegativeFloat] | None = None
+    """Where the rest of the peak went in the observed GPU-seconds; None in totals of versions that did not say."""
+    gained_seconds: NonNegativeFloat = 0.0
+    """What the tensor pipes gained above the tensor clock: observed = utilization + all that was lost - gained."""
+    no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
+    """The fewest and the most of the seconds lost in `no_tensor` that each cause may have."""
+    energy_joules: NonNegativeFloat | None = None
+    """By the card's own counter, in the observed time; None where it has none."""
+    idle_energy_joules: NonNegativeFloat | None = None
+    """Part of it in windows in which no kernel ran."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def utilization_ratio(self) -> float | None:
         """Mean OFU; None when nothing was observed."""
         return ratio(self.utilization_seconds, self.observed_seconds)
+
+    @property
+    def sums(self) -> LossSums:
+        """Where the rest of the peak went; what nobody split is `unsplit`."""
+        lost, gained = self.lost_seconds, self.gained_seconds
+        if lost is None:
+            rest = self.observed_seconds - self.utilization_seconds
+            lost, gained = {Loss.UNSPLIT: max(rest, 0.0)} if rest else {}, max(-rest, 0.0)
+        energy = self.energy_joules, self.idle_energy_joules
+        return LossSums(lost, gained, self.no_tensor_bounds, *energy)
 
     @property
     def key(self) -> GpuKey:
@@ -121,6 +143,11 @@ class JobTotals(BaseModel):
         return math.fsum(gpu.observed_seconds for gpu in self.gpus)
 
     @property
+    def sums(self) -> LossSums:
+        """Where the rest of the peak went, over all GPUs."""
+        return functools.reduce(LossSums.plus, (gpu.sums for gpu in self.gpus), NO_LOSSES)
+
+    @property
     def gpu_count(self) -> float:
         """How many GPUs the job had; a MIG instance is a part of one."""
         return math.fsum(gpu.share for gpu in self.gpus)
@@ -193,6 +220,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 observed_seconds=usage.observed_seconds,
                 utilization_seconds=usage.utilization_seconds,
                 waiting_seconds=usage.waiting_seconds,
+                **_of_sums(usage.sums),
             )
             for usage in view.usage
         ),
@@ -231,6 +259,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
                 utilization_seconds=gpu.utilization_seconds,
                 waiting_seconds=gpu.waiting_seconds,
                 share=gpu.share,
+                sums=gpu.sums,
             )
             for gpu in job.gpus
         },
@@ -279,7 +308,19 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         for name in ("held_seconds", "observed_seconds", "utilization_seconds")
     }
     waiting = _known_sum(one.waiting_seconds for one in (first, second))
-    return second.model_copy(update={**sums, "waiting_seconds": waiting})
+    losses = _of_sums(first.sums.plus(second.sums))
+    return second.model_copy(update={**sums, "waiting_seconds": waiting, **losses})
+
+
+def _of_sums(sums: LossSums) -> dict[str, Any]:
+    """The fields of `GpuTotals` about where the peak went."""
+    return {
+        "lost_seconds": dict(sums.lost),
+        "gained_seconds": sums.gained,
+        "no_tensor_bounds": dict(sums.causes),
+        "energy_joules": sums.energy_joules,
+        "idle_energy_joules": sums.idle_energy_joules,
+    }
 
 
 def _known_sum(values: Iterable[float | None]) -> float | None:

@@ -16,6 +16,7 @@ from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS, Suspicion
 from ofu_exporter.ofu.window import measure
 from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import Job
+from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
@@ -39,6 +40,7 @@ class GpuState(NamedTuple):
     fresh_until: float = 0.0
     utilization_seconds: float = 0.0
     observed_seconds: float = 0.0
+    sums: LossSums = NO_LOSSES
     rejected: Mapping[str, int] = {}
     trust: CycleTrust = CycleTrust()
     clock: ClockMemory | None = None
@@ -101,8 +103,9 @@ def take_reading(
     if window.utilization is None or not reading.counts:
         return state._replace(**changes), None
     changes.update(
-        utilization_seconds=state.utilization_seconds + window.utilization * window.gpu_seconds,
-        observed_seconds=state.observed_seconds + window.gpu_seconds,
+        utilization_seconds=state.utilization_seconds + window.used_seconds,
+        observed_seconds=state.observed_seconds + window.observed_seconds,
+        sums=state.sums.plus(window.sums),
         sampled_at=window.end,
     )
     return state._replace(**changes), window
@@ -157,6 +160,7 @@ def view(state: GpuState, holders: tuple[Job, ...], source: str) -> GpuView:
         detail=state.detail,
         utilization_seconds=state.utilization_seconds,
         observed_seconds=state.observed_seconds,
+        sums=state.sums,
         rejected=state.rejected,
         sampled_at=state.sampled_at,
         fresh_until=state.fresh_until,

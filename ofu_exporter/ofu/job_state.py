@@ -234,8 +234,9 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     gpu_seconds = window.gpu_seconds
     grown = replace(
         usage,
-        observed_seconds=usage.observed_seconds + gpu_seconds,
-        utilization_seconds=usage.utilization_seconds + window.utilization * gpu_seconds,
+        observed_seconds=usage.observed_seconds + window.observed_seconds,
+        utilization_seconds=usage.utilization_seconds + window.used_seconds,
+        sums=usage.sums.plus(window.sums),
         recent=_with_window(usage.recent, window, window.utilization),
         share=window.share,
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.ofu import cycles, formula
+from ofu_exporter.ofu import cycles, formula, parts
 from ofu_exporter.ofu.clock import ClockCurve, ClockMemory, Weighed, clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust, CycleVerdict, Expected
 from ofu_exporter.values.gpu import ABSURD_CLOCK_HZ, LOWEST_CLOCK_HZ, Rating
@@ -37,6 +37,8 @@ class Polled(NamedTuple):
     tensor_active: float
     """Share of the cycles that elapsed in the whole window."""
     pipes: Mapping[str, float]
+    sm: float | None
+    """SM activity, a share of the same cycles; None = not known."""
     hz: float
     hz_error: float | None
     """Standard errors of the clock and of the OFU; None when unknown."""
@@ -85,10 +87,12 @@ def measure(
     verdict = cycles.judge(trust, reading.cycles, _expected(reading, rating, polled, limit_hz))
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
+    window = _window(reading, rating, polled, verdict, limit_hz, share)
+    window, refused_activity = parts.split(window, rating.links)
     return Outcome(
-        window=_window(reading, rating, polled, verdict, limit_hz, share),
+        window=window,
         trust=verdict.trust,
-        rejected=(*refused, *refused_pipes),
+        rejected=(*refused, *refused_pipes, *refused_activity),
         clock=clock.memory,
     )
 
@@ -121,26 +125,27 @@ def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
 
 
 def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled, list[Rejection]]:
-    """What activity and polled clock say: each part of the window is multiplied by the clock of its own time."""
+    """What activity and polled clock say: each sample of the window is multiplied by the clock of its own time."""
     believed, refused = _believable_pipes(reading)
-    parts = _parts(reading, believed)
+    samples = _samples(reading, believed)
     seconds = reading.end - reading.start
-    *elapsed, cycles = clock.cycles([*(part[:2] for part in parts), (reading.start, reading.end)])
+    *elapsed, cycles = clock.cycles([*(each[:2] for each in samples), (reading.start, reading.end)])
     all_parts = math.fsum(elapsed)
 
     def share(activity: Iterable[float]) -> float:
         return math.fsum(map(operator.mul, activity, elapsed)) / all_parts
 
-    per_hz = [_per_hz(part.tensor_active, part.pipes, rating) for part in parts]
+    per_hz = [_per_hz(each.tensor_active, each.pipes, rating) for each in samples]
     cycles_error = clock.error([Weighed(reading.start, reading.end, 1.0)])
-    if len(parts) == 1:  # all cycles weigh the same
+    if len(samples) == 1:  # all cycles weigh the same
         error = None if cycles_error is None else cycles_error * per_hz[0]
     else:
-        weights = zip(parts, per_hz, strict=True)
-        error = clock.error([Weighed(part.start, part.end, weight) for part, weight in weights])
+        weights = zip(samples, per_hz, strict=True)
+        error = clock.error([Weighed(each.start, each.end, weight) for each, weight in weights])
     polled = Polled(
-        tensor_active=share([part.tensor_active for part in parts]),
-        pipes={name: share([part.pipes[name] for part in parts]) for name in believed},
+        tensor_active=share([each.tensor_active for each in samples]),
+        pipes={name: share([each.pipes[name] for each in samples]) for name in believed},
+        sm=_sm(samples, share) if reading.parts else reading.activity.sm,
         hz=cycles / seconds,
         hz_error=_over(cycles_error, seconds),
         error=_over(error, seconds),
@@ -148,11 +153,20 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
-def _parts(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
-    """The parts of a window, with the pipes that are believed. Parts that leave some of it out are not used."""
+def _sm(
+    samples: Sequence[ActivitySample], share: Callable[[Iterable[float]], float]
+) -> float | None:
+    """The SM activity as a share of cycles, as the tensor activity is one."""
+    known = [each.sm for each in samples if each.sm is not None]
+    return share(known) if len(known) == len(samples) else None
+
+
+def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
+    """The samples of a window, with the pipes that are believed. Samples that leave some of it out are not used."""
     covered = math.fsum([part.end - part.start for part in reading.parts])
     if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
-        return [ActivitySample(reading.start, reading.end, reading.tensor_active or 0.0, believed)]
+        whole = reading.tensor_active or 0.0
+        return [ActivitySample(reading.start, reading.end, whole, believed, reading.activity.sm)]
     return [
         part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
     ]
@@ -211,6 +225,7 @@ def _window(
         clock_method=method,
         share=share,
         clock_limits=reading.clock_limits,
+        activity=reading.activity._replace(sm=polled.sm),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
@@ -20,6 +21,19 @@ class WindowJson(BaseModel):
     clock_method: str = Field(description="cycles, polled or point.")
     clock_limits: tuple[str, ...] | None = Field(
         default=None, description="What held the SM clock down at its end; null = nobody says."
+    )
+    lost_ratio: dict[Loss, float] = Field(
+        default_factory=dict,
+        description="Where the rest of the peak went, by part; with the OFU it adds up to 1. clock is negative where "
+        "the pipes ran above the tensor clock.",
+    )
+    no_tensor_bounds: dict[Cause, Bounds] = Field(
+        default_factory=dict,
+        description="The smallest and the largest share of the window that each cause may have in no_tensor.",
+    )
+    activity: dict[str, float] = Field(
+        default_factory=dict,
+        description="What else was measured: shares 0..1, bytes per second of the links, joules.",
     )
 
 
@@ -46,6 +60,15 @@ class GpuJson(BaseModel):
     observed_seconds: float = Field(
         description="GPU-seconds in which OFU was measured: time x share."
     )
+    lost_seconds: dict[Loss, float] = Field(
+        default_factory=dict, description="Observed GPU-seconds in which the peak was not used."
+    )
+    gained_seconds: float = Field(
+        default=0.0, description="What the tensor pipes gained above the tensor clock."
+    )
+    energy_joules: float | None = Field(
+        default=None, description="In the observed time, by the card's own counter."
+    )
     tensor_clock_hz: dict[str, float] = Field(description="By clock domain.")
     peak_flops: dict[str, float] = Field(description="Dense FLOP/s by precision.")
     window: WindowJson | None
@@ -69,6 +92,9 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
         detail=view.detail if view.reason is not None else "",
         utilization_seconds=view.utilization_seconds,
         observed_seconds=view.observed_seconds,
+        lost_seconds=dict(view.sums.lost),
+        gained_seconds=view.sums.gained,
+        energy_joules=view.sums.energy_joules,
         tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},
         peak_flops=dict(rating.peak_flops) if rating else {},
         window=None
@@ -83,6 +109,16 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             clock_limits=None
             if window.clock_limits is None
             else tuple(limit.value for limit in window.clock_limits),
+            lost_ratio=dict(window.losses),
+            no_tensor_bounds={
+                cause: Bounds(*(each / window.gpu_seconds for each in bounds))
+                for cause, bounds in window.sums.causes.items()
+            },
+            activity={
+                name: value
+                for name, value in window.activity._asdict().items()
+                if value is not None
+            },
         ),
     )
 

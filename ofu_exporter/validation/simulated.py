@@ -16,7 +16,7 @@ from ofu_exporter.errors import GpuError
 from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.sources.simulate import driver
-from ofu_exporter.sources.simulate.driver import LoadPhase, Probe
+from ofu_exporter.sources.simulate.driver import LoadPhase, Probe, idle
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -187,7 +187,7 @@ class SimulatedMachine:
         return LoadPhase(product.seconds, active, clock, noise, pipe, useful_share)
 
 
-IDLE = LoadPhase(1.0, 0.0, 345e6)
+IDLE = idle(1.0, 345e6)
 
 
 def _choice(product: Product) -> tuple[MadeKernel, int]:

@@ -71,6 +71,14 @@ class Share(NamedTuple):
 WHOLE = Share(1.0, "whole")
 
 
+class LinkPeaks(NamedTuple):
+    """The rated speed of a GPU's links, in bytes per second and direction."""
+
+    pcie: float
+    nvlink: float
+    """0 = the model has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rating:
     """The clocks and peaks that one GPU is measured against."""
@@ -90,3 +98,5 @@ class Rating:
     """Highest SM clock of the model. A value far above it is that of another field."""
     sm_count: int | None = None
     """SMs of the model, for a source that does not say how many the GPU has."""
+    links: LinkPeaks | None = None
+    """None where the model's links are not known."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.text import show, shown
 
 if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job without Gpu
@@ -155,6 +156,8 @@ class GpuUsage:
     """Part of these in which OFU was measured."""
     utilization_seconds: float = 0.0
     """Integral of OFU over the observed GPU-seconds."""
+    sums: LossSums = NO_LOSSES
+    """Where the rest of the peak went in these seconds."""
     recent: tuple[ObservedSpan, ...] = ()
     """The last minutes of the observed time, oldest first."""
     share: float = 1.0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.losses import NO_LOSSES, Losses, LossSums
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.text import show, shown
 
@@ -75,6 +77,35 @@ class Evidence(NamedTuple):
         return self.utilization_ratio if self.graphics_active is None else self.graphics_active
 
 
+class Activity(NamedTuple):
+    """What else the GPU did in the same seconds, as means over the window. None = not known."""
+
+    engine: float | None = None
+    """Share of the time in which any part of the graphics or compute engine was busy."""
+    sm: float | None = None
+    """Share of the cycles in which a warp was resident, mean over the SMs; the ratios below are means alike."""
+    occupancy: float | None = None
+    """Resident warps over the most that fit."""
+    dram: float | None = None
+    """Share of the cycles in which the memory sent or received data."""
+    fp64: float | None = None
+    fp32: float | None = None
+    fp16: float | None = None
+    integer: float | None = None
+    pcie_sent: float | None = None
+    """Bytes per second, as the three below."""
+    pcie_received: float | None = None
+    nvlink_sent: float | None = None
+    nvlink_received: float | None = None
+    energy_joules: float | None = None
+    """Energy of the whole card in the window, by its own counter."""
+
+
+NO_ACTIVITY = Activity()
+RATIOS = ("engine", "sm", "occupancy", "dram", "fp64", "fp32", "fp16", "integer")
+"""The fields of an activity that are shares, 0..1."""
+
+
 class ActivitySample(NamedTuple):
     """One sample of the activity, where a source takes several in a window: each has a clock of its own."""
 
@@ -82,6 +113,8 @@ class ActivitySample(NamedTuple):
     end: float
     tensor_active: float
     pipes: Mapping[str, float]
+    sm: float | None = None
+    """SM activity, where the source has it in the same samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +143,7 @@ class Reading:
     """Seconds by which what was counted may begin or end before or after the window."""
     cut_seconds: float = 0.0
     """Seconds at the ends of the window for which a part of a longer sample stands."""
+    activity: Activity = NO_ACTIVITY
 
     def __post_init__(self) -> None:
         if not all(map(str.isprintable, self.pipes)):
@@ -148,6 +182,14 @@ class Window(NamedTuple):
     """Part of a whole GPU that the window counts as."""
     clock_limits: tuple[ClockLimit, ...] | None = None
     """What held the SM clock down at its end; None where nobody says."""
+    activity: Activity = NO_ACTIVITY
+    """What else was measured, without the values that cannot be true."""
+    losses: Losses = MappingProxyType({})
+    """Where the rest of the peak went, as shares of the window; empty without an OFU."""
+    used_seconds: float = 0.0
+    """What the window adds to the sums of used GPU-seconds, and the two below to those of observed and lost ones."""
+    observed_seconds: float = 0.0
+    sums: LossSums = NO_LOSSES
 
     @property
     def seconds(self) -> float:

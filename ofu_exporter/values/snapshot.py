@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
+from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
@@ -29,6 +31,8 @@ class GpuView(NamedTuple):
     """Integral of OFU over the observed GPU-seconds."""
     observed_seconds: float = 0.0
     """GPU-seconds in which OFU was measured: time x share."""
+    sums: LossSums = NO_LOSSES
+    """Where the rest of the peak went in these seconds."""
     rejected: Mapping[str, int] = {}
     sampled_at: float | None = None
     """End of the last window that had an OFU; it stays when the window itself is gone."""
@@ -102,6 +106,11 @@ class JobView:
     @property
     def utilization_seconds(self) -> float:
         return math.fsum(usage.utilization_seconds for usage in self.usage)
+
+    @property
+    def sums(self) -> LossSums:
+        """Where the rest of the peak went in the observed seconds."""
+        return functools.reduce(LossSums.plus, (usage.sums for usage in self.usage), NO_LOSSES)
 
     @property
     def held_seconds(self) -> float:

@@ -85,7 +85,7 @@ def busy(jobs: int) -> Counter[str]:
         tempfile.TemporaryDirectory() as folder,
         on(whole(Path(folder)), GPUS, *owned(jobs)) as running,
     ):
-        return settled(running, lambda seen: seen["ofu_job_gpu_seconds_total"] == jobs)
+        return settled(running, lambda seen: seen["ofu_job_energy_joules_total"] == jobs)
 
 
 def reporting(jobs: int) -> Counter[str]:
@@ -94,7 +94,7 @@ def reporting(jobs: int) -> Counter[str]:
         tempfile.TemporaryDirectory() as folder,
         on(whole(Path(folder)), GPUS, *owned(jobs)) as running,
     ):
-        settled(running, lambda seen: seen["ofu_job_gpu_seconds_total"] == jobs)
+        settled(running, lambda seen: seen["ofu_job_energy_joules_total"] == jobs)
         begin = time.time()
         until(lambda: time.time() > begin + 1)
         for job, *_ in owned(jobs):

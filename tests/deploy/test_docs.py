@@ -95,7 +95,7 @@ def test_every_series_of_a_job_says_why_it_stays() -> None:
     specs += [metric.spec for metric in REPORT_METRICS]
     there = {spec.shown_name for spec in specs if not seldom.search(spec.name)}
     assert set(re.findall(r"`(\w+)`", table)) == there
-    assert f"a job that reports has {len(there)}." in text
+    assert f", of {len(there)} metrics." in text
 
 
 def test_what_may_be_dropped_at_the_scrape_is_read_by_nothing_that_is_shipped() -> None:

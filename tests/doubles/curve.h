@@ -1,5 +1,8 @@
 /* What a GPU does as time goes on, from a file of lines `SECONDS TENSOR MHZ`, and its integrals.
  *
+ * A line may go on with `ENGINE SM DRAM FP32 LINK WATTS`: the other activities, the bytes per second of each
+ * direction of NVLink, and the power. Without these, what has tensor work has all SMs and the engine busy.
+ *
  * Each line holds for its seconds, one after another, and the last one from then on. The hardware's ratios are
  * shares of elapsed cycles, not of time: a second at twice the clock weighs twice. */
 #ifndef CURVE_H
@@ -10,6 +13,7 @@
 struct stretch {
     double until, tensor; /* seconds since the curve began; tensor activity, 0..1 */
     unsigned mhz;
+    double engine, sm, dram, fp32, link, watts;
 };
 struct curve {
     size_t count, at; /* `at`: where the last look was */
@@ -19,6 +23,8 @@ struct curve {
 /* What was done in a stretch of time; a cycle is a million here. */
 struct work {
     double cycles, tensor, busy; /* elapsed; with the tensor pipe active; with any work at all */
+    double sm, dram, fp32;       /* cycles too */
+    double seconds, engine, bytes, joules;
 };
 
 static void drop_curve(struct curve *curve) {
@@ -26,16 +32,25 @@ static void drop_curve(struct curve *curve) {
     *curve = (struct curve){0};
 }
 
+static bool read_stretch(const char *line, struct stretch *next) {
+    *next = (struct stretch){.watts = 100.0};
+    int count = sscanf(line, "%lf %lf %u %lf %lf %lf %lf %lf %lf", &next->until, &next->tensor, &next->mhz,
+                       &next->engine, &next->sm, &next->dram, &next->fp32, &next->link, &next->watts);
+    if (count == 3)
+        next->engine = next->sm = next->tensor > 0.0;
+    return count == 3 || count == 9;
+}
+
 static void read_curve(struct curve *curve, const char *path, double now) {
     FILE *file = fopen(path, "r");
-    double seconds, tensor;
-    unsigned mhz;
+    struct stretch next;
+    char line[256];
     size_t room = 0;
     if (file == NULL)
         die("cannot read the curve", path);
     drop_curve(curve);
     curve->begun = now;
-    while (fscanf(file, "%lf %lf %u", &seconds, &tensor, &mhz) == 3) {
+    while (fgets(line, sizeof line, file) != NULL && read_stretch(line, &next)) {
         if (curve->count == room) {
             room = room ? 2 * room : 256;
             curve->all = realloc(curve->all, room * sizeof *curve->all);
@@ -43,7 +58,8 @@ static void read_curve(struct curve *curve, const char *path, double now) {
                 die("out of memory", path);
         }
         double before = curve->count ? curve->all[curve->count - 1].until : 0.0;
-        curve->all[curve->count++] = (struct stretch){before + seconds, tensor, mhz};
+        next.until += before;
+        curve->all[curve->count++] = next;
     }
     if (curve->count == 0 || !feof(file))
         die("not lines of `SECONDS TENSOR MHZ`", path);
@@ -73,7 +89,14 @@ static struct work work_between(struct curve *curve, double from, double to) {
         double cycles = (end - at) * stretch->mhz;
         work.cycles += cycles;
         work.tensor += cycles * stretch->tensor;
-        work.busy += stretch->tensor > 0.0 ? cycles : 0.0;
+        work.busy += stretch->engine * cycles;
+        work.sm += stretch->sm * cycles;
+        work.dram += stretch->dram * cycles;
+        work.fp32 += stretch->fp32 * cycles;
+        work.seconds += end - at;
+        work.engine += stretch->engine * (end - at);
+        work.bytes += stretch->link * (end - at);
+        work.joules += stretch->watts * (end - at);
         at = end;
     }
     return work;

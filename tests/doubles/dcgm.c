@@ -28,7 +28,8 @@
  *   gpu N max_clock_mhz|memory_mib|device_file NUMBER
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per sample, over and over
- *   gpu N tensor|hmma|imma|dmma|dfma|integer RATIO      what the pipe does from here on, 0..1
+ *   gpu N tensor|hmma|imma|dmma|dfma|integer|sm|dram|fp32 RATIO
+ *                                what it does from here on, 0..1; the SMs and the engine at least what needs them
  *   gpu N graphics RATIO, gpu N power|power_limit WATTS  what else shows of its work
  *   gpu N curve PATH             instead of all these ratios and of clock_mhz: what the file says (curve.h)
  *   gpu N value RATIO            samples of the tensor counter say this instead; `value off` ends that
@@ -485,7 +486,7 @@ int dcgmUnwatchFields(handle_t handle, handle_t id, handle_t fields_id) {
 }
 
 static bool is_integer(unsigned short field) {
-    return field == SM_CLOCK || field == GPU_UTIL || field >= CYCLES_ELAPSED;
+    return field == SM_CLOCK || field == GPU_UTIL || field == TOTAL_ENERGY || field >= CYCLES_ELAPSED;
 }
 
 static void fill(struct value_v1 *to, const struct cell *cell, const struct sample *sample) {

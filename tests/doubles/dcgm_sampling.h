@@ -2,6 +2,8 @@
 #ifndef DCGM_SAMPLING_H
 #define DCGM_SAMPLING_H
 
+#include <math.h>
+
 #include "dcgm_world.h"
 
 static struct instance *instance_of(unsigned number) {
@@ -50,7 +52,8 @@ static int pipe_of(unsigned short field) {
     static const struct {
         unsigned short ratio, cycles;
     } fields[PIPES] = {{TENSOR, CYCLES_TENSOR}, {0, CYCLES_DMMA},    {HMMA, CYCLES_HMMA},
-                       {IMMA, CYCLES_IMMA},     {DFMA, CYCLES_DFMA}, {INTEGER, CYCLES_INTEGER}};
+                       {IMMA, CYCLES_IMMA},     {DFMA, CYCLES_DFMA}, {INTEGER, CYCLES_INTEGER},
+                       {SM, 0},                 {DRAM, 0},           {FP32, 0}};
     for (int pipe = 0; pipe < PIPES; pipe++)
         if (field == fields[pipe].ratio || field == fields[pipe].cycles)
             return pipe;
@@ -61,6 +64,10 @@ static int pipe_of(unsigned short field) {
 static double measured(const struct gpu *gpu, unsigned short field, const struct done *from,
                        const struct done *to) {
     int pipe = pipe_of(field);
+    if (field == ENGINE)
+        return (to->engine - from->engine) / (to->seconds - from->seconds);
+    if (field == NVLINK_TX || field == NVLINK_RX)
+        return (to->bytes - from->bytes) / (to->seconds - from->seconds);
     if (field == CYCLES_ELAPSED)
         return gpu->cycles_before + to->elapsed;
     if (field > CYCLES_ELAPSED)
@@ -140,6 +147,8 @@ static double of_a_moment(const struct cell *cell) {
         return busy ? 100.0 : 100.0 * gpu->graphics;
     case POWER_USAGE:
         return gpu->power;
+    case TOTAL_ENERGY: /* millijoules since the driver was loaded */
+        return (double)(int64_t)(1e9 + 1000 * gpu->done.joules);
     case ENFORCED_POWER_LIMIT:
         return gpu->power_limit;
     default:
@@ -191,6 +200,13 @@ static void take_sample(struct cell *cell, int64_t at) {
     cell->taken++;
 }
 
+/* A tensor instruction has a warp on its SM, and a warp a busy engine. */
+static void add_engine(struct done *done, double seconds, double sm, double graphics) {
+    done->active[PIPE_SM] += seconds * sm;
+    done->engine += seconds * fmax(sm, graphics);
+    done->seconds += seconds;
+}
+
 static void add_settings(const struct gpu *gpu, struct done *done, double seconds) {
     double cycles = seconds * mean_clock(&gpu->clocks) * 1e6 * gpu->cycles_per;
     done->all += seconds;
@@ -199,13 +215,22 @@ static void add_settings(const struct gpu *gpu, struct done *done, double second
         done->active[pipe] += seconds * gpu->active[pipe];
         done->cycles[pipe] += cycles * gpu->active[pipe];
     }
+    done->joules += seconds * gpu->power;
+    double sm = fmax(gpu->active[PIPE_SM], gpu->active[PIPE_ANY]);
+    add_engine(done, seconds, sm - gpu->active[PIPE_SM],
+               fmax(sm, gpu->graphics)); /* the SMs are counted above in part */
 }
 
 /* All tensor work is HMMA; what is busy at all has a few integer instructions. */
 static void add_curve(struct gpu *gpu, struct done *done, double seconds) {
     struct work work = work_between(&gpu->curve, worked, worked + seconds);
     double active[PIPES] = {[PIPE_ANY] = work.tensor, [PIPE_HMMA] = work.tensor,
-                            [PIPE_INTEGER] = 0.05 * work.busy};
+                            [PIPE_INTEGER] = 0.05 * work.busy, [PIPE_SM] = work.sm,
+                            [PIPE_DRAM] = work.dram, [PIPE_FP32] = work.fp32};
+    done->seconds += work.seconds;
+    done->engine += work.engine;
+    done->bytes += work.bytes;
+    done->joules += work.joules;
     done->all += work.cycles;
     done->elapsed += 1e6 * work.cycles * gpu->cycles_per;
     for (int pipe = 0; pipe < PIPES; pipe++) {
@@ -225,6 +250,7 @@ static void work_until(int64_t micros) {
         if (instances[i].present) {
             instances[i].done.all += seconds;
             instances[i].done.active[PIPE_ANY] += seconds * instances[i].active;
+            add_engine(&instances[i].done, seconds, instances[i].active, 0.0);
         }
     worked += seconds;
     now_micros = micros;

@@ -69,7 +69,7 @@ static int fault_of(int gpu, const char *call) {
 }
 
 static bool set_ratio(struct gpu *gpu, const char *word, const char *value) {
-    static const char *const pipes[PIPES] = {"tensor", "dmma", "hmma", "imma", "dfma", "integer"};
+    static const char *const pipes[PIPES] = {"tensor", "dmma", "hmma", "imma", "dfma", "integer", "sm", "dram", "fp32"};
     for (int i = 0; i < PIPES; i++)
         if (strcmp(word, pipes[i]) == 0) {
             gpu->active[i] = strtod(value, NULL);

@@ -41,11 +41,18 @@ enum {
     SM_CLOCK = 100,
     MAX_SM_CLOCK = 113,
     POWER_USAGE = 155,
+    TOTAL_ENERGY = 156,
     ENFORCED_POWER_LIMIT = 164,
     GPU_UTIL = 203,
     FB_TOTAL = 250,
     FIRST_PROFILING = 1001,
+    ENGINE = 1001,
+    SM = 1002,
     TENSOR = 1004,
+    DRAM = 1005,
+    FP32 = 1007,
+    NVLINK_TX = 1011,
+    NVLINK_RX = 1012,
     IMMA = 1013,
     HMMA = 1014,
     DFMA = 1015,
@@ -60,9 +67,9 @@ enum {
     LAST_PROFILING = 1096,
 };
 enum { MAX_GPUS = 32, MAX_INSTANCES = 64, MAX_NO_FIELDS = 8 };
-enum { ANOTHER = 64, MAX_CONNECTIONS = 64, MAX_GROUPS = 64, MAX_ENTITIES = 64, MAX_FIELDS = 16, MAX_CELLS = 1024 };
+enum { ANOTHER = 64, MAX_CONNECTIONS = 64, MAX_GROUPS = 64, MAX_ENTITIES = 64, MAX_FIELDS = 128, MAX_CELLS = 2048 };
 enum { MAX_WATCHERS = 4, BURST = 16, SHORTEST_MICROS = 100000 };
-enum { PIPE_ANY, PIPE_DMMA, PIPE_HMMA, PIPE_IMMA, PIPE_DFMA, PIPE_INTEGER, PIPES };
+enum { PIPE_ANY, PIPE_DMMA, PIPE_HMMA, PIPE_IMMA, PIPE_DFMA, PIPE_INTEGER, PIPE_SM, PIPE_DRAM, PIPE_FP32, PIPES };
 
 #define BLANK_INT64 0x7ffffffffffffff0LL
 #define BLANK_FP64 140737488355328.0
@@ -130,6 +137,7 @@ _Static_assert(sizeof(struct hierarchy_v2) == 73480, "dcgmMigHierarchy_v2");
 /* Integrals over time. Activity is a share of `all`: of time, or with a curve of cycles. */
 struct done {
     double all, active[PIPES], elapsed, cycles[PIPES];
+    double seconds, engine, bytes, joules; /* the engine's share is one of time; bytes of each direction of NVLink */
 };
 /* A GPM sample: one for all fields of an entity (DcgmGpmManager.cpp). */
 struct gpm_sample {

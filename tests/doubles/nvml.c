@@ -19,7 +19,9 @@
  *   gpu N max_clock_mhz|cores|memory|device_file NUMBER      device_file: N of /dev/nvidiaN
  *   gpu N compute MAJOR MINOR
  *   gpu N clock_mhz MHZ...       one per nvmlDeviceGetClockInfo call, over and over
- *   gpu N tensor|hmma|dmma|imma|integer|graphics RATIO       what it does from here on, 0..1
+ *   gpu N tensor|hmma|dmma|imma|integer|graphics|sm|occupancy|dram|fp64|fp32|fp16 RATIO
+ *                                what it does from here on, 0..1; the SMs and the engine at least what needs them
+ *   gpu N pcie_sent|pcie_received|nvlink_sent|nvlink_received BYTES      per second
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
  *   gpu N clock_reasons BITS     of nvmlClocksEventReasons; 0 = nothing holds the clock down
@@ -319,6 +321,14 @@ unsigned nvmlDeviceGetPowerUsage(device *handle, unsigned *milliwatts) {
     return leave(code);
 }
 
+/* Millijoules since the driver was loaded (nvml.h). */
+unsigned nvmlDeviceGetTotalEnergyConsumption(device *handle, unsigned long long *millijoules) {
+    unsigned code = enter_gpu(handle, __func__);
+    if (code == SUCCESS)
+        *millijoules = (unsigned long long)(1000 * (JOULES_BEFORE + totals[handle->index][WHOLE].joules));
+    return leave(code);
+}
+
 unsigned nvmlDeviceGetEnforcedPowerLimit(device *handle, unsigned *milliwatts) {
     unsigned code = enter_gpu(handle, __func__);
     if (code == SUCCESS)
@@ -544,6 +554,17 @@ static bool has_cycles(const struct gpu *gpu) {
     return gpu->cycles == AUTO ? strtol(world.driver, NULL, 10) >= 595 : gpu->cycles != NONE;
 }
 
+static const double MIB = 1 << 20;
+
+/* NVML_GPM_METRIC_PCIE_TX_PER_SEC and so on, in MiB per second (nvml.h). */
+static int link_of(unsigned id) {
+    static const unsigned ids[LINKS] = {PCIE_TX, PCIE_RX, NVLINK_RX, NVLINK_TX};
+    for (int link = 0; link < LINKS; link++)
+        if (ids[link] == id)
+            return link;
+    return -1;
+}
+
 static unsigned measure(struct gpm_metric *metric, const sample *first, const sample *second) {
     const struct gpu *gpu = &world.gpus[second->gpu];
     char id[16];
@@ -554,7 +575,17 @@ static unsigned measure(struct gpm_metric *metric, const sample *first, const sa
     if (metric->id >= GRAPHICS && metric->id < PIPES) {
         double all = second->totals.all - first->totals.all;
         double busy = second->totals.active[metric->id] - first->totals.active[metric->id];
+        if (metric->id == GRAPHICS) { /* "percentage of time", nvml.h; the others are of cycles */
+            all = second->totals.seconds - first->totals.seconds;
+            busy = second->totals.engine - first->totals.engine;
+        }
         metric->value = gpu->nan ? NAN : gpu->dead ? 0.0 : 100.0 * busy / all;
+        return SUCCESS;
+    }
+    int link = link_of(metric->id);
+    if (link >= 0) {
+        double bytes = second->totals.bytes[link] - first->totals.bytes[link];
+        metric->value = bytes / (second->totals.seconds - first->totals.seconds) / MIB;
         return SUCCESS;
     }
     if (metric->id != CYCLES_ELAPSED && metric->id != CYCLES_TENSOR)

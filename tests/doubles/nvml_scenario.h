@@ -14,6 +14,14 @@ static unsigned summed_over(const struct gpu *gpu) {
     return gpu->cycles == SUMMED ? gpu->cores / CORES_PER_SM : 1;
 }
 
+/* A tensor instruction has a warp on its SM, and a warp a busy engine. */
+static double least_active(const double *active, int pipe) {
+    double least = active[pipe];
+    if (pipe == SM || pipe == GRAPHICS)
+        least = fmax(least, active[ANY_TENSOR]);
+    return pipe == GRAPHICS ? fmax(least, active[SM]) : least;
+}
+
 static void integrate_settings(const struct gpu *gpu, struct totals *of, double seconds) {
     double cycles = seconds * mean_clock(&gpu->clocks) * 1e6 * summed_over(gpu);
     for (int k = 0; k < ENGINES; k++) {
@@ -21,8 +29,13 @@ static void integrate_settings(const struct gpu *gpu, struct totals *of, double 
             continue;
         of[k].all += seconds;
         for (int pipe = 0; pipe < PIPES; pipe++)
-            of[k].active[pipe] += seconds * gpu->engines[k].active[pipe];
+            of[k].active[pipe] += seconds * least_active(gpu->engines[k].active, pipe);
+        of[k].engine += seconds * least_active(gpu->engines[k].active, GRAPHICS);
+        of[k].seconds += seconds;
+        for (int link = 0; link < LINKS; link++)
+            of[k].bytes[link] += seconds * gpu->engines[k].link_bytes[link];
     }
+    of[WHOLE].joules += seconds * gpu->power;
     of[WHOLE].elapsed += cycles;
     of[WHOLE].tensor += cycles * gpu->engines[WHOLE].active[ANY_TENSOR];
 }
@@ -35,6 +48,14 @@ static void integrate_curve(struct gpu *gpu, struct totals *whole, double from, 
     whole->active[HMMA] += work.tensor;
     whole->active[GRAPHICS] += work.busy;
     whole->active[INTEGER] += 0.05 * work.busy;
+    whole->active[SM] += work.sm;
+    whole->active[DRAM] += work.dram;
+    whole->active[FP32] += work.fp32;
+    whole->engine += work.engine;
+    whole->seconds += work.seconds;
+    whole->bytes[2] += work.bytes;
+    whole->bytes[3] += work.bytes;
+    whole->joules += work.joules;
     whole->elapsed += 1e6 * work.cycles * summed_over(gpu);
     whole->tensor += 1e6 * work.tensor * summed_over(gpu);
 }
@@ -92,7 +113,15 @@ static bool set_ratio(struct engine *engine, const char *word, const char *value
         const char *word;
         int pipe;
     } pipes[] = {{"tensor", ANY_TENSOR}, {"hmma", HMMA},       {"dmma", DMMA},
-                 {"imma", IMMA},         {"integer", INTEGER}, {"graphics", GRAPHICS}};
+                 {"imma", IMMA},         {"integer", INTEGER}, {"graphics", GRAPHICS},
+                 {"sm", SM},             {"occupancy", OCCUPANCY}, {"dram", DRAM},
+                 {"fp64", FP64},         {"fp32", FP32},       {"fp16", FP16}};
+    static const char *const links[LINKS] = {"pcie_sent", "pcie_received", "nvlink_received", "nvlink_sent"};
+    for (int link = 0; link < LINKS; link++)
+        if (strcmp(word, links[link]) == 0) {
+            engine->link_bytes[link] = strtod(value, NULL);
+            return true;
+        }
     for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
         if (strcmp(word, pipes[i].word) == 0) {
             engine->active[pipes[i].pipe] = strtod(value, NULL);

@@ -22,7 +22,9 @@ enum {
     GPU_IS_LOST = 15,
     MEMORY = 20,
 };
-enum { GRAPHICS = 1, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9, PIPES = 14 };
+enum { GRAPHICS = 1, SM = 2, OCCUPANCY = 3, INTEGER = 4, ANY_TENSOR = 5, DFMA = 6, HMMA = 7, DMMA = 8, IMMA = 9 };
+enum { DRAM = 10, FP64 = 11, FP32 = 12, FP16 = 13, PIPES = 14 };
+enum { PCIE_TX = 20, PCIE_RX = 21, NVLINK_RX = 60, NVLINK_TX = 61, LINKS = 4 };
 enum { CYCLES_ELAPSED = 248, CYCLES_TENSOR = 250 };
 enum { MAX_GPUS = 128, MAX_INSTANCES = 15, MAX_MIG_HANDLES = 4096 };
 /* Of the engines of a GPU: the whole, and after it the instances by their ids. */
@@ -31,6 +33,7 @@ enum { CORES_PER_SM = 128, GI_SLICES = 8 };
 
 /* "Since reboot": the counters do not begin at 0 when the program does. */
 static const double CYCLES_BEFORE = 1e12;
+static const double JOULES_BEFORE = 1e6;
 
 enum cycles { AUTO, PER_SM, SUMMED, NONE };
 
@@ -41,6 +44,7 @@ struct engine {
     unsigned sms, parts, slices, code;
     unsigned born; /* tells an instance from an earlier one with its id */
     double active[PIPES];
+    double link_bytes[LINKS]; /* per second: PCIe sent, received, NVLink received, sent */
 };
 
 struct gpu {
@@ -70,6 +74,7 @@ struct world {
 /* Integrals since the library was loaded. Activity is a share of `all`: of time, or with a curve of cycles. */
 struct totals {
     double active[PIPES], all, elapsed, tensor;
+    double engine, seconds, bytes[LINKS], joules; /* over time: the engine's share is not one of cycles */
 };
 
 typedef struct device {

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ofu_exporter.values.gpu import Gpu, Rating
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reading import (
+    NO_ACTIVITY,
+    Activity,
+    ClockSample,
+    CycleTotals,
+    Fault,
+    Reading,
+)
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SourceHealth
 
@@ -46,6 +53,7 @@ def reading(
     device: Gpu | None = None,
     pipes: Mapping[str, float] | None = None,
     cycles: tuple[float, float] | None = None,
+    activity: Activity = NO_ACTIVITY,
 ) -> Reading:
     return Reading(
         gpu=device or gpu(),
@@ -55,6 +63,7 @@ def reading(
         pipes=pipes or {},
         clocks=polled(start, end, hz) if hz else (),
         cycles=CycleTotals(*cycles) if cycles else None,
+        activity=activity,
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, merged
+from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
 from tests.helpers.documents import FIRST, made, reporting
 
@@ -130,3 +131,32 @@ def test_instances_are_parts_of_gpus_in_words_too() -> None:
     assert line in text(both)
     assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
     assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))
+
+
+def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:
+    lost = {Loss.CLOCK: 36_000.0, Loss.NO_TENSOR: 180_000.0, Loss.IDLE: 72_000.0}
+    bounds = {Cause.MEMORY: Bounds(144_000.0, 162_000.0), Cause.LINKS: Bounds(0.0, 18_000.0)}
+    split = LONG.model_copy(
+        update={
+            "lost_seconds": lost,
+            "gained_seconds": 18_000.0,
+            "no_tensor_bounds": bounds,
+            "energy_joules": 7.2e6,
+            "idle_energy_joules": 3.6e5,
+        }
+    )
+    lines = text(reporting().model_copy(update={"gpus": (split,)})).splitlines()
+    assert lines[2:5] == [
+        "Of the peak: used 25.0%; no tensor work 50.0%, idle 20.0%, clock 5.0%",
+        "While no tensor work ran: memory 40% to 45%, links 0% to 5%; most of it memory",
+        "Energy 2 kWh, 0.1 of it in windows without a kernel",
+    ]
+
+
+def test_where_it_cannot_be_told_the_text_says_so() -> None:
+    bounds = {Cause.MEMORY: Bounds(0.0, 90_000.0), Cause.LINKS: Bounds(0.0, 90_000.0)}
+    split = LONG.model_copy(
+        update={"lost_seconds": {Loss.NO_TENSOR: 270_000.0}, "no_tensor_bounds": bounds}
+    )
+    said = text(reporting().model_copy(update={"gpus": (split,)}))
+    assert "links 0% to 25%; these counters cannot tell which is largest" in said

@@ -21,6 +21,7 @@ from ofu_exporter.ofu.job_state import (
     credit,
     observed,
 )
+from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import NO_POINTS, Claim, Job, JobKey
@@ -355,7 +356,7 @@ def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
 
 
 def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> None:
-    window = Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)
+    window, _ = split(Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4), None)
     known = credit(JobState(A, EPOCH), gpu(3), window)
     (usage,) = known.usage.values()
     assert (usage.index, usage.key) == ("3", gpu(3).key)

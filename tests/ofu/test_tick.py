@@ -223,7 +223,7 @@ def test_instances_add_up_as_the_parts_of_one_gpu(
     job, other = node.job("parts"), node.job("whole")
     assert job.held_seconds == pytest.approx(share * at)
     assert job.observed_seconds == pytest.approx(share * at)
-    assert job.utilization_seconds == pytest.approx(ofu * at)
+    assert job.utilization_seconds == pytest.approx(ofu * at, abs=1e-7)
     assert sum(job.distribution.values()) == pytest.approx(share * at)
     assert other.held_seconds == pytest.approx(at)
     views = [view for view in node.last.gpus if view.gpu.instance]

@@ -239,7 +239,7 @@ def test_names_have_their_unit_and_help() -> None:
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
-            r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines|_successful)$",
+            r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines|_successful|_joules)$",
             spec.name,
         ), spec.name
         assert spec.help.endswith(".")

@@ -7,6 +7,7 @@ from deploy.grafana.parts import (
     EVALUATED,
     GPU_HOURS,
     USER,
+    areas_of_parts,
     cells,
     choice,
     dashboard,
@@ -92,6 +93,16 @@ DASHBOARD = dashboard(
             description="OFU of the GPUs, and the MFU that the job reports.",
             size=(24, 9),
             min=0,
+        ),
+        areas_of_parts(
+            "Where the peak went",
+            f"sum(job:ofu_job_utilization_seconds:rate5m{{{_J}}})"
+            f" / sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}} > 0)",
+            f"sum by (part) (job:ofu_job_lost_seconds:rate5m{{{_J}}})"
+            f" / on () group_left () sum(job:ofu_job_gpu_seconds:rate5m{{{_J}}} > 0)",
+            description="What the job used of its GPUs' peak, and where the rest went. Above 100 % where the clock was "
+            "above the tensor clock.",
+            size=(24, 9),
         ),
         lines(
             "OFU = activity x clock",

@@ -68,6 +68,12 @@ def facts(digest: Digest) -> Iterator[str]:
     if total.idle_gpu_hours >= 1:
         idle = with_cost(total.idle_gpu_hours, total.idle_cost, digest.currency)
         yield f"In {idle} nothing was computed."
+    if (idle_hours := total.lost_idle_gpu_hours or 0.0) >= 1:
+        went = share(idle_hours / total.observed_gpu_hours)
+        yield (
+            f"Of {hours(total.observed_gpu_hours)} measured GPU-hours {went} went to idle engines: "
+            "GPUs that were held, and on which no kernel ran."
+        )
     if total.mfu is not None:
         yield (
             f"Where jobs report, MFU is {share(total.mfu)}, and OFU over the same time {share(total.ofu_compared)}."

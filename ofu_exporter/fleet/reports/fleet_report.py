@@ -28,6 +28,7 @@ from ofu_exporter.fleet.reports.result import (
     ReadingCost,
 )
 from ofu_exporter.fleet.reports.sums import ratio
+from ofu_exporter.fleet.reports.waterfall import waterfall
 
 
 class ReportOptions(NamedTuple):
@@ -71,6 +72,7 @@ def fleet_report(
         currency=wanted.prices.currency,
         target=target,
         funnel=steps,
+        waterfall=waterfall(steps, total),
         total=total,
         no_job=no_job_row(rest, target),
         ofu=_ofu(total, rest),

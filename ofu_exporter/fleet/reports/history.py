@@ -21,6 +21,7 @@ from ofu_exporter.fleet.reports.hour_values import (
     job_key,
     job_of,
     model_key,
+    part_key,
     sums_of_hour,
     without,
 )
@@ -39,6 +40,7 @@ def read_history(
     AbsentNodeReader(client, reader, history).read()
     collector.read_jobless()
     collector.read_facts_of_jobs()
+    collector.read_losses()
     collector.read_job_models()
     collector.read_simulated()
     return history
@@ -143,7 +145,7 @@ class _Collector:
                     model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
                     for sums in (model.jobless, of_hour):
-                        sums.add(JobSums(**{quantity.name: value}))
+                        sums.add(JobSums.of({quantity.name: value}))
 
     def read_facts_of_jobs(self) -> None:
         """What is worth knowing of jobs and is no part of a ratio."""
@@ -155,6 +157,25 @@ class _Collector:
             for answer in self._either(quantity):
                 take(answer)
         self._read_idle()
+
+    def read_losses(self) -> None:
+        """Where the rest of the peak of the jobs' GPU-hours went, and their energy."""
+        names = ("lost", "gained", "joules")
+        wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
+        for answers in self._together("where the peak went", wanted):
+            for name, answer in zip(names, answers, strict=True):
+                for (hour, key), value in sorted(self._largest(answer, part_key).items()):
+                    self._add_loss(hour, key, name, value)
+
+    def _add_loss(self, hour: int, key: tuple[str, ...], name: str, value: float) -> None:
+        job = self._history.jobs.get(JobKey(*key[:2]))
+        day = self._history.clock.day_of(hour)
+        if job is None or day not in job.days:
+            return
+        more = JobSums(lost={key[2]: value}) if name == "lost" else JobSums.of({name: value})
+        job.days[day].add(more)
+        if hour in self._history.hours:
+            self._history.hours[hour].add(more)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""

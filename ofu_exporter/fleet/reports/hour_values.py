@@ -26,7 +26,7 @@ def sums_of_hour(values: Mapping[str, float | None]) -> JobSums:
         if not known.keys() >= set(together):
             for name in together:
                 known.pop(name, None)
-    return JobSums(**known)
+    return JobSums.of(known)
 
 
 def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
@@ -45,6 +45,10 @@ def job_of(labels: Mapping[str, str]) -> JobKey:
 
 def job_key(labels: Mapping[str, str]) -> tuple[str, ...]:
     return (cluster_of(labels), labels.get("job_id", ""))
+
+
+def part_key(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return (*job_key(labels), labels.get("part", ""))
 
 
 def model_key(labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.fleet.reports.tables import hours, verdict
+from ofu_exporter.fleet.reports.waterfall import lost_hours
+from ofu_exporter.values.losses import Loss
 
 
 class PointRow(ResultRow):
@@ -168,6 +170,12 @@ def _headline(
         if row.ofu is None
         else f"OFU {row.ofu:.1%} over {hours(row.held_gpu_hours)} GPU-hours."
     ]
+    parts = lost_hours(row)
+    if parts and parts.keys() != {Loss.UNSPLIT}:
+        shares = (
+            f"{loss.words} {hours / row.observed_gpu_hours:.1%}" for loss, hours in parts.items()
+        )
+        said.append(f"The rest of the peak went to: {', '.join(shares)}.")
     if row.mfu is not None and row.error is not None:
         said.append(
             f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict(row)})."

@@ -14,6 +14,8 @@ from ofu_exporter.fleet.reports.result import JobRow, MissingRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.values.reported import Verdict
 
+JOULES_PER_KWH = 3.6e6
+
 
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
     """The row of one job."""
@@ -50,6 +52,8 @@ def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[st
         "effective_gpu_hours": sums.utilized,
         "compared_gpu_hours": sums.compared,
         "wasted_gpu_hours": wasted,
+        **{f"lost_{part}_gpu_hours": hours for part, hours in sums.parts.items()},
+        "energy_kwh": sums.joules / JOULES_PER_KWH if sums.joules else None,
         "ofu": sums.ofu,
         "mfu": sums.mfu,
         "ofu_compared": sums.ofu_compared,

@@ -99,6 +99,22 @@ def _model_hours(name: str, counter: str) -> Quantity:
     )
 
 
+def _part_of_jobs(name: str, by: str, counter: str, unit: float) -> Quantity:
+    recorded = f"job:{name}:increase1h[59m59s999ms]"
+    scale = "" if unit == 1 else f" / {unit:g}"
+    return Quantity(
+        name,
+        f"max by ({by}) (last_over_time({recorded}))",
+        f"sum by ({by}) (increase({counter}{{CLUSTER}}[1h])){scale}",
+    )
+
+
+LOST = _part_of_jobs("lost_gpu_hours", f"{_JOB}, part", "ofu_job_lost_seconds_total", 3600)
+"""GPU-hours of a job in which the peak was not used, by part; rules and agents of before have none."""
+GAINED = _part_of_jobs("gained_gpu_hours", _JOB, "ofu_job_gained_seconds_total", 3600)
+ENERGY = _part_of_jobs("energy_joules", _JOB, "ofu_job_energy_joules_total", 1)
+
+
 MODEL_HOURS = (
     _model_hours("observed", "ofu_gpu_observed_seconds_total"),
     _model_hours("utilized", "ofu_gpu_utilization_seconds_total"),

@@ -62,6 +62,21 @@ class FunnelStep(ResultRow):
     cost: float | None
 
 
+class WaterfallStep(ResultRow):
+    """One step from the installed GPU-hours to what jobs used of the peak."""
+
+    name: str = Field(
+        description="installed; free, unclaimed, unknown and unmeasured as in the funnel; the parts of the peak that "
+        "jobs lost, the largest first; delivered, which is what is left."
+    )
+    meaning: str
+    gpu_hours: float | None
+    share: float | None = Field(description="Of the installed GPU-hours.")
+    cost: float | None
+    advice: str = Field(description="What usually helps; empty where nothing is to be done.")
+    page: str = Field(description="The page of the documentation that says more.")
+
+
 class SumsRow(ResultRow):
     """GPU-hours and ratios of some jobs."""
 
@@ -76,6 +91,33 @@ class SumsRow(ResultRow):
     ofu: float | None
     mfu: float | None = Field(description="Reported, over the compared GPU-hours.")
     ofu_compared: float | None = Field(description="OFU over the same GPU-hours.")
+    lost_clock_gpu_hours: float | None = Field(
+        default=None,
+        description="Tensor pipes ran below the tensor clock; below 0 where they ran above it.",
+    )
+    lost_no_tensor_gpu_hours: float | None = Field(
+        default=None, description="SMs had work, and no tensor instruction ran."
+    )
+    lost_empty_sms_gpu_hours: float | None = Field(
+        default=None, description="Kernels ran on a part of the SMs."
+    )
+    lost_idle_gpu_hours: float | None = Field(default=None, description="No kernel ran.")
+    lost_engine_without_tensor_gpu_hours: float | None = Field(
+        default=None, description="no_tensor and empty_sms, where no counter tells them apart."
+    )
+    lost_empty_or_idle_gpu_hours: float | None = Field(
+        default=None, description="empty_sms and idle, where no counter tells them apart."
+    )
+    lost_without_tensor_gpu_hours: float | None = Field(
+        default=None,
+        description="no_tensor, empty_sms and idle, where no counter tells them apart.",
+    )
+    lost_unsplit_gpu_hours: float | None = Field(
+        default=None, description="All of these, where nothing is known of them."
+    )
+    energy_kwh: float | None = Field(
+        default=None, description="Of the measured GPU-hours, by the cards' own counters."
+    )
     cost: float | None = Field(description="Of the held GPU-hours whose price is known.")
     wasted_cost: float | None
     idle_cost: float | None
@@ -197,6 +239,9 @@ class FleetReport(ResultRow):
     currency: str
     target: float | None = Field(description="The OFU that waste is counted against.")
     funnel: list[FunnelStep]
+    waterfall: list[WaterfallStep] = Field(
+        description="Where the peak went: the first step without all between is the last."
+    )
     total: GroupRow = Field(description="All jobs.")
     no_job: GroupRow | None = Field(
         description="GPU-hours that belong to no one job; `held_gpu_hours` counts them here. null where there are none."

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
+
+from ofu_exporter.values.losses import Loss
+
+SPLIT_TOLERANCE = 0.002
+"""Increases of counters are extrapolated to the ends of the hour, so their sums differ by a little."""
 
 
 @dataclass(slots=True)
@@ -21,10 +27,37 @@ class JobSums:
     compared_utilized: float = 0.0
     idle: float = 0.0
     """Measured, and no tensor pipe was used."""
+    gained: float = 0.0
+    """What the tensor pipes gained above the tensor clock."""
+    joules: float = 0.0
+    lost: dict[str, float] = field(default_factory=dict)
+    """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
 
     def add(self, other: JobSums) -> None:
         for name in SUM_NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        for part, hours in other.lost.items():
+            self.lost[part] = self.lost.get(part, 0.0) + hours
+
+    @classmethod
+    def of(cls, sums: Mapping[str, float]) -> JobSums:
+        """Those with these names; all others are 0."""
+        made = cls()
+        for name, hours in sums.items():
+            setattr(made, name, hours)
+        return made
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What was lost by part, the clock's without the gain; what no counter split is `unsplit`."""
+        names = [str(loss.value) for loss in Loss]
+        net = {name: self.lost[name] for name in names if name in self.lost}
+        if self.gained:
+            net[Loss.CLOCK.value] = net.get(Loss.CLOCK.value, 0.0) - self.gained
+        rest = self.observed - self.utilized - sum(net.values())
+        if abs(rest) > SPLIT_TOLERANCE * self.observed:
+            net[Loss.UNSPLIT.value] = net.get(Loss.UNSPLIT.value, 0.0) + rest
+        return net
 
     @property
     def ofu(self) -> float | None:
@@ -40,7 +73,7 @@ class JobSums:
         return ratio(self.compared_utilized, self.compared)
 
 
-SUM_NAMES = tuple(each.name for each in fields(JobSums))
+SUM_NAMES = tuple(each.name for each in fields(JobSums) if each.name != "lost")
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from ofu_exporter.fleet.reports.agreement import Agreement
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, SumsRow
+from ofu_exporter.fleet.reports.waterfall import lost_hours
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
 
 NONE = "-"
@@ -28,6 +30,9 @@ class ReportSection(NamedTuple):
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     """Every part of a report, the most important first."""
     yield ReportSection("Where the GPU-hours went", _funnel(report))
+    if lost_hours(report.total):
+        yield ReportSection("Where the peak went", _waterfall(report))
+        yield ReportSection(f"Where the peak went, by {report.by}", _parts(report, most_rows))
     flagged = [row for row in report.jobs if is_flagged(row)]
     if flagged:
         title = f"Jobs that report more than their GPUs did ({len(flagged)})"
@@ -109,6 +114,51 @@ def _funnel(report: FleetReport) -> TextTable:
     ]
     heads = ("", "GPU-hours", "share", "cost", "")
     return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
+
+
+def _waterfall(report: FleetReport) -> TextTable:
+    rows = [
+        (
+            _words().get(step.name, step.name),
+            number(step.gpu_hours),
+            share(step.share),
+            money(step.cost, report.currency),
+            step.advice or step.meaning,
+        )
+        for step in report.waterfall
+        if step.gpu_hours or step.name in ("installed", "delivered")
+    ]
+    heads = ("", "GPU-hours", "share", "cost", "")
+    return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
+
+
+def _words() -> dict[str, str]:
+    return {loss.value: loss.words for loss in Loss}
+
+
+def _parts(report: FleetReport, most_rows: int) -> TextTable:
+    """The shares of the measured GPU-hours of each group or job, with only the parts that somebody has."""
+    of_jobs = [(job_name(row), row) for row in report.jobs[:most_rows]]
+    of_groups = [(row.shown_name, row) for row in report.groups[:most_rows]]
+    named: list[tuple[str, SumsRow]] = [*(of_jobs if report.by == "job" else of_groups)]
+    named.append((report.total.shown_name, report.total))
+    losses = list(lost_hours(report.total))
+    cells = [
+        (
+            name,
+            number(row.observed_gpu_hours),
+            share(row.ofu),
+            *(_share_of(lost_hours(row).get(loss), row.observed_gpu_hours) for loss in losses),
+            number(row.energy_kwh),
+        )
+        for name, row in named
+    ]
+    heads = (report.by, "measured", "used", *(loss.words for loss in losses), "kWh")
+    return TextTable(heads, (LEFT, *[RIGHT] * (len(heads) - 1)), cells)
+
+
+def _share_of(hours: float | None, whole: float) -> str:
+    return NONE if hours is None or not whole else percent(hours / whole)
 
 
 def _sums(row: SumsRow) -> tuple[str, ...]:

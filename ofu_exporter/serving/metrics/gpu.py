@@ -108,6 +108,36 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         lambda view, _: single(view.observed_seconds if view.sampled_at is not None else None),
     ),
     _gpu_metric(
+        "ofu_gpu_lost_seconds",
+        "counter",
+        ("part",),
+        "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
+        "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
+        "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
+        lambda view, _: by_label({loss.value: lost for loss, lost in view.sums.lost.items()}),
+    ),
+    _gpu_metric(
+        "ofu_gpu_gained_seconds",
+        "counter",
+        (),
+        "What the tensor pipes gained by running above the tensor clock, in observed GPU-seconds.",
+        lambda view, _: single(view.sums.gained if view.sums.lost else None),
+    ),
+    _gpu_metric(
+        "ofu_gpu_energy_joules",
+        "counter",
+        (),
+        "Energy of the card in the observed time, by its own counter.",
+        lambda view, _: single(view.sums.energy_joules),
+    ),
+    _gpu_metric(
+        "ofu_gpu_idle_energy_joules",
+        "counter",
+        (),
+        "Part of it in windows in which no kernel ran.",
+        lambda view, _: single(view.sums.idle_energy_joules),
+    ),
+    _gpu_metric(
         "ofu_gpu_tensor_active_ratio",
         "gauge",
         (),

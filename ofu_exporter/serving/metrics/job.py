@@ -82,6 +82,40 @@ JOB_METRICS: tuple[JobMetric, ...] = (
     ),
     JobMetric(
         MetricSpec(
+            "ofu_job_lost_seconds",
+            "counter",
+            ("job_id", "part"),
+            "Observed GPU-seconds of the job on this node in which the peak was not used, by part, as "
+            "ofu_gpu_lost_seconds_total.",
+        ),
+        lambda view: [
+            ((view.job.job_id, loss.value), lost) for loss, lost in view.sums.lost.items()
+        ],
+    ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_gained_seconds",
+            "counter",
+            ("job_id",),
+            "What the tensor pipes gained for the job by running above the tensor clock, in observed GPU-seconds.",
+        ),
+        lambda view: [((view.job.job_id,), view.sums.gained)] if view.sums.lost else (),
+    ),
+    JobMetric(
+        MetricSpec(
+            "ofu_job_energy_joules",
+            "counter",
+            ("job_id",),
+            "Energy of the job's GPUs on this node in the observed time, by the cards' own counters.",
+        ),
+        lambda view: [
+            ((view.job.job_id,), energy)
+            for energy in [view.sums.energy_joules]
+            if energy is not None
+        ],
+    ),
+    JobMetric(
+        MetricSpec(
             "ofu_job_held_gpu_seconds",
             "counter",
             ("job_id",),

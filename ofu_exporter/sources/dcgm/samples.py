@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
 from ofu_exporter.sources.dcgm.fields import (
+    ACTIVITY,
     CLOCK_SECONDS,
     CYCLES_ELAPSED,
     ENDING,
+    ENERGY_MILLIJOULES,
     GPU_PERCENT,
     OF_CYCLES,
     OF_PROFILING,
@@ -26,6 +28,7 @@ from ofu_exporter.sources.dcgm.fields import (
     PIPES,
     POWER_LIMIT_WATTS,
     POWER_WATTS,
+    SM,
     SM_CLOCK_MHZ,
     TENSOR,
 )
@@ -34,6 +37,7 @@ from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.sources.dcgm.sample_times import SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    Activity,
     ActivitySample,
     ClockSample,
     CycleTotals,
@@ -79,6 +83,8 @@ class DeviceSamples:
         self._dmma_series = FieldSeries()
         self._from_micros = 0
         """No window begins before this time."""
+        self._joules: tuple[int, float] | None = None
+        """When the last window ended, and what the energy counter showed then."""
         self._end: tuple[int, float] | None = None
         """Where the last reading ended, on both clocks."""
 
@@ -108,7 +114,7 @@ class DeviceSamples:
         self._waiting.clear()
         self._times = SampleTimes()
         self._from_micros = 0
-        self._end = None
+        self._end = self._joules = None
 
     def readings(self, anchor: Anchor) -> list[Reading]:
         """The readings since the last call: windows without a gap inside.
@@ -222,6 +228,7 @@ class DeviceSamples:
             clocks=self._clocks(first, last, anchor),
             cycles=self._cycles(last),
             evidence=None if self.gpu.instance else self._evidence(first, last),
+            activity=self._activity(first, last),
             pace=self._interval,
             edge_seconds=STAMP_SECONDS,
             cut_seconds=max(self._cut(first), self._cut(last)) * MICROS,
@@ -234,7 +241,12 @@ class DeviceSamples:
         scale = (end - start) / (last - first)
         times = [start + (point.micros - first) * scale for point in run]
         return tuple(
-            ActivitySample(*times, after.value or 0.0, self._pipes(before, after))
+            ActivitySample(
+                *times,
+                after.value or 0.0,
+                self._pipes(before, after),
+                self._mean_of(SM, before.micros, after.micros),
+            )
             for times, (before, after) in zip(
                 itertools.pairwise(times), itertools.pairwise(run), strict=True
             )
@@ -316,6 +328,28 @@ class DeviceSamples:
             for field in (POWER_WATTS, POWER_LIMIT_WATTS)
         )
         return power / limit if power is not None and limit else None
+
+    def _activity(self, first: int, last: int) -> Activity:
+        """What else the GPU did in the window; a field whose samples do not cover it is left out."""
+        means = {name: self._mean_of(field, first, last) for name, field in ACTIVITY.items()}
+        return Activity(**means, energy_joules=self._energy(first, last))
+
+    def _energy(self, first: int, last: int) -> float | None:
+        """The energy since the window before, so that no joule is counted twice or lost.
+
+        None without the counter, and of an instance, whose card's it is.
+        """
+        if self.gpu.instance:
+            return None
+        before = self._joules if self._joules and self._joules[0] == first else None
+        start = self._joules_at(first) if before is None else before[1]
+        end = self._joules_at(last)
+        self._joules = None if end is None else (last, end)
+        return None if start is None or end is None else end - start
+
+    def _joules_at(self, micros: int) -> float | None:
+        value = self._field_series(ENERGY_MILLIJOULES).nearest(micros, self._interval / MICROS)
+        return None if value is None else value / 1000
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Sequence
 
 from ofu_exporter.sources.dcgm.devices import Device
 from ofu_exporter.sources.dcgm.fields import (
+    ACTIVITY,
     CLOCK_SECONDS,
+    ENERGY_MILLIJOULES,
+    ENGINE_AND_SMS,
     GPU_PERCENT,
     OF_CYCLES,
-    OTHER_PIPES,
     PIPES,
     POWER_LIMIT_WATTS,
     POWER_WATTS,
@@ -46,10 +48,11 @@ MOST_RETRY_SECONDS = 480.0
 """After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
 
 _PIPES = tuple(PIPES.values())
-_WITH_OTHERS = (*_PIPES, *OTHER_PIPES)
+_OF_INSTANCES = (*_PIPES, *ENGINE_AND_SMS.values())
+_WITH_OTHERS = (*_PIPES, *ACTIVITY.values())
 _WITH_CYCLES = (*_WITH_OTHERS, *OF_CYCLES)
 """Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
-_BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS)
+_BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS, ENERGY_MILLIJOULES)
 """Fields of whole GPUs that are not profiling fields."""
 
 
@@ -304,4 +307,4 @@ def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     if not device.gpm:
         return ()
     of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
-    return (*of_whole, _PIPES)
+    return (*of_whole, _OF_INSTANCES, _PIPES)

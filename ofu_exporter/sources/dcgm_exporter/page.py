@@ -13,12 +13,12 @@ from zlib import crc32
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import MAX_RATIO, Evidence
+from ofu_exporter.values.reading import MAX_RATIO, Activity, Evidence
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-MEGA, PERCENT = 1e6, 0.01
+MEGA, PERCENT, MILLI = 1e6, 0.01, 1e-3
 FIELDS: Mapping[str, tuple[str, float]] = {
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": ("tensor_active", 1.0),
@@ -34,6 +34,24 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", 1.0),
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
     "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_joules", MILLI),
+    "DCGM_FI_PROF_SM_ACTIVE": ("sm", 1.0),
+    "DCGM_FI_PROF_SM_UTIL_RATIO": ("sm", 1.0),
+    "DCGM_FI_PROF_SM_OCCUPANCY": ("occupancy", 1.0),
+    "DCGM_FI_PROF_SM_OCCUPANCY_RATIO": ("occupancy", 1.0),
+    "DCGM_FI_PROF_DRAM_ACTIVE": ("dram", 1.0),
+    "DCGM_FI_PROF_DRAM_UTIL_RATIO": ("dram", 1.0),
+    "DCGM_FI_PROF_PIPE_FP64_ACTIVE": ("fp64", 1.0),
+    "DCGM_FI_PROF_FP64_UTIL_RATIO": ("fp64", 1.0),
+    "DCGM_FI_PROF_PIPE_FP32_ACTIVE": ("fp32", 1.0),
+    "DCGM_FI_PROF_FP32_UTIL_RATIO": ("fp32", 1.0),
+    "DCGM_FI_PROF_PIPE_FP16_ACTIVE": ("fp16", 1.0),
+    "DCGM_FI_PROF_FP16_UTIL_RATIO": ("fp16", 1.0),
+    "DCGM_FI_PROF_PIPE_INT_ACTIVE": ("integer", 1.0),
+    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_sent", 1.0),
+    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_received", 1.0),
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_sent", 1.0),
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_received", 1.0),
 }
 """The meaning of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
 PIPE_NAMES = {
@@ -82,6 +100,10 @@ class PageRow:
     utilization_ratio: float | None = None
     power_watts: float | None = None
     power_limit_watts: float | None = None
+    energy_joules: float | None = None
+    """Since the driver was loaded."""
+    others: dict[str, float] = field(default_factory=dict)
+    """The values by which the rest of the peak is told apart, by their names in `Activity`."""
     blank: set[str] = field(default_factory=set)
     """Which of these counters are on the page without a value."""
 
@@ -93,6 +115,12 @@ class PageRow:
         """Whether both counters are on the page and one has no value yet."""
         missing = {name for name in ("tensor_active", "clock_hz") if getattr(self, name) is None}
         return bool(missing) and missing <= self.blank
+
+    def activity(self, energy_joules: float | None) -> Activity:
+        """What else the GPU did, with the energy of the same time. Energy belongs to the whole GPU, not to an
+        instance."""
+        known = Activity(engine=self.graphics_active, **self.others)
+        return known if self.gpu.instance else known._replace(energy_joules=energy_joules)
 
     def evidence(self) -> Evidence | None:
         """Other counters that show whether a GPU worked. Power belongs to the whole GPU and says nothing about an
@@ -234,6 +262,8 @@ def _put(row: PageRow, name: str, value: float) -> None:
     field_name, unit = FIELDS[name]
     if value >= (_BLANK_INT32 if unit == MEGA else _BLANK):
         row.blank.add(field_name)
+    elif field_name in Activity._fields and field_name != "energy_joules":
+        row.others.setdefault(field_name, value * unit)
     elif getattr(row, field_name) is None:
         setattr(row, field_name, value * unit)
 

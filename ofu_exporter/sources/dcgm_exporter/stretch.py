@@ -41,6 +41,8 @@ class Stretch:
     """Whether the next value counts as new in any case, because the GPU could not be read."""
     has_hole: bool = False
     """Whether a page could not be read since the end, so that values may have been missed."""
+    joules: float | None = None
+    """What the energy counter showed when the last window was made; None if time was left out since."""
     early_changes: int = 0
     """How many changes in a row came within half of a collection after the one before."""
 
@@ -60,7 +62,7 @@ class Stretch:
         while now - self.end >= LATE * self.collect:
             start, self.end = self.end, self.end + self.collect
             self.has_hole, self.early_changes = False, 0
-            yield reading(row, start, self.end, self.collect)
+            yield reading(row, start, self.end, self.collect, energy=self._energy(row))
         self.row, self.seen = row, now
 
     def _changed(self, row: PageRow, now: float) -> Iterator[Reading]:
@@ -70,6 +72,7 @@ class Stretch:
             return
         if count > 1 and (self.is_news or self.has_hole or self._lost_sight(now)):
             start = max(start, end - self.collect)
+            self.joules = None
         elif count > 1 and end - self.collect - start >= SHORTEST_WINDOW_SECONDS:
             start = end - self.collect
             yield reading(self.row, self.end, start, self.collect)
@@ -77,7 +80,12 @@ class Stretch:
         self.unsure = None if row.values() == self.row.values() else (latest - earliest) / 2
         self.row, self.end, self.seen = row, end, now
         self.is_news = self.has_hole = False
-        yield reading(row, start, end, self.collect)
+        yield reading(row, start, end, self.collect, energy=self._energy(row))
+
+    def _energy(self, row: PageRow) -> float | None:
+        """The energy since the window before. A page may be a collection older than its energy: sums are right."""
+        before, self.joules = self.joules, row.energy_joules
+        return None if before is None or self.joules is None else self.joules - before
 
     def _collected(self, now: float) -> tuple[int, float, float]:
         """How many collections after the last one the value belongs to, and the earliest and latest end of that
@@ -95,7 +103,14 @@ class Stretch:
         return (count, first, last) if first <= last else (count, nearest, nearest)
 
 
-def reading(row: PageRow, start: float, end: float, pace: float, counts: bool = True) -> Reading:
+def reading(
+    row: PageRow,
+    start: float,
+    end: float,
+    pace: float,
+    counts: bool = True,
+    energy: float | None = None,
+) -> Reading:
     """The reading of a window from a row."""
     clocks = () if row.clock_hz is None else (ClockSample(end, row.clock_hz),)
     return Reading(
@@ -108,4 +123,5 @@ def reading(row: PageRow, start: float, end: float, pace: float, counts: bool = 
         pace=pace,
         evidence=row.evidence(),
         counts=counts,
+        activity=row.activity(energy),
     )

@@ -19,6 +19,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     BUSY_UTILIZATION,
     SHORTEST_WINDOW_SECONDS,
+    Activity,
     Clock,
     ClockSample,
     CycleTotals,
@@ -26,18 +27,24 @@ from ofu_exporter.values.reading import (
     Reading,
 )
 
+MIB = 1 << 20
 MOST_CLOCK_SAMPLES = 4096
 """Most clock samples that are kept of a window that is not ended."""
 
 # nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
-GRAPHICS, ANY_TENSOR = 1, 5
+GRAPHICS, SM, OCCUPANCY, ANY_TENSOR, DRAM = 1, 2, 3, 5, 10
 PIPES = {"dfma": 6, "hmma": 7, "dmma": 8, "imma": 9}
-OTHER_PIPES = (4, 11, 12, 13)  # integer, FP64, FP32, FP16
+OTHER_PIPES = {"integer": 4, "fp64": 11, "fp32": 12, "fp16": 13}
+LINKS = {"pcie_sent": 20, "pcie_received": 21, "nvlink_received": 60, "nvlink_sent": 61}
+"""In MiB per second, of the whole GPU."""
 CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
 CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)
-INSTANCE_METRICS = (ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES)
+INSTANCE_METRICS = (
+    *(ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES.values()),
+    *(SM, OCCUPANCY, DRAM),
+)
 """Metrics of an instance, without the cycle counters: DCGM has these of whole GPUs only."""
-METRICS = (*INSTANCE_METRICS, *CYCLES)
+METRICS = (*INSTANCE_METRICS, *LINKS.values(), *CYCLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +82,15 @@ class GpmSeries:
         self._worked_at: float | None = None
         """When utilization and power last showed work in a window after such a one."""
         self._clocks: list[ClockSample] = []
+        self._joules: float | None = None
+        """What the card's energy counter showed when the window began; None where it has none."""
 
     def begin(self) -> None:
         """Take the sample that begins the first window."""
         for _ in range(2):
             self._samples.append(self._nvml.nvmlGpmSampleAlloc())
         self._start, self._edge_seconds = self._take_sample(self._samples[0])
+        self._joules = self._energy_counter()
         self._clocks = self._clock_read(self._start)
 
     def read_clock(self) -> list[ClockSample]:
@@ -119,6 +129,7 @@ class GpmSeries:
             clocks=(*self._clocks, *edge),
             cycles=_cycles(values),
             evidence=self._evidence(values),
+            activity=self._activity(values),
             clock_limits=self._clock_limits(),
             edge_seconds=max(edge_seconds, self._edge_seconds),
         )
@@ -149,13 +160,35 @@ class GpmSeries:
             return []
         return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
 
+    def _energy_counter(self) -> float | None:
+        """Joules since the driver was loaded. The counter is of the whole card and says nothing about an instance."""
+        if self.target.instance is not None:
+            return None
+        call = getattr(self._nvml, "nvmlDeviceGetTotalEnergyConsumption", None)
+        millijoules = None if call is None else ask(self._nvml, call, self.target.handle)
+        return None if millijoules is None else millijoules / 1000
+
+    def _activity(self, values: Mapping[int, float]) -> Activity:
+        """What else the GPU did between the two samples, and the energy since the window before."""
+        before, self._joules = self._joules, self._energy_counter()
+        energy = None if before is None or self._joules is None else self._joules - before
+        return Activity(
+            engine=_ratio(values, GRAPHICS),
+            sm=_ratio(values, SM),
+            occupancy=_ratio(values, OCCUPANCY),
+            dram=_ratio(values, DRAM),
+            **{pipe: _ratio(values, id_) for pipe, id_ in OTHER_PIPES.items()},
+            **{link: values[id_] * MIB for link, id_ in LINKS.items() if id_ in values},
+            energy_joules=energy,
+        )
+
     def _evidence(self, values: Mapping[int, float]) -> Evidence:
         """Other counters that show whether the GPU worked.
 
         Power and utilization belong to the whole GPU and say nothing about an instance. NVML has no utilization with
         MIG.
         """
-        others = [values[id_] / 100 for id_ in OTHER_PIPES if id_ in values]
+        others = [values[id_] / 100 for id_ in OTHER_PIPES.values() if id_ in values]
         other_active = max(others) if len(others) == len(OTHER_PIPES) else None
         if self.target.instance is not None:
             return Evidence(_ratio(values, GRAPHICS), other_active)

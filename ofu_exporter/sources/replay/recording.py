@@ -21,6 +21,7 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    Activity,
     ActivitySample,
     ClockSample,
     CycleTotals,
@@ -200,7 +201,7 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "edge_seconds": event.edge_seconds or None,
             "cut_seconds": event.cut_seconds or None,
         }
-    ) | _encode_limits(event.clock_limits)
+    ) | {"activity": _known(event.activity), **_encode_limits(event.clock_limits)}
 
 
 def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
@@ -225,7 +226,21 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
         clock_limits=known_limits(fields.get("clock_limits")),
         edge_seconds=float(fields.get("edge_seconds", 0.0)),
         cut_seconds=float(fields.get("cut_seconds", 0.0)),
+        activity=_activity(fields),
     )
+
+
+def _known(activity: Activity) -> dict[str, float]:
+    return {name: value for name, value in activity._asdict().items() if value is not None}
+
+
+def _activity(fields: Mapping[str, Any]) -> Activity:
+    """What else was measured. Recordings of older versions have only the engine's, among the evidence."""
+    values = fields.get("activity")
+    if values is None:
+        engine, *_ = fields.get("evidence") or (None,)
+        values = {} if engine is None else {"engine": engine}
+    return Activity(**{name: float(values[name]) for name in Activity._fields if name in values})
 
 
 def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
@@ -235,14 +250,20 @@ def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
 
 def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
     times = (round(at - epoch, 6) for at in (part.start, part.end))
-    return [*times, part.tensor_active, dict(part.pipes)]
+    known = [] if part.sm is None else [part.sm]
+    return [*times, part.tensor_active, dict(part.pipes), *known]
 
 
 def _decode_part(
-    start: float, end: float, tensor: float, pipes: Mapping[str, float]
+    start: float,
+    end: float,
+    tensor: float,
+    pipes: Mapping[str, float],
+    sm: float | None = None,
 ) -> ActivitySample:
     shares = {str(pipe): float(value) for pipe, value in pipes.items()}
-    return ActivitySample(float(start), float(end), float(tensor), shares)
+    known = None if sm is None else float(sm)
+    return ActivitySample(float(start), float(end), float(tensor), shares, known)
 
 
 def _evidence(values: Sequence[float | None] | None) -> Evidence | None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, CycleTotals, Fault, Reading
+from ofu_exporter.values.reading import Activity, ClockSample, CycleTotals, Fault, Reading
 
 if TYPE_CHECKING:
     from ofu_exporter.sources.simulate.gemms import Loop
@@ -59,6 +59,19 @@ class LoadPhase:
     pipe: str = "hmma"
     useful_share: float = 1.0
     """Share of the tensor cycles that is not spent on the unfilled parts of tiles."""
+    engine: float = 1.0
+    """Share of the time in which kernels run."""
+    sm: float = 0.96
+    """SM activity; at least the tensor activity."""
+    dram: float = 0.3
+    nvlink: float = 0.0
+    """Bytes per second in each direction."""
+    watts: float = 650.0
+
+
+def idle(seconds: float, clock_hz: float) -> LoadPhase:
+    """A stretch of time without a kernel."""
+    return LoadPhase(seconds, 0.0, clock_hz, engine=0.0, sm=0.0, dram=0.0, watts=115.0)
 
 
 _GEMM_CLOCK_HZ = 1352e6
@@ -66,24 +79,27 @@ _GEMM_CLOCK_STD_HZ = 32e6
 WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     "training": (
         LoadPhase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
-        LoadPhase(0.4, 0.02, 1755e6, 20e6),
-        LoadPhase(0.2, 0.0, 1980e6),
+        LoadPhase(0.4, 0.02, 1755e6, 20e6, sm=0.24, dram=0.12, nvlink=280e9, watts=330.0),
+        idle(0.2, 1980e6),
     ),
     "pretraining": (
         LoadPhase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
-        LoadPhase(0.3, 0.05, 1755e6, 20e6),
+        LoadPhase(0.3, 0.05, 1755e6, 20e6, sm=0.3, dram=0.15, nvlink=320e9, watts=350.0),
     ),
     "inference": (
         LoadPhase(0.3, 0.61, 1500e6, 40e6),
-        LoadPhase(1.9, 0.11, 1980e6),
-        LoadPhase(0.5, 0.0, 1980e6),
+        LoadPhase(1.9, 0.11, 1980e6, sm=0.9, dram=0.82, watts=420.0),
+        idle(0.5, 1980e6),
     ),
     "int8 inference": (
         LoadPhase(0.8, 0.45, 1620e6, 30e6, "imma"),
-        LoadPhase(0.9, 0.04, 1980e6, pipe="imma"),
+        LoadPhase(0.9, 0.04, 1980e6, pipe="imma", sm=0.7, dram=0.6, watts=330.0),
     ),
-    "fp64 solver": (LoadPhase(3.0, 0.58, 1640e6, 25e6, "dmma"), LoadPhase(1.0, 0.0, 1980e6)),
-    "idle": (LoadPhase(60.0, 0.0, 345e6),),
+    "fp64 solver": (
+        LoadPhase(3.0, 0.58, 1640e6, 25e6, "dmma"),
+        LoadPhase(1.0, 0.0, 1980e6, sm=0.8, dram=0.7, watts=310.0),
+    ),
+    "idle": (idle(60.0, 345e6),),
 }
 _NODE = (
     *("training",) * 3,
@@ -129,6 +145,13 @@ class _Totals:
     dmma: float = 0.0
     useful: float = 0.0
     """Tensor cycles without those on the unfilled parts of tiles."""
+    sm: float = 0.0
+    dram: float = 0.0
+    seconds: float = 0.0
+    """Time in all; the next is time too."""
+    engine: float = 0.0
+    nvlink_bytes: float = 0.0
+    joules: float = 0.0
 
 
 class Probe:
@@ -216,6 +239,7 @@ class Probe:
             },
             clocks=clocks,
             cycles=CycleTotals(new.elapsed, new.tensor) if self._has_cycles else None,
+            activity=_activity(old, new),
         )
 
     def _advance(self, at: float) -> None:
@@ -232,6 +256,12 @@ class Probe:
             totals.elapsed += cycles
             totals.tensor += tensor
             totals.useful += tensor * phase.useful_share
+            totals.sm += cycles * max(phase.sm, phase.tensor_active)
+            totals.dram += cycles * phase.dram
+            totals.seconds += STEP_SECONDS
+            totals.engine += STEP_SECONDS * phase.engine
+            totals.nvlink_bytes += STEP_SECONDS * phase.nvlink
+            totals.joules += STEP_SECONDS * phase.watts
             setattr(totals, phase.pipe, getattr(totals, phase.pipe) + tensor)
 
     def _phase(self) -> LoadPhase:
@@ -249,6 +279,28 @@ class Probe:
         phase = self._phase()
         noise = min(max(self._noise, -4.7), 6.4)
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)
+
+
+def _activity(old: _Totals, new: _Totals) -> Activity:
+    """What else was done between two states. Pipes and PCIe are simply a share of what the SMs and kernels do."""
+    seconds, cycles = new.seconds - old.seconds, new.elapsed - old.elapsed
+    nvlink = (new.nvlink_bytes - old.nvlink_bytes) / seconds
+    engine, sm = (new.engine - old.engine) / seconds, (new.sm - old.sm) / cycles
+    return Activity(
+        engine=engine,
+        sm=sm,
+        occupancy=0.4 * sm,
+        fp64=0.0,
+        fp32=0.08 * sm,
+        fp16=0.01 * sm,
+        integer=0.1 * sm,
+        pcie_sent=1.5e9 * engine,
+        pcie_received=2.5e9 * engine,
+        dram=(new.dram - old.dram) / cycles,
+        nvlink_sent=nvlink,
+        nvlink_received=nvlink,
+        energy_joules=new.joules - old.joules,
+    )
 
 
 class Source:

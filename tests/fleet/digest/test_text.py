@@ -113,3 +113,10 @@ def test_the_site_says_whom_to_ask() -> None:
     made = first(contact="Ask gpu@example.org.\nOr call.")
     assert text(made, 20).endswith("\n\nAsk gpu@example.org.\nOr call.")
     assert "<div>Ask gpu@example.org.</div>\n<div>Or call.</div>" in page(made, 20)
+
+
+def test_it_says_what_went_to_idle_engines() -> None:
+    split = JobSums(80, 80, 16, lost={"no_tensor": 44.0, "idle": 20.0})
+    (found,) = of(job("1", "ada", split))
+    said = text(found, 5)
+    assert "Of 80 measured GPU-hours 25.0% went to idle engines" in said

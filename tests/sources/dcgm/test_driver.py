@@ -229,6 +229,28 @@ def test_what_else_shows_of_the_work_is_told_of_whole_gpus(node: DcgmNode) -> No
     assert node.window(probe)[0].evidence == Evidence(None, None, 0.5, 0.75, None, 5.0)
 
 
+def test_what_else_the_gpu_did_is_told_of_the_same_seconds(node: DcgmNode) -> None:
+    node.scenario.gpu(0, tensor=0.3, sm=0.6, graphics=0.8, dram=0.5, fp32=0.1, power=400.0)
+    probe = node.opened()
+    node.window(probe)
+    (reading,) = node.window(probe)
+    found = reading.activity
+    assert (found.engine, found.sm, found.dram, found.fp32) == pytest.approx((0.8, 0.6, 0.5, 0.1))
+    assert (found.fp64, found.pcie_sent, found.nvlink_received) == (0.0, 0.0, 0.0)
+    assert found.energy_joules == pytest.approx(400.0 * (reading.end - reading.start), rel=0.01)
+    assert all(part.sm == pytest.approx(0.6) for part in reading.parts)
+
+
+def test_an_instance_has_no_links_and_no_energy(node: DcgmNode) -> None:
+    node.scenario.instance(0, 1)
+    node.scenario.set_instance(0, 1, "tensor 0.5")
+    probe = node.opened()
+    node.window(probe)
+    found = node.window(probe)[0].activity
+    assert (found.engine, found.sm) == pytest.approx((0.5, 0.5))
+    assert (found.pcie_sent, found.nvlink_sent, found.energy_joules) == (None, None, None)
+
+
 def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
     """All profiling counters are 0, the driver's utilization and the power draw are not: from the first window on."""
     node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=1.0, power=650, power_limit=700)

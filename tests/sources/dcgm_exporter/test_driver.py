@@ -23,7 +23,7 @@ from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, parse
 from ofu_exporter.sources.dcgm_exporter.places import Places
-from ofu_exporter.values.reading import ClockSample, Fault, Reading
+from ofu_exporter.values.reading import Activity, ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
 from tests.helpers.values import H100, FakeClock, health
@@ -634,6 +634,45 @@ def test_a_changed_value_stands_for_the_time_since_the_last(bench: Bench, change
     second = bench.reading(changed, after=0.2)
     assert second.start == first.end
     assert second.end == pytest.approx(first.end + 7.0)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("PIPE_TENSOR_ACTIVE", "GR_ENGINE_ACTIVE", "SM_ACTIVE", "DRAM_ACTIVE", "PIPE_FP32_ACTIVE"),
+        (
+            "TENSOR_UTIL_RATIO",
+            "GR_ENGINE_UTIL_RATIO",
+            "SM_UTIL_RATIO",
+            "DRAM_UTIL_RATIO",
+            "FP32_UTIL_RATIO",
+        ),
+    ],
+    ids=["old names", "new names"],
+)
+def test_a_page_tells_what_else_the_gpu_did_by_old_and_new_names(
+    bench: Bench, names: tuple[str, ...]
+) -> None:
+    values = (0.3, 0.8, 0.6, 0.5, 0.1)
+    rows = {**dict(zip(names, values, strict=True)), "PCIE_TX_BYTES": 2e9, "NVLINK_RX_BYTES": 5e9}
+    page = "".join(line(f"DCGM_FI_PROF_{name}", value) for name, value in rows.items())
+    found = bench.reading(page + line(CLOCK, 1400)).activity
+    assert found == Activity(
+        engine=0.8, sm=0.6, dram=0.5, fp32=0.1, pcie_sent=2e9, nvlink_received=5e9
+    )
+
+
+def test_the_energy_of_a_window_is_what_the_counter_rose_by_since_the_last(bench: Bench) -> None:
+    bench.reading(gpu_page(0.1, energy=1_000_000))
+    first = bench.reading(gpu_page(0.2, energy=4_000_000), after=30.0)
+    second = bench.reading(gpu_page(0.3, energy=4_500_000), after=30.0)
+    assert (first.activity.energy_joules, second.activity.energy_joules) == (3000.0, 500.0)
+
+
+def test_energy_of_time_that_no_window_covers_is_no_windows(bench: Bench) -> None:
+    bench.reading(gpu_page(0.1, energy=1_000_000))
+    after_pause = bench.reading(gpu_page(0.2, energy=90_000_000), after=300.0)
+    assert after_pause.activity.energy_joules is None
 
 
 def test_a_value_after_a_long_pause_stands_for_one_collection(bench: Bench) -> None:

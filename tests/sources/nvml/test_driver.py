@@ -819,3 +819,56 @@ def test_the_stand_in_ends_a_program_that_uses_a_freed_sample(tmp_path: Path, mi
     done = run(code, double.Scenario(tmp_path / "scenario").environment())
     assert done.returncode == -6
     assert "freed twice" in done.stderr
+
+
+# --- what else the GPU did -------------------------------------------------------------------------
+
+
+def test_a_window_has_what_else_the_gpu_did_between_the_same_samples(bench: NvmlNode) -> None:
+    bench.scenario.gpu(
+        0, tensor=0.3, sm=0.6, graphics=0.8, occupancy=0.4, dram=0.5, fp32=0.1, power=400
+    )
+    bench.scenario.gpu(0, pcie_sent=2e9, pcie_received=3e9, nvlink_sent=4e9, nvlink_received=5e9)
+    found = bench.window(bench.began(), 10.0).activity
+    assert found._asdict() == pytest.approx(
+        {
+            "engine": 0.8,
+            "sm": 0.6,
+            "occupancy": 0.4,
+            "dram": 0.5,
+            "fp64": 0.0,
+            "fp32": 0.1,
+            "fp16": 0.0,
+            "integer": 0.0,
+            "pcie_sent": 2e9,
+            "pcie_received": 3e9,
+            "nvlink_sent": 4e9,
+            "nvlink_received": 5e9,
+            "energy_joules": 4000.0,
+        }
+    )
+
+
+def test_a_counter_that_the_driver_lacks_is_absent(bench: NvmlNode) -> None:
+    bench.scenario.metric_error(0, gpm.SM, 3)
+    bench.scenario.error("nvmlDeviceGetTotalEnergyConsumption", 3, gpu=0)
+    found = bench.window(bench.began()).activity
+    assert (found.sm, found.energy_joules) == (None, None)
+    assert found.engine == 0.0
+
+
+def test_a_driver_without_an_energy_counter_measures_the_rest(bench: NvmlNode) -> None:
+    bench.scenario.error("nvmlDeviceGetTotalEnergyConsumption", 3, gpu=0)
+    probe = bench.began()
+    bench.window(probe)
+    bench.scenario.error("nvmlDeviceGetTotalEnergyConsumption", 0, gpu=0)
+    assert bench.window(probe).activity.energy_joules is None, "there is no beginning"
+    assert bench.window(probe).activity.energy_joules == pytest.approx(1000.0)
+
+
+def test_an_instance_has_neither_links_nor_energy_which_are_the_cards(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, mig=1)
+    bench.scenario.instance(0, 1, "3g.40gb", 60, tensor=0.5)
+    found = bench.window(bench.began()).activity
+    assert (found.engine, found.sm) == (0.5, 0.5)
+    assert (found.pcie_sent, found.nvlink_sent, found.energy_joules) == (None, None, None)

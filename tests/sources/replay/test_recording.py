@@ -21,6 +21,7 @@ from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
+    Activity,
     ActivitySample,
     ClockSample,
     CycleTotals,
@@ -119,6 +120,7 @@ def events_of(gpus: st.SearchStrategy[Gpu]) -> st.SearchStrategy[Event]:
         clock_limits=st.none() | st.lists(st.sampled_from(ClockLimit), max_size=3).map(tuple),
         evidence=st.none() | st.builds(Evidence, *[st.none() | numbers] * 5),
         counts=st.booleans(),
+        activity=st.builds(Activity, *[st.none() | numbers] * len(Activity._fields)),
     ) | st.builds(Fault, gpus, seconds, st.sampled_from(Reason), words)
 
 
@@ -142,6 +144,7 @@ def parts(event: Event) -> tuple[object, ...]:
         event.gpu,
         *numbers,
         event.evidence,
+        event.activity,
         event.counts,
         event.clock_limits,
         dict(event.pipes),
@@ -175,6 +178,20 @@ def test_not_measured_stays_not_measured(path: Path) -> None:
     assert events(path) == [bare]
 
 
+def test_an_older_recording_has_the_engine_among_its_evidence(path: Path) -> None:
+    old = {
+        "n": 0,
+        "start": 0.0,
+        "end": 5.0,
+        "tensor": 0.5,
+        "evidence": [0.75, None, None, None, None],
+    }
+    found = plain(path, {"gpu": {"index": "0", "uuid": "x"}, "n": 0}, old)
+    (event,) = found.events
+    assert isinstance(event, Reading)
+    assert event.activity == Activity(engine=0.75)
+
+
 def test_zero_is_not_not_measured(path: Path) -> None:
     idle = Reading(
         Gpu("0", "x"),
@@ -191,7 +208,7 @@ def test_zero_is_not_not_measured(path: Path) -> None:
 
 def test_the_parts_of_a_window_come_back(path: Path) -> None:
     parts = (
-        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}),
+        ActivitySample(EPOCH, EPOCH + 1, 0.5, {"hmma": 0.25}, 0.75),
         ActivitySample(EPOCH + 1, EPOCH + 2, 0.0, {}),
     )
     whole = Reading(Gpu("0", "x"), EPOCH, EPOCH + 2, 0.25, parts=parts)
@@ -224,7 +241,7 @@ def test_a_recording_is_gzip_of_json_lines(path: Path) -> None:
     write(path, [[reading(EPOCH, 5), fault(6)]])
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     assert lines[0]["format"] == "ofu-recording"
-    assert [sorted(line)[0] for line in lines[1:]] == ["gpu", "clocks", "at"]
+    assert [sorted(line)[0] for line in lines[1:]] == ["gpu", "activity", "at"]
 
 
 def test_an_unpacked_recording_is_read_too(path: Path) -> None:

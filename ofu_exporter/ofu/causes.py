@@ -1,0 +1,90 @@
+"""Bounds what the time without tensor work was about, from counters whose overlap is unknown: pure.
+
+A resource was busy for a share b of a window, and no_tensor took a share n of it. How much of b fell into n nobody
+counted: at least b minus all the other time, at most b or n. This is the closed form of the linear programme
+"x + y = b, 0 <= x <= n, 0 <= y <= the rest". Other arithmetic needs a warp, so its other time is the tensor time only.
+
+Busy means busy at the rated speed: memory by the card's own counter, links by their bytes over their rated peak. Time
+in which a communication kernel waits for its peers moves no bytes, so it is in none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ofu_exporter.values.gpu import LinkPeaks
+from ofu_exporter.values.losses import Bounds, Cause, CauseBounds
+from ofu_exporter.values.reading import Activity, Window
+
+
+def bounds(
+    no_tensor_seconds: float | None, window: Window, activity: Activity, links: LinkPeaks | None
+) -> CauseBounds:
+    """The fewest and the most GPU-seconds of `no_tensor` that each cause may have; empty without that part.
+
+    Sums of these bounds are bounds of the sum.
+    """
+    if no_tensor_seconds is None:
+        return {}
+    whole = window.gpu_seconds
+    tensor = (window.tensor_active or 0.0) * whole
+    rest = whole - no_tensor_seconds
+    busy = (
+        (Cause.MEMORY, (activity.dram,), rest),
+        (Cause.LINKS, _links(activity, links), rest),
+        (Cause.ARITHMETIC, _pipes(activity), tensor),
+    )
+    found, highest_sum, surest = {}, 0.0, 0.0
+    for cause, shares, elsewhere in busy:
+        least, most = _together(shares)
+        lowest = min(max(0.0, least * whole - elsewhere), no_tensor_seconds)
+        highest = min(most * whole, no_tensor_seconds)
+        found[cause] = Bounds(lowest, highest)
+        highest_sum += highest
+        surest = max(surest, lowest)
+    unexplained = max(0.0, no_tensor_seconds - highest_sum)
+    found[Cause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
+    return found
+
+
+def _together(shares: Sequence[float | None]) -> Bounds:
+    """For which share some things that may overlap were busy in all; up to all of the time where one is unknown."""
+    least = total = 0.0
+    for share in shares:
+        if share is None:
+            total = 1.0
+        else:
+            least = max(least, share)
+            total += share
+    return Bounds(min(least, 1.0), min(total, 1.0))
+
+
+def _links(activity: Activity, links: LinkPeaks | None) -> tuple[float | None, ...]:
+    """How busy each direction of the links was. A model without NVLink has only PCIe."""
+    if links is None:
+        return (None,)
+    pcie = (_over(activity.pcie_sent, links.pcie), _over(activity.pcie_received, links.pcie))
+    if not links.nvlink:
+        return pcie
+    return (
+        *pcie,
+        _over(activity.nvlink_sent, links.nvlink),
+        _over(activity.nvlink_received, links.nvlink),
+    )
+
+
+def _pipes(activity: Activity) -> tuple[float | None, ...]:
+    return (activity.fp64, activity.fp32, activity.fp16, activity.integer)
+
+
+def _over(rate: float | None, peak: float) -> float | None:
+    return None if rate is None else rate / peak
+
+
+def named(causes: CauseBounds) -> Cause | None:
+    """The cause that is certainly the largest: its lowest is above every other's highest. None = cannot be told."""
+    for cause, (lowest, _) in causes.items():
+        others = [each.highest for other, each in causes.items() if other is not cause]
+        if lowest > max(others, default=0.0):
+            return None if cause is Cause.NONE else cause
+    return None

@@ -1,0 +1,145 @@
+"""Names the parts of a GPU's peak that were not used, and what the time without tensor work was about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Loss(str, Enum):
+    """A part of the peak that was not used; the label value of `ofu_gpu_lost_seconds_total`.
+
+    The last four stand for several of the first four, where a counter is missing that would tell them apart.
+    """
+
+    CLOCK = "clock"
+    NO_TENSOR = "no_tensor"
+    EMPTY_SMS = "empty_sms"
+    IDLE = "idle"
+    ENGINE_WITHOUT_TENSOR = "engine_without_tensor"
+    EMPTY_OR_IDLE = "empty_or_idle"
+    WITHOUT_TENSOR = "without_tensor"
+    UNSPLIT = "unsplit"
+
+    __hash__ = str.__hash__  # an Enum's own runs Python code, and these are keys of every window
+
+    @property
+    def merges(self) -> tuple[Loss, ...]:
+        """The parts that this one stands for; itself where it is one of the four."""
+        return MERGED.get(self, (self,))
+
+    @property
+    def words(self) -> str:
+        """The name as people read it."""
+        return WORDS[self]
+
+    @property
+    def meaning(self) -> str:
+        """What the GPU did in this part, in a few words."""
+        return MEANINGS[self]
+
+
+MERGED: Mapping[Loss, tuple[Loss, ...]] = {
+    Loss.ENGINE_WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS),
+    Loss.EMPTY_OR_IDLE: (Loss.EMPTY_SMS, Loss.IDLE),
+    Loss.WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
+    Loss.UNSPLIT: (Loss.CLOCK, Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
+}
+WORDS: Mapping[Loss, str] = {
+    Loss.CLOCK: "clock",
+    Loss.NO_TENSOR: "no tensor work",
+    Loss.EMPTY_SMS: "empty SMs",
+    Loss.IDLE: "idle",
+    Loss.ENGINE_WITHOUT_TENSOR: "engine without tensor work",
+    Loss.EMPTY_OR_IDLE: "empty SMs or idle",
+    Loss.WITHOUT_TENSOR: "no tensor work or idle",
+    Loss.UNSPLIT: "not split",
+}
+MEANINGS: Mapping[Loss, str] = {
+    Loss.CLOCK: "the tensor pipes ran below the tensor clock",
+    Loss.NO_TENSOR: "SMs had work, but no tensor instruction ran",
+    Loss.EMPTY_SMS: "kernels ran on a part of the SMs",
+    Loss.IDLE: "no kernel ran",
+    Loss.ENGINE_WITHOUT_TENSOR: "kernels ran, but no tensor instruction",
+    Loss.EMPTY_OR_IDLE: "SMs had no work",
+    Loss.WITHOUT_TENSOR: "no tensor instruction ran",
+    Loss.UNSPLIT: "counted by a version that did not split it",
+}
+Losses = Mapping[Loss, float]
+"""What was lost, by part; only the parts that were measured. As shares of a window `clock` is negative where the pipes
+ran above the tensor clock; in sums that is a gain of its own, because a counter must not fall."""
+
+
+class Cause(str, Enum):
+    """What the time without tensor work may have been about."""
+
+    MEMORY = "memory"
+    LINKS = "links"
+    ARITHMETIC = "other_arithmetic"
+    NONE = "none_of_these"
+
+    __hash__ = str.__hash__
+
+    @property
+    def words(self) -> str:
+        """The name as people read it."""
+        return self.value.replace("_", " ")
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest value that the counters allow."""
+
+    lowest: float
+    highest: float
+
+
+CauseBounds = Mapping[Cause, Bounds]
+
+
+class LossSums(NamedTuple):
+    """Sums over windows that had an OFU, in GPU-seconds: with the used seconds they add up to the observed ones."""
+
+    lost: Losses = MappingProxyType({})
+    gained: float = 0.0
+    """What the tensor pipes gained above the tensor clock: observed = used + all that was lost - gained."""
+    causes: CauseBounds = MappingProxyType({})
+    """Of the seconds in `no_tensor`."""
+    energy_joules: float | None = None
+    """Energy by the card's own counter; None where it has none."""
+    idle_energy_joules: float | None = None
+    """Part of it in windows in which no kernel ran."""
+
+    @property
+    def net(self) -> Losses:
+        """What was lost, with the gain taken off the clock's part: with the used seconds it adds up to the observed."""
+        if not self.gained:
+            return self.lost
+        return {**self.lost, Loss.CLOCK: self.lost.get(Loss.CLOCK, 0.0) - self.gained}
+
+    def plus(self, other: LossSums) -> LossSums:
+        """Both sums together."""
+        lost, causes = dict(self.lost), dict(self.causes)
+        for loss, seconds in other.lost.items():
+            lost[loss] = lost.get(loss, 0.0) + seconds
+        for cause, (lowest, highest) in other.causes.items():
+            before = causes.get(cause, NO_TIME)
+            causes[cause] = Bounds(before.lowest + lowest, before.highest + highest)
+        return LossSums(
+            lost=lost,
+            gained=self.gained + other.gained,
+            causes=causes,
+            energy_joules=_sum(self.energy_joules, other.energy_joules),
+            idle_energy_joules=_sum(self.idle_energy_joules, other.idle_energy_joules),
+        )
+
+
+NO_TIME = Bounds(0.0, 0.0)
+NO_LOSSES = LossSums()
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other

@@ -1,0 +1,63 @@
+"""The way from installed GPU-hours to what jobs used: every step is a loss, and nothing is left over."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.fleet.reports.text import text
+from tests.fleet.reports.test_fleet_report import history, job, report
+
+SPLIT = job(
+    "7",
+    "ada",
+    JobSums(
+        held=100,
+        observed=90,
+        utilized=36,
+        gained=1.0,
+        joules=7.2e6,
+        lost={"clock": 4.0, "no_tensor": 30.0, "empty_sms": 6.0, "idle": 15.0},
+    ),
+)
+OLD = job("8", "bob", JobSums(held=50, observed=50, utilized=10))
+
+
+def test_the_steps_lead_from_what_is_installed_to_what_is_delivered() -> None:
+    made = report(history(SPLIT, OLD))
+    steps = {step.name: step.gpu_hours for step in made.waterfall}
+    assert next(iter(steps)) == "installed"
+    assert list(steps)[-1] == "delivered"
+    lost = {name: hours for name, hours in steps.items() if name not in ("installed", "delivered")}
+    assert steps["delivered"] == 46
+    of_jobs = {name: lost[name] for name in ("unsplit", "no_tensor", "idle", "empty_sms", "clock")}
+    assert of_jobs == pytest.approx(
+        {"unsplit": 40.0, "no_tensor": 30.0, "idle": 15.0, "empty_sms": 6.0, "clock": 3.0}
+    )
+    assert list(of_jobs) == list(lost)[-5:], "the largest first"
+    assert steps["installed"] == pytest.approx(
+        sum(hours or 0.0 for hours in lost.values()) + (steps["delivered"] or 0.0)
+    )
+
+
+def test_each_job_and_group_has_its_parts_and_its_energy() -> None:
+    made = report(history(SPLIT, OLD))
+    row = next(row for row in made.jobs if row.job_id == "7")
+    assert (row.lost_no_tensor_gpu_hours, row.lost_clock_gpu_hours) == (30.0, 3.0)
+    assert (row.lost_unsplit_gpu_hours, row.energy_kwh) == (None, 2.0)
+    ada = next(row for row in made.groups if row.name == "ada")
+    assert ada.lost_idle_gpu_hours == 15.0
+    old = next(row for row in made.jobs if row.job_id == "8")
+    assert (old.lost_idle_gpu_hours, old.lost_unsplit_gpu_hours) == (None, 40.0)
+
+
+def test_the_text_has_the_largest_loss_first_and_a_sentence_of_what_helps() -> None:
+    said = text(report(history(SPLIT)))
+    lines = said.partition("Where the peak went:")[2].splitlines()
+    places = [
+        next(number for number, line in enumerate(lines) if line.lstrip("| ").startswith(part))
+        for part in ("installed", "no tensor work", "idle", "empty SMs", "clock", "delivered")
+    ]
+    assert places == sorted(places)
+    assert "more data loader workers" in said
+    assert "Where the peak went, by user:" in said
