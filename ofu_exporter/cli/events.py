@@ -12,7 +12,7 @@ import click
 from ofu_exporter.cli.answers import csv_text, format_option, json_flag
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import OfuError
-from ofu_exporter.serving.event_routes import EventJson, EventsJson
+from ofu_exporter.serving.event_json import EventJson, EventsJson
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.support.json_answer import NoAnswerError, ask
 from ofu_exporter.terminal.agent_access import AgentAccess

@@ -23,6 +23,8 @@ from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
 from tests.helpers.agent import COMMAND, call
 
+FOLDER = Path(sources.__file__).parents[1] / "cli"
+
 
 def shown(*args: str) -> str:
     result = CliRunner().invoke(cli, args)
@@ -208,3 +210,18 @@ def test_bad_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     done = call("check", "--config", str(file))
     assert done.returncode == 2
     assert f"{file} is not YAML: while parsing a flow sequence in line 2, column 9: " in done.stderr
+
+
+@pytest.mark.slow
+def test_no_command_but_those_that_serve_loads_a_server() -> None:
+    """FastAPI alone takes 14 MiB and a tenth of a second."""
+    commands = [path.stem for path in FOLDER.glob("[a-z]*.py") if path.stem != "run"]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {commands}: importlib.import_module(f'ofu_exporter.cli.{{name}}')\n"
+        "print([name for name in ('fastapi', 'starlette', 'uvicorn') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -19,6 +19,7 @@ from tests.helpers.values import gpu
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("prometheus")]
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 WINDOW = 0.5
 WINDOWS = 30
 GPUS = 2
@@ -123,3 +124,12 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
 
 def test_promtool_is_there() -> None:
     assert shutil.which("promtool"), "tests/run installs Debian's prometheus"
+
+
+@pytest.mark.parametrize("page", sorted(GOLDEN.glob("*.prom")), ids=lambda path: path.stem)
+def test_promtool_finds_no_fault_in_a_page(page: Path) -> None:
+    checked = ["promtool", "check", "metrics"]
+    done = subprocess.run(
+        checked, input=page.read_text(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
