@@ -9,7 +9,9 @@ The truth is that of tests/simulator, which takes nothing from the agent.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.simulator.grid import INTERVALS, Cell, columns, measured
@@ -17,8 +19,10 @@ from tests.simulator.loads import BY_NAME, LOADS
 
 PAGE = Path(__file__).parents[2] / "docs/source-accuracy.md"
 BEGIN, END = "<!-- generated: intervals -->\n", "<!-- end of intervals -->"
-FULL = (1.0, 5.0, 30.0)
+FULL = (5.0, 30.0)
 """The intervals at which every load is shown."""
+SOME = ("training", "hard steps")
+"""The loads at every other interval."""
 
 Table = Mapping[str, Mapping[str, Cell]]
 """By column and load."""
@@ -27,9 +31,15 @@ Table = Mapping[str, Mapping[str, Cell]]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.accuracy", description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the tables into the page")
-    tables = {interval: at(interval) for interval in INTERVALS}
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many at once")
+    asked = parser.parse_args()
+    with ProcessPoolExecutor(asked.processes) as pool:
+        cells = list(pool.map(at, *zip(*_columns(), strict=True)))
+    tables: dict[float, dict[str, Mapping[str, Cell]]] = {}
+    for (interval, name), column in zip(_columns(), cells, strict=True):
+        tables.setdefault(interval, {})[name] = column
     text = "\n".join(lines(tables)) + "\n"
-    if parser.parse_args().write:
+    if asked.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
         PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
@@ -37,22 +47,38 @@ def main() -> None:
         print(text)
 
 
-def at(interval: float) -> Table:
-    """Every source at one interval; where not all loads are shown, under one mild and one hard load."""
-    loads = LOADS if interval in FULL else (BY_NAME["training"], BY_NAME["hard steps"])
-    return {name: measured(kind, loads) for name, kind in columns(interval)}
+def _columns() -> Iterator[tuple[float, str]]:
+    return ((interval, name) for interval in INTERVALS for name, _ in columns(interval))
+
+
+def at(interval: float, name: str) -> Mapping[str, Cell]:
+    """One source at one interval."""
+    loads = LOADS if interval in FULL else [BY_NAME[load] for load in SOME]
+    return measured(dict(columns(interval))[name], loads)
 
 
 def lines(tables: Mapping[float, Table]) -> Iterator[str]:
     for interval in FULL:
         yield from ["", f"`--interval {interval:g}s`:", ""]
         yield from grid("", {name: texts(cells) for name, cells in tables[interval].items()})
+    for load in SOME:
+        yield from ["", f"The load `{load}` at every interval:", ""]
+        yield from by_interval(tables, lambda cells, load=load: text(cells[load]))
     yield from ["", "The shortest window that was shown, as a share of the interval:", ""]
-    shown = {name: dict[str, str]() for name in tables[FULL[0]]}
+    yield from by_interval(
+        tables, lambda cells: f"{min(each.shown for each in cells.values()):.2f}"
+    )
+
+
+def by_interval(
+    tables: Mapping[float, Table], cell: Callable[[Mapping[str, Cell]], str]
+) -> Iterator[str]:
+    """A row for each interval."""
+    rows = {name: dict[str, str]() for name in tables[FULL[0]]}
     for interval, table in tables.items():
-        for name, cells in table.items():
-            shown[name][f"{interval:g} s"] = f"{min(each.shown for each in cells.values()):.2f}"
-    yield from grid("interval", shown)
+        for name, row in rows.items():
+            row[f"{interval:g} s"] = cell(table[name]) if name in table else ""
+    yield from grid("interval", rows)
 
 
 def texts(cells: Mapping[str, Cell]) -> dict[str, str]:

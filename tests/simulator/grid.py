@@ -22,6 +22,8 @@ SETTLED_SECONDS = 5.0
 """A host engine has no window before."""
 CLIENTS = ((0, 0.0), (1004, 1.0), (1001, 0.1), (1005, 0.25))
 """What another client of the host engine watches: nothing, or a field and its interval."""
+DCGM_SECONDS = 1.0
+"""Time between two samples of a host engine: no window is shorter."""
 INTERVALS = (0.1, 0.5, 1.0, 1.4, 2.5, 5.0, 7.3, 15.0, 29.0, 30.0)
 
 
@@ -43,8 +45,11 @@ class Cell:
 
 def columns(interval: float) -> Iterator[tuple[str, Nvml | Dcgm]]:
     """The sources, each with each client that it can have."""
-    for name, version in (("", "4.5"), (", cycles", "4.6")):
+    for name in ("", ", cycles"):
         yield f"nvml{name}", Nvml(f"nvml{name}", bool(name), interval)
+    for name, version in (("", "4.5"), (", cycles", "4.6")):
+        if interval < DCGM_SECONDS:
+            continue
         for field, seconds in CLIENTS:
             client = f", {field} at {seconds:g} s" if field else ""
             yield (
