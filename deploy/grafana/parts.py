@@ -15,6 +15,10 @@ ONLY_FAULTS = "Empty while all is well."
 """A panel whose description begins so shows faults, and nothing else."""
 GPU_HOURS = "suffix:GPU-h"
 """A unit without a scale. Grafana's own `h` makes days and weeks of hours: 300 GPU-hours would read "1.79 weeks"."""
+NO_HOUR = (
+    "Nothing yet: the first whole hour with the recording rules is not over, or no job held a GPU."
+)
+"""What stands in an empty panel that reads what rules record once an hour."""
 COLUMNS = 24
 _SOURCE = {"type": "prometheus", "uid": "$datasource"}
 
@@ -44,6 +48,8 @@ def panel(
     """A panel of any kind; `field` are its options, and Grafana's field defaults (min, max, custom, ...)."""
     width, height = size
     overrides, options = field.pop("overrides", []), field.pop("options", {})
+    if any(":increase1h" in each["expr"] for each in queries):
+        field.setdefault("noValue", NO_HOUR)
     own = ("transformations", "repeat", "repeatDirection", "maxPerRow")
     rest = {key: field.pop(key) for key in own if key in field}
     return {

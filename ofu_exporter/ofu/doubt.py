@@ -6,7 +6,7 @@ answered. It counts for a job that kept the GPU, and for nobody where the job is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from ofu_exporter.ofu.credited import Credited
@@ -62,6 +62,26 @@ def confirmed(
         sure = {key: replace(jobs[key], unsure_since=None, aside=())}
         sure, credited = hold(sure, credited, gpus, since, now.monotonic)
         after[key] = _with_windows(sure[key], aside, {one.held.gpu.key for one in gpus})
+    return after, credited
+
+
+def ended_in_doubt(
+    jobs: Jobs, credited: Credited, had: Iterable[JobGpu], ends: Mapping[JobKey, Instant]
+) -> tuple[Jobs, Credited]:
+    """The jobs, with what was set aside for those of which their scheduler says afterwards when they ended."""
+    after = dict(jobs)
+    for key, told in ends.items():
+        state = jobs.get(key)
+        if state is None or state.unsure_since is None:
+            continue
+        since = state.unsure_since
+        end = max(since, told)
+        gpus = [one for one in had if one.job.key == key]
+        inside = [each for each in state.aside if each[1].end <= end.monotonic]
+        sure = {key: replace(state, unsure_since=None, aside=())}
+        sure, credited = hold(sure, credited, gpus, since, end.monotonic)
+        whole = _with_windows(sure[key], inside, {one.held.gpu.key for one in gpus})
+        after[key] = replace(whole, ended=end.unix, ended_at=end.monotonic)
     return after, credited
 
 

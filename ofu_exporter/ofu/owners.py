@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.ofu import doubt, stand_ins
@@ -122,8 +122,19 @@ def _resolve(
     )
     kept = _kept(state, after, held, renamed)
     jobs, credited = doubt.confirmed(jobs, state.credited, said.unsure, kept, at)
+    ends = _ends(said, holders, at)
+    jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
     jobs = take_holders(jobs, holders.values(), at)
     return replace(after, credited=credited), doubt.marked(jobs, said.unsure, at)
+
+
+def _ends(said: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
+    """When jobs ended that hold nothing any more, as their schedulers say."""
+    return {
+        claim.job.key: min(now.at_unix(claim.ended), now)
+        for claim in said.claims
+        if claim.ended is not None and claim.job.key not in holders
+    }
 
 
 def _kept(

@@ -191,6 +191,15 @@ def test_every_panel_has_a_unit_a_description_and_a_place(board: str) -> None:
         taken |= cells
 
 
+def test_a_panel_of_whole_hours_says_why_it_is_empty_on_a_young_install() -> None:
+    """And no other does: what is empty there is empty for another reason."""
+    for board in BOARDS.values():
+        for panel in panels(board):
+            asks_hours = any("increase1h" in each["expr"] for each in panel.get("targets", ()))
+            told = panel.get("fieldConfig", {}).get("defaults", {}).get("noValue", "")
+            assert ("first whole hour with" in told) is asks_hours, panel["title"]
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_it_asks_the_chosen_data_source_alone(board: str) -> None:
     sources = set(re.findall(r'"uid": "([^"]*)"', json.dumps(BOARDS[board])))

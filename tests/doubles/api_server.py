@@ -76,6 +76,12 @@ def running(since: str) -> Document:
     return {"state": {"running": {"startedAt": since}}, "lastState": {}, "restartCount": 0}
 
 
+def finished(started: str, finished: str) -> Document:
+    """The state of a container that ended for good."""
+    ended = {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": finished}
+    return {"state": {"terminated": ended}, "lastState": {}, "restartCount": 0}
+
+
 def crashed(started: str, finished: str) -> Document:
     """The state of a container that ended and waits to be started again."""
     ended = {"exitCode": 1, "reason": "Error", "startedAt": started, "finishedAt": finished}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -57,6 +58,31 @@ def test_a_job_that_ends_meanwhile_gets_nothing_more_and_the_other_loses_nothing
     assert stays.observed_seconds == pytest.approx(stays.held_seconds, rel=0.2)
     gpu = next(view for view in node.snapshots[-1].gpus if view.gpu.uuid == "SIMULATED-1-0")
     assert stays.observed_seconds <= gpu.observed_seconds + 1e-6
+
+
+def test_a_job_that_ends_meanwhile_keeps_what_it_did_where_the_api_server_tells_its_end(
+    node: PodNode,
+) -> None:
+    node.hold("stays", "ends")
+    until(lambda: min(node.observed("stays"), node.observed("ends")) > 1.0)
+    node.kubelet.stop()
+    until(lambda: not node.is_up())
+    frozen = node.job("ends")
+    assert frozen is not None
+    until(lambda: time.time() > frozen.updated + 3.0)
+    now = datetime.now(timezone.utc)
+    ended = doubles.finished("2026-03-01T10:00:00Z", now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    node.api.add(doubles.pod("ends", phase="Succeeded", containers={"worker": ended}))
+    node.hold("stays")
+    node.kubelet.start()
+    until(lambda: (view := node.job("ends")) is not None and view.ended is not None)
+    view = node.job("ends")
+    assert view is not None
+    assert view.ended == math.floor(now.timestamp())
+    more = view.ended - frozen.updated
+    assert more > 1.0
+    assert view.held_seconds - frozen.held_seconds == pytest.approx(more, abs=0.1)
+    assert view.observed_seconds - frozen.observed_seconds == pytest.approx(more, abs=1.0)
 
 
 def test_totals_never_fall_over_a_restart(node: PodNode) -> None:

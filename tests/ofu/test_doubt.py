@@ -213,3 +213,30 @@ def test_what_counts_is_what_the_scheduler_vouched_for_and_it_never_falls(
         assert after[1] <= after[0] + 1e-6
         before = after
     assert before[1] == pytest.approx(vouched(answers))
+
+
+def test_a_job_that_ended_in_the_silence_has_all_that_it_did_if_its_scheduler_knows_the_end() -> (
+    None
+):
+    node = Node(1)
+    running(node, whole(POD, "0"))
+    silent(node, 10.0, whole(POD, "0"))
+    node.run(10.0, 60.0)
+    node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + 45.0))
+    view = node.job("ns/1")
+    assert view.ended == pytest.approx(EPOCH + 45.0)
+    assert seconds(node) == pytest.approx((45.0, 45.0))
+    node.run(60.0, 70.0)
+    assert seconds(node) == pytest.approx((45.0, 45.0)), "what comes later is nobody's"
+
+
+@pytest.mark.parametrize(("ended", "counted"), [(5.0, 10.0), (1e9, 60.0)])
+def test_an_end_before_the_silence_or_to_come_is_cut_to_the_silence(
+    ended: float, counted: float
+) -> None:
+    node = Node(1)
+    running(node, whole(POD, "0"))
+    silent(node, 10.0, whole(POD, "0"))
+    node.run(10.0, 60.0)
+    node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + ended))
+    assert seconds(node) == pytest.approx((counted, counted))

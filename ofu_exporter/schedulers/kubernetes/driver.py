@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,12 +22,12 @@ from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
-from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName
 from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
-from ofu_exporter.values.job import Claim
+from ofu_exporter.values.job import Claim, Job, JobKey
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,12 @@ class Scheduler:
         self._uuids: Mapping[str, str] = {}
         self._uuids_failed = False
         self._has_answered = False
+        self._members: Mapping[PodName, JobPod] = {}
+        """The pods of the last answer."""
+        self._is_doubtful = False
+        """Whether kubelet has not answered since then, or was not to be believed."""
+        self._ended: tuple[Claim, ...] = ()
+        """The jobs that ended in such a time, with their end."""
 
     @property
     def poll_seconds(self) -> float:
@@ -119,6 +126,7 @@ class Scheduler:
         return dict(+self._rejected)
 
     def claims(self) -> Sequence[Claim]:
+        was_doubtful, self._is_doubtful = self._is_doubtful, True
         kubelet = self._settling.kubelet()
         pods = self._finder.find(self._listed())
         if len(pods) > MAX_GPU_PODS:
@@ -128,7 +136,25 @@ class Scheduler:
         learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
         known = self._pods.workloads(pods, self._asks_api, learn)
         members = {name: JobPod(pods[name], workload) for name, workload in known.items()}
-        return by_job(NAME, members, self._uuids, self._rejected)
+        claims = by_job(NAME, members, self._uuids, self._rejected)
+        running = {claim.job.key for claim in claims}
+        if was_doubtful and self._asks_api:
+            self._ended = self._ended_meanwhile(pods.keys(), running)
+        self._members, self._is_doubtful = members, False
+        return [*claims, *(claim for claim in self._ended if claim.job.key not in running)]
+
+    def _ended_meanwhile(
+        self, listed: Collection[PodName], running: Collection[JobKey]
+    ) -> tuple[Claim, ...]:
+        """The jobs that are gone since kubelet was last believed, with the end of which the API server knows."""
+        gone = {name: pod for name, pod in self._members.items() if name not in listed}
+        finished = self._pods.finished(gone) if gone else {}
+        ended = []
+        for claim in by_job(NAME, gone, self._uuids, Counter()):
+            pods = {(claim.job.namespace, name) for name in _pod_names(claim.job)} & gone.keys()
+            if claim.job.key not in running and pods and pods <= finished.keys():
+                ended.append(replace(claim, ended=max(finished[name] for name in pods)))
+        return tuple(ended)
 
     def close(self) -> None:
         """Nothing is held; each request closes its own connection."""
@@ -162,3 +188,8 @@ class Scheduler:
             self._uuids_failed = True
         else:
             self._uuids_failed = False
+
+
+def _pod_names(job: Job) -> list[str]:
+    """The names of a job's pods: its aliases, and its own name, which one of them may have."""
+    return [job.name, *(alias.removeprefix(f"{job.namespace}/") for alias in job.aliases)]

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -88,6 +89,17 @@ class Pods:
             for name, pod in self._known.items()
             if not (ask and self._is_awaited(pod, now))
         }
+
+    def finished(self, names: Iterable[PodName]) -> Mapping[PodName, float]:
+        """When pods ended that kubelet no longer lists, as far as the API server still has them. Never raises."""
+        found = {}
+        with suppress(SchedulerError, ValueError), self._api.connected() as get:
+            for name in names:
+                document = get(_path(name))
+                workload = None if document is None else self._read(document)
+                if workload is not None and workload.finished is not None:
+                    found[name] = workload.finished
+        return found
 
     def _is_awaited(self, pod: _KnownPod, now: float) -> bool:
         """Whether the next answer on a pod's job may still come in time."""

@@ -35,6 +35,8 @@ class Workload:
     """Whether a container of this pod has never started: its image is being pulled, or it waits for a volume."""
     first_starts: Mapping[str, float] = field(default_factory=dict)
     """By container, the earliest Unix time at which the pod says that it started."""
+    finished: float | None = None
+    """Unix time at which the last container of a pod that is over ended."""
     addresses: tuple[str, ...] = ()
     """The IP addresses of this pod; none while it has no network yet, and none that it shares with its node."""
     rejected: int = 0
@@ -186,6 +188,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         over=status.get("phase") in ("Succeeded", "Failed"),
         pending=status.get("phase") == "Pending",
         first_starts=_first_starts(status),
+        finished=_finished(status),
         addresses=_addresses(document, status),
         rejected=sum(word != kept for word, kept in zip(words, sane, strict=True)),
     )
@@ -215,10 +218,8 @@ def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
     count."""
     starts: dict[str, float] = {}
     for key in ("containerStatuses", "initContainerStatuses"):
-        listed = status.get(key)
-        for container in listed if isinstance(listed, list) else ():
-            times = _start_times(container) if isinstance(container, dict) else []
-            if times:
+        for container in _listed(status, key):
+            if times := _start_times(container):
                 starts[_word(container.get("name"))] = min(times)
     return starts
 
@@ -231,6 +232,23 @@ def _start_times(container: Mapping[str, object]) -> list[float]:
             if isinstance(state, dict) and (time := _unix(state.get("startedAt"))) is not None:
                 times.append(time)
     return times
+
+
+def _finished(status: Mapping[str, object]) -> float | None:
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    times = []
+    for container in _listed(status, "containerStatuses"):
+        state = container.get("state")
+        ended = state.get("terminated") if isinstance(state, dict) else None
+        if isinstance(ended, dict) and (time := _unix(ended.get("finishedAt"))) is not None:
+            times.append(time)
+    return max(times, default=None)
+
+
+def _listed(status: Mapping[str, object], key: str) -> list[dict[str, object]]:
+    listed = status.get(key)
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
 def _addresses(document: object, status: Mapping[str, object]) -> tuple[str, ...]:

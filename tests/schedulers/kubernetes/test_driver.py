@@ -762,6 +762,37 @@ def test_a_pod_that_waits_is_asked_about_at_every_poll(bench: Bench) -> None:
     assert len(bench.api.seen) == 2, "and then no more"
 
 
+@pytest.mark.parametrize(
+    ("gone", "ends"),
+    [
+        (doubles.pod("p", phase="Succeeded", containers={"c": doubles.finished(STARTED, RUN)}), 1),
+        (doubles.pod("p", phase="Running", containers={"c": doubles.running(STARTED)}), 0),
+        (doubles.pod("p", phase="Failed"), 0),
+        (None, 0),
+    ],
+    ids=["ended", "runs", "ended without a time", "deleted"],
+)
+def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
+    bench: Bench, gone: doubles.Document | None, ends: int
+) -> None:
+    for name in ("p", "stays"):
+        bench.api.add(doubles.pod(name))
+    assert len(bench.answer(holding("p", "GPU-a"), holding("stays", "GPU-b"))) == 2
+    bench.kubelet.stop()
+    assert bench.failure().reason is SchedulerReason.UNREACHABLE
+    bench.api.objects.pop(doubles.pod_path("p"))
+    if gone is not None:
+        bench.api.add(gone)
+    bench.hold(holding("stays", "GPU-b"))
+    bench.kubelet.start()
+    bench.failure()
+    after = bench.answer(after=kubelet_restart.SETTLE_SECONDS)
+    assert [claim.job.job_id for claim in after if claim.ended is None] == ["ns/stays"]
+    ended = [(claim.job.job_id, claim.ended) for claim in after if claim.ended is not None]
+    assert ended == [("ns/p", RUN_UNIX)] * ends
+    assert len(bench.answer(after=5.0)) == 1 + ends
+
+
 def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(
     bench: Bench,
 ) -> None:
