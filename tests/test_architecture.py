@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytest.importorskip("grimp", reason="import-linter needs Python 3.11")
+
 from tests.helpers import drawing
-from tests.helpers.rooms import ROOMS, TREES
+from tests.helpers.rooms import TREES
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
@@ -42,7 +44,6 @@ def test_a_room_is_drawn_above_all_that_it_imports() -> None:
     for room, below in drawing.rooms().items():
         for other in below:
             assert bottom[room] < bottom[other], (room, other)
-            assert other in ROOMS[room]
 
 
 def test_an_import_that_the_drawing_does_not_show_is_an_error(

@@ -3,27 +3,84 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.helpers.rooms import (
-    DRIVERS,
-    IMPORTS,
-    PACKAGE,
-    ROOMS,
-    ROOT,
-    SOURCES,
-    TREES,
-    imported,
-    room_of,
-)
+pytest.importorskip("importlinter", reason="import-linter needs Python 3.11")
+
+from tests.helpers.rooms import DRIVERS, IMPORTS, PACKAGE, ROOT, SOURCES, TREES, room_of
 
 STANDARD_LIBRARY_ONLY = ("client", "values")
 FRAMEWORKS = {"lightning", "pytorch_lightning", "torch", "transformers"}
 """What a job has anyway when it uses a callback of the client's."""
+
+
+def linted(at: Path) -> subprocess.CompletedProcess[str]:
+    """What import-linter says of the package at a place, by the contracts in pyproject.toml."""
+    lint = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return subprocess.run(
+        [sys.executable, "-c", lint, "--config", ROOT.parent / "pyproject.toml", "--no-cache"],
+        cwd=at,
+        env={"PYTHONPATH": str(at)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_on_imports_are_kept() -> None:
+    done = linted(ROOT.parent)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The modules with nothing but their imports of each other, which keep the contracts."""
+    folder = tmp_path_factory.mktemp("skeleton")
+    for name, path in SOURCES.items():
+        copy = folder / PACKAGE / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        others = sorted(IMPORTS[name] - {PACKAGE})
+        copy.write_text("".join(f"import {PACKAGE}.{other}\n" for other in others))
+    assert linted(folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("values/gpu.py", "from ofu_exporter.support.percent import percent", "upward"),
+        ("values/gpu.py", "if TYPE_CHECKING:\n    from ..support import percent", "upward"),
+        ("ofu/tick.py", "def f():\n    import ofu_exporter.jobs.lookup", "upward"),
+        ("sources/nvml/driver.py", "import ofu_exporter.schedulers.slurm.driver", "upward"),
+        ("reports/book.py", "from ofu_exporter.sources import names", "Only what runs"),
+        ("ofu/window.py", "import ofu_exporter.ofu.tick", "in a circle"),
+        ("client/reporter.py", "import ofu_exporter.values.gpu", "The client, which"),
+        ("ofu/tick.py", "import ofu_exporter.support.percent", "needs no tools"),
+        ("terminal/hosts.py", "import ofu_exporter.fleet.hours", "Only the command line"),
+        ("ofu/tick.py", "import ofu_exporter.settings", "know no settings"),
+        ("serving/page.py", "import ofu_exporter.client.agent_url", "words are known"),
+        ("serving/page.py", "import ofu_exporter.hardware", "neither models nor GPUs"),
+        ("newcomer.py", "", "upward"),
+    ],
+)
+def test_an_import_that_breaks_one_is_found(
+    module: str, line: str, contract: str, skeleton: Path
+) -> None:
+    file = skeleton / PACKAGE / module
+    before = file.read_text() if file.exists() else None
+    file.write_text(f"{before or ''}\n{line}\n")
+    try:
+        done = linted(skeleton)
+    finally:
+        file.unlink() if before is None else file.write_text(before)
+    broken = re.findall(r"^(.*) BROKEN$", done.stdout, re.MULTILINE)
+    assert any(contract in each for each in broken)
 
 
 def foreign(tree: ast.AST) -> Iterator[str]:
@@ -43,37 +100,6 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
             yield from executed(child)
 
 
-def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
-    """Modules that import each other in a circle; empty where none do."""
-    try:
-        TopologicalSorter(imports).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
-
-
-@pytest.mark.parametrize("module", SOURCES)
-def test_a_room_imports_only_rooms_below_it(module: str) -> None:
-    room = room_of(module)
-    allowed = {PACKAGE, room} | ROOMS.get(room, set())
-    foreign_rooms = {other for other in IMPORTS[module] if room_of(other) not in allowed}
-    assert not foreign_rooms, f"{module} imports {foreign_rooms}: {room} may import {allowed}"
-
-
-def test_no_imports_go_in_a_circle() -> None:
-    assert not circle(IMPORTS)
-
-
-def test_a_circle_is_found_through_a_type_and_a_room() -> None:
-    assert set(circle({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]})) == {"a", "b", "c"}
-
-
-def test_every_room_stands_above_all_that_it_imports() -> None:
-    order = list(ROOMS)
-    for room, below in ROOMS.items():
-        assert all(order.index(other) < order.index(room) for other in below), room
-
-
 @pytest.mark.parametrize(
     "module", [name for name in SOURCES if room_of(name) in STANDARD_LIBRARY_ONLY]
 )
@@ -84,36 +110,9 @@ def test_the_ground_needs_python_alone(module: str) -> None:
 
 def test_nothing_but_rooms_lies_at_the_top() -> None:
     there = {path.name for path in ROOT.iterdir() if path.name != "__pycache__"}
-    rooms = set(ROOMS) - {"errors", "settings", "__main__"}
+    rooms = {room_of(module) for module, path in SOURCES.items() if path.parent != ROOT}
     files = {"__init__.py", "__main__.py", "errors.py", "settings.py", "py.typed"}
-    assert there == rooms | files
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from ofu_exporter.agent.daemon import Daemon",
-        "from ofu_exporter.agent import daemon",
-        "import ofu_exporter.agent.daemon",
-        "import ofu_exporter.agent.daemon as d",
-        "from ..agent import daemon",
-        "from ..agent.daemon import Daemon",
-        "def f():\n    from ofu_exporter.agent import daemon",
-        "if TYPE_CHECKING:\n    from ofu_exporter.agent.daemon import Daemon",
-        "try:\n    import ofu_exporter.agent.daemon\nexcept ImportError:\n    pass",
-    ],
-)
-def test_every_form_of_import_is_seen(text: str) -> None:
-    modules = {"agent", "agent.daemon", "values.gpu"}
-    assert "agent.daemon" in set(imported(ast.parse(text), "values.gpu", False, modules))
-
-
-def test_a_package_import_inside_a_package_is_seen() -> None:
-    tree = ast.parse("from ..daemon import Daemon\nfrom . import nvml")
-    assert set(imported(tree, "sources.replay", False, {"sources.nvml"})) == {
-        "daemon",
-        "sources.nvml",
-    }
+    assert there == rooms | files | {"templates"}
 
 
 @pytest.mark.parametrize("module", SOURCES)

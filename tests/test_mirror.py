@@ -16,6 +16,7 @@ MIRROR_NO_ROOM = {
 OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "layers", "mirror"}
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
+    "fleet/reports/test_zoom.py": "the script templates/zoom.js, in a browser",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
     "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
     "flops/causes/test_recovery.py": "all causes, on jobs with known mistakes",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,8 +51,6 @@ class SchedulerPoller:
         self._clock = clock
         self._heard = heard
         self._stop = threading.Event()
-        self._ended, self._end = os.pipe()
-        """The first becomes readable when the second is closed, at a stop."""
         self._failures: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name=f"ofu-{name}", daemon=True)
         self.health = SchedulerHealth(name)
@@ -64,9 +60,7 @@ class SchedulerPoller:
         self._thread.start()
 
     def stop(self) -> None:
-        if not self._stop.is_set():
-            self._stop.set()
-            os.close(self._end)
+        self._stop.set()
 
     def join(self, timeout: float) -> None:
         self._thread.join(max(0.0, timeout))
@@ -75,19 +69,9 @@ class SchedulerPoller:
         pause = 0.0
         while not self._stop.is_set():
             pause = self._ask(pause)
-            self._rest(pause)
+            self._stop.wait(pause)
         if self._scheduler is not None:
             self._scheduler.close()
-        os.close(self._ended)
-
-    def _rest(self, seconds: float) -> None:
-        """Wait until the next question. It comes sooner when the scheduler is told that its answer may be another."""
-        told = self._scheduler.told if self._scheduler else None
-        events = select.poll()
-        for handle in (self._ended, told):
-            if handle is not None:
-                events.register(handle)
-        events.poll(1000 * seconds)
 
     def _ask(self, pause: float) -> float:
         """Ask once; returns how long to wait before the next question."""

@@ -42,7 +42,6 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import read_web_config
 from ofu_exporter.settings import Configured, Settings, host_and_port
-from ofu_exporter.support.directory_watch import DirectoryWatch
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
@@ -291,11 +290,9 @@ class Daemon:
 
     def _watch_pause(self) -> None:
         """Check the pause file on a thread of its own. While a check hangs, the last result stays."""
-        watch = DirectoryWatch()
         while not self._stop.is_set():
-            watch.renew(self._pause_file.directory)
             self._sampler.set_paused(self._pause_file.paused())
-            watch.rest(PAUSE_CHECK_SECONDS)
+            time.sleep(PAUSE_CHECK_SECONDS)
 
     async def _feed_watchdog(self) -> None:
         """Notify systemd's watchdog at each new snapshot. The snapshot shows that the sampler works, this task that

@@ -31,10 +31,6 @@ class PauseFile:
         self._clock = clock
         self._told = ""
 
-    @property
-    def directory(self) -> Path:
-        return self._path.parent
-
     def paused(self) -> bool:
         """Whether the agent must hold no GPU now. Never raises: a file that cannot be read counts."""
         try:

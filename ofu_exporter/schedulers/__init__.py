@@ -30,10 +30,6 @@ class Scheduler(Protocol):
         """How long to wait between two questions."""
 
     @property
-    def told(self) -> int | None:
-        """A file descriptor that becomes readable when the answer may be another; None where nothing tells."""
-
-    @property
     def rejected(self) -> Mapping[str, int]:
         """The rejected parts of its answers, counted by `ClaimRejection`."""
 

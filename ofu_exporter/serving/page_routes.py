@@ -14,8 +14,8 @@ from ofu_exporter.serving.job_routes import found_job
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.api_page import api_page
-from ofu_exporter.serving.pages.elements import job_path
 from ofu_exporter.serving.pages.job_page import job_page
+from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.look import POLICY
 from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.serving.routes import HTML, Described, HttpAnswer, Request, Route, json_answer

@@ -1,4 +1,8 @@
-"""Gets one answer over HTTP in bounded time and size, without redirects and proxies."""
+"""Gets one answer over HTTP in bounded time and size, without redirects and proxies.
+
+By hand over http.client: httpx has no limit on the time of a whole answer, and its import would make the command of
+Slurm's epilog half as dear again (0.15 s of CPU for 0.10 s, 29 MiB for 22).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reads a JSON object that is larger than memory: one array of it element by element, and all the rest at once."""
+"""Reads a JSON object that is larger than memory: one array of it element by element, and all the rest at once.
+
+By hand over the standard decoder, in 17 MiB where `json.load` takes 620 for a trace of 131 MB. ijson is as small and
+as fast, but refuses NaN and bytes that are no UTF-8, and 100 kB of brackets make it take all memory.
+"""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import json
 import logging
 import os
 import re
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
+from logging.handlers import QueueHandler, QueueListener
+from queue import Full, Queue
 from typing import Any
 
 from ofu_exporter.values.text import shown, shown_lines
@@ -77,8 +77,8 @@ def _quoted(value: str) -> str:
     return value if _BARE.fullmatch(value) else json.dumps(value)
 
 
-class QueuedLines(logging.Handler):
-    """Writes lines on a thread of its own; drops and counts lines for which there is no room.
+class QueuedLines(QueueHandler):
+    """Puts lines into a queue that a thread writes; drops and counts lines for which there is no room.
 
     A standard error that nobody reads, such as a full pipe, blocks only that thread. Lines are written to the
     descriptor and not to `sys.stderr`, because a write that hangs would hold the lock of `sys.stderr` until the
@@ -88,33 +88,26 @@ class QueuedLines(logging.Handler):
     def __init__(
         self, descriptor: int = STANDARD_ERROR, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__()
+        self.waiting: Queue[Any] = Queue(MOST_WAITING_LINES)
+        super().__init__(self.waiting)
         self.dropped = 0
         """Lines that were not written."""
-        self._told = 0
-        self._descriptor = descriptor
         self._clock = clock
         self._room, self._counted_at = float(BURST_BYTES), clock()
-        self._lines: deque[bytes] = deque()
-        self._changed = threading.Condition()
-        self._writing = False
-        self._thread: threading.Thread | None = None
+        _Writer(self, descriptor).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = self.format(record).encode(errors="backslashreplace")[:MOST_LINE_BYTES] + b"\n"
-        except Exception:  # noqa: BLE001 - a line that cannot be made is a dropped one
-            self.dropped += 1
-            return
-        with self._changed:
-            if len(self._lines) >= MOST_WAITING_LINES or not self._allows(len(line)):
-                self.dropped += 1
-                return
-            self._lines.append(line)
-            self._changed.notify_all()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
-            self._thread.start()
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        return self.format(record).encode(errors="backslashreplace")[:MOST_LINE_BYTES] + b"\n"
+
+    def enqueue(self, record: Any) -> None:
+        """Raises Full where there is no room, or a line is beyond the rate."""
+        if self.waiting.full() or not self._allows(len(record)):
+            raise Full
+        super().enqueue(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - as the library names it
+        """A line that cannot be made, or has no room, is a dropped one."""
+        self.dropped += 1
 
     def _allows(self, size: int) -> bool:
         """Whether a line of this size is within the rate. If so, the line is counted."""
@@ -126,31 +119,30 @@ class QueuedLines(logging.Handler):
         self._room -= size
         return True
 
-    def _write_all(self) -> None:
-        while True:
-            with self._changed:
-                self._writing = False
-                self._changed.notify_all()
-                while not self._lines:
-                    self._changed.wait()
-                line = self._lines.popleft()
-                self._writing = True
-                missing, self._told = self.dropped - self._told, self.dropped
-            if missing:
-                line = b"(%d log lines were dropped here)\n" % missing + line
-            self._write(line)
+    def flush(self) -> None:
+        """Wait until all is written, for a moment at most."""
+        lines = self.waiting
+        with lines.all_tasks_done:
+            lines.all_tasks_done.wait_for(lambda: not lines.unfinished_tasks, FLUSH_SECONDS)
 
-    def _write(self, line: bytes) -> None:
+
+class _Writer(QueueListener):
+    """Writes the lines, and says where some are missing."""
+
+    def __init__(self, lines: QueuedLines, descriptor: int) -> None:
+        super().__init__(lines.queue)
+        self._lines = lines
+        self._descriptor = descriptor
+        self._told = 0
+
+    def handle(self, record: Any) -> None:
+        missing, self._told = self._lines.dropped - self._told, self._lines.dropped
+        line = b"(%d log lines were dropped here)\n" % missing + record if missing else record
         try:
             while line:
                 line = line[os.write(self._descriptor, line) :]
         except OSError:
-            self.dropped += 1
-
-    def flush(self) -> None:
-        """Wait until all is written, for a moment at most."""
-        with self._changed:
-            self._changed.wait_for(lambda: not (self._lines or self._writing), FLUSH_SECONDS)
+            self._lines.dropped += 1
 
 
 def configure_logging(log_format: str, log_level: str = "info") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +26,6 @@ class FakeScheduler:
     """Says what a test tells it to."""
 
     poll_seconds = 0.005
-    told: int | None = None
 
     def __init__(self, *claims: Claim, error: Exception | None = None) -> None:
         self.said: Sequence[Claim] = claims
@@ -286,18 +284,6 @@ def test_a_scheduler_that_was_asked_for_and_is_absent_is_shown(started: list[Lis
     listening = Listening(kubernetes=absent)
     started.append(listening)
     until(lambda: listening.health("kubernetes").reason is SchedulerReason.ABSENT)
-
-
-def test_a_scheduler_that_is_told_of_a_change_is_asked_at_once(started: list[Listening]) -> None:
-    scheduler = FakeScheduler(ONE)
-    scheduler.poll_seconds = 1e6
-    scheduler.told, changes = os.pipe()
-    listening = Listening(slurm=scheduler)
-    started.append(listening)
-    listening.until(ONE)
-    scheduler.said = (TWO,)
-    os.close(changes)
-    listening.until(TWO)
 
 
 def test_stopping_lets_go_of_every_scheduler() -> None:

@@ -126,6 +126,8 @@ def test_the_wheel_has_what_is_tagged_and_nothing_else(made: Path) -> None:
         (metadata,) = [name for name in names if name.endswith("/METADATA")]
         text = packed.read(metadata).decode()
     assert "ofu_exporter/untagged.py" not in names
+    templates = [path.name for path in (ROOT / "ofu_exporter" / "templates").iterdir()]
+    assert {f"ofu_exporter/templates/{name}" for name in templates} <= {*names}
     assert not [name for name in names if name.startswith(("tests", "deploy"))]
     assert f"Project-URL: Changelog, {HOME}/blob/{TAG}/CHANGELOG.md" in text.splitlines()
 

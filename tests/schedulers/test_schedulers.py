@@ -27,7 +27,7 @@ def test_a_scheduler_has_options_a_rank_and_a_scheduler(name: str) -> None:
     module = schedulers.load(name)
     assert issubclass(module.Options, BaseModel)
     assert module.AUTO_RANK is None or isinstance(module.AUTO_RANK, int)
-    for member in ("claims", "close", "poll_seconds", "rejected", "told"):
+    for member in ("claims", "close", "poll_seconds", "rejected"):
         assert hasattr(module.Scheduler, member)
 
 

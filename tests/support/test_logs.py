@@ -72,7 +72,7 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody_and_what_is_lost_is_told(pipe:
     handler.flush()
     lost = handler.dropped
     assert 2 * MOST_WAITING_LINES - lost < MOST_WAITING_LINES + 100
-    until(lambda: (pipe.read(), not handler._lines)[1])
+    until(lambda: (pipe.read(), not handler.waiting.qsize())[1])
     handler.emit(line("after"))
     until(lambda: pipe.read().endswith(b"after\n"))
     told = re.findall(rb"^\((\d+) log lines were dropped here\)$", pipe.text, re.MULTILINE)
@@ -88,7 +88,7 @@ def test_a_storm_is_held_to_a_rate(pipe: Pipe) -> None:
         clock.now += 0.1
         for _ in range(100):
             handler.emit(line("x" * 999))
-        until(lambda: (pipe.read(), not handler._lines)[1])
+        until(lambda: (pipe.read(), not handler.waiting.qsize())[1])
     written = len(pipe.read())
     assert BURST_BYTES < written <= BURST_BYTES + 60 * BYTES_PER_SECOND + 600 * 60
     assert handler.dropped > 50_000

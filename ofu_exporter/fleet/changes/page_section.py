@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,10 +11,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.changes.survey import Kind
 from ofu_exporter.fleet.changes.text import MOST_ROWS, facts, remarks, sections
-from ofu_exporter.fleet.reports.html import Markup, tag
-from ofu_exporter.fleet.reports.report_page import TableColumn, card, table
+from ofu_exporter.fleet.reports.report_page import ChangesSection
 from ofu_exporter.support.small_files import read_small
-from ofu_exporter.support.tables import RIGHT
 
 MOST_BYTES = 64 << 20
 _NEEDED: Mapping[Kind, Set[str]] = {
@@ -45,25 +43,11 @@ def read_changes(path: Path) -> ChangesReport:
     return report
 
 
-def page_section(report: ChangesReport) -> Markup:
-    """The part of the page: what matters first, then every table that has rows."""
-    said = list(remarks(report))
-    notes = [tag("ul", *(tag("li", each) for each in said))] if said else []
-    return card(
-        "What changed",
-        tag("p", report.headline),
-        tag("p", " ".join(facts(report)), _class="soft"),
-        *_tables(report),
-        *notes,
-        kind="card long",
+def page_section(report: ChangesReport) -> ChangesSection:
+    """What the page shows of it: what matters first, and every table that has rows."""
+    return ChangesSection(
+        report.headline,
+        " ".join(facts(report)),
+        [*sections(report, MOST_ROWS)],
+        [*remarks(report)],
     )
-
-
-def _tables(report: ChangesReport) -> Iterator[Markup]:
-    for section in sections(report, MOST_ROWS):
-        heads = [
-            TableColumn(head.lower(), side == RIGHT)
-            for head, side in zip(section.table.heads, section.table.sides, strict=True)
-        ]
-        yield tag("h3", section.title)
-        yield table(heads, section.table.rows, section.title)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -53,27 +53,22 @@ def agreement(pairs: Sequence[Pair]) -> Agreement:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return statistics.fmean(values) if values else None
 
 
 def deviation(values: Sequence[float]) -> float | None:
     """The sample's standard deviation; None below two values."""
-    middle = mean(values)
-    if middle is None or len(values) < 2:
-        return None
-    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 def pearson(pairs: Sequence[Pair]) -> float | None:
     """The correlation; None where it has no meaning."""
     if len(pairs) < 3:
         return None
-    mfu, ofu = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
-    shifted = [Pair(pair.mfu - mfu, pair.ofu - ofu) for pair in pairs]
-    spread = math.fsum(pair.mfu**2 for pair in shifted) * math.fsum(pair.ofu**2 for pair in shifted)
-    if spread <= 0:
+    try:
+        return statistics.correlation(*zip(*pairs, strict=True))
+    except statistics.StatisticsError:  # one of them does not vary
         return None
-    return math.fsum(pair.mfu * pair.ofu for pair in shifted) / math.sqrt(spread)
 
 
 def _share(errors: Sequence[float], limit: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Draws the pictures of reports as SVG: a scatter, a distribution and a heat map. A gap stays a gap."""
+"""Draws the pictures of reports: a scatter, a distribution and a heat map. A gap stays a gap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.html import Markup, joined, plain, tag
+from ofu_exporter.support.drawing import Drawing, Shape, line, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
 MOST_DOTS = 2000
@@ -25,18 +25,7 @@ class Dot(NamedTuple):
     is_flagged: bool
 
 
-def picture(height: float, label: str, *inside: object, kind: str | None = None) -> Markup:
-    return tag(
-        "svg",
-        *inside,
-        viewBox=f"0 0 {WIDTH:g} {height:g}",
-        role="img",
-        aria_label=label,
-        _class=kind,
-    )
-
-
-def scatter(dots: Sequence[Dot]) -> Markup:
+def scatter(dots: Sequence[Dot]) -> Drawing:
     """Reported MFU over OFU with the diagonal. The largest jobs first, so that small ones lie on top."""
     height = 380.0
     shown = sorted(dots, key=lambda dot: (not dot.is_flagged, -dot.gpu_hours))[:MOST_DOTS]
@@ -44,22 +33,23 @@ def scatter(dots: Sequence[Dot]) -> Markup:
     scale = _Scale(top, height)
     most = max([1.0, *(dot.gpu_hours for dot in shown)])
     marks = [
-        tag(
-            "circle",
-            tag("title", f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}"),
-            _class="pf" if dot.is_flagged else "p",
-            cx=f"{scale.x(dot.ofu):.1f}",
-            cy=f"{scale.y(dot.mfu):.1f}",
-            r=f"{2.2 + 4.5 * math.sqrt(dot.gpu_hours / most):.1f}",
-        )
+        _circle(dot, scale, 2.2 + 4.5 * math.sqrt(dot.gpu_hours / most))
         for dot in sorted(shown, key=lambda dot: -dot.gpu_hours)
     ]
-    diagonal = line("diag", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
+    diagonal = line("diagonal", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
     label = f"Reported MFU over OFU, a dot for each of {len(shown)} jobs; the diagonal is where they agree"
-    return picture(height, label, scale.grid(), diagonal, joined(marks), *_labels(shown, scale))
+    shapes = [*scale.grid(), diagonal, *marks, *_labels(shown, scale)]
+    return Drawing(WIDTH, height, label, "scatter", shapes)
 
 
-def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Markup]:
+def _circle(dot: Dot, scale: _Scale, radius: float) -> Shape:
+    place = {"cx": f"{scale.x(dot.ofu):.1f}", "cy": f"{scale.y(dot.mfu):.1f}", "r": f"{radius:.1f}"}
+    kind = "flagged" if dot.is_flagged else "dot"
+    title = f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}"
+    return Shape("circle", {"class": kind, **place}, title)
+
+
+def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Shape]:
     """Names of flagged jobs, each once, where they do not lie on each other; the worst first.
 
     They stand left of their dots: above the diagonal that is where nothing else is.
@@ -75,8 +65,7 @@ def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Markup]:
             x = scale.x(dot.ofu)
             is_left = x > LEFT + 7 * min(len(dot.label), 24)
             place, anchor = (x - 9, "end") if is_left else (x + 9, "start")
-            shown = {"x": f"{place:.0f}", "y": f"{y:.0f}", "text_anchor": anchor}
-            yield tag("text", dot.label[:24], _class="lab", **shown)
+            yield words(dot.label[:24], place, y, anchor, "label")
 
 
 class _Scale(NamedTuple):
@@ -91,22 +80,20 @@ class _Scale(NamedTuple):
     def y(self, value: float) -> float:
         return self.height - 34 - (self.height - 62) * value / self.top
 
-    def grid(self) -> Markup:
+    def grid(self) -> Iterator[Shape]:
         step = self.top / 4
-        parts: list[Markup] = []
         for value in (step * number for number in range(5)):
             y, x = self.y(value), self.x(value)
-            parts.append(line("g", LEFT, y, WIDTH - RIGHT, y))
-            parts.append(text(f"{value:.0%}", LEFT - 6, y + 4, "end"))
-            parts.append(text(f"{value:.0%}", x, self.height - 18, "middle"))
-        parts.append(text("OFU", WIDTH - RIGHT, self.height - 4, "end"))
-        parts.append(text("MFU", 4, 12, "start"))
-        return joined(parts)
+            yield line("grid", LEFT, y, WIDTH - RIGHT, y)
+            yield words(f"{value:.0%}", LEFT - 6, y + 4, "end")
+            yield words(f"{value:.0%}", x, self.height - 18, "middle")
+        yield words("OFU", WIDTH - RIGHT, self.height - 4, "end")
+        yield words("MFU", 4, 12, "start")
 
 
-def distribution(values: Sequence[tuple[float, float]]) -> Markup:
+def distribution(values: Sequence[tuple[float, float]]) -> Drawing:
     """GPU-hours by OFU: pairs of OFU and GPU-hours, in bins of 2.5 points."""
-    height, bins = 190.0, 40
+    bins = 40
     sums = [0.0] * bins
     for ofu, hours in values:
         sums[min(bins - 1, max(0, int(ofu * bins)))] += hours
@@ -115,59 +102,44 @@ def distribution(values: Sequence[tuple[float, float]]) -> Markup:
     most = max([1e-9, *shown])
     width = (WIDTH - LEFT - RIGHT) / len(shown)
     bars = [
-        tag(
-            "rect",
-            tag(
-                "title", f"{number / bins:.1%} to {(number + 1) / bins:.1%}: {each:,.0f} GPU-hours"
-            ),
-            x=f"{LEFT + width * number + 1:.1f}",
-            y=f"{150 - 130 * each / most:.1f}",
-            width=f"{width - 2:.1f}",
-            height=f"{130 * each / most:.1f}",
+        rectangle(
+            (LEFT + width * number + 1, 150 - 130 * each / most, width - 2, 130 * each / most),
+            f"{number / bins:.1%} to {(number + 1) / bins:.1%}: {each:,.0f} GPU-hours",
             rx=2,
         )
         for number, each in enumerate(shown)
     ]
     ticks = [
-        text(f"{number / bins:.0%}", LEFT + width * number, 168, "middle")
+        words(f"{number / bins:.0%}", LEFT + width * number, 168, "middle")
         for number in range(0, len(shown) + 1, 4)
     ]
-    base = line("g", LEFT, 150, WIDTH - RIGHT, 150)
-    most_text = text(f"{most:,.0f} GPU-hours", LEFT, 14, "start")
-    return picture(
-        height, "GPU-hours by OFU of the job", base, *bars, *ticks, most_text, kind="bars"
-    )
+    base = line("grid", LEFT, 150, WIDTH - RIGHT, 150)
+    most_text = words(f"{most:,.0f} GPU-hours", LEFT, 14, "start")
+    shapes = [base, *bars, *ticks, most_text]
+    return Drawing(WIDTH, 190.0, "GPU-hours by OFU of the job", "bars", shapes)
 
 
-def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Markup:
+def heat_map(rows: Sequence[tuple[str, Values]], label: str) -> Drawing:
     """A row of cells for each GPU, darker with more OFU; a cell that is not known is empty."""
     height = 20 + 9.0 * len(rows)
-    known = [value for _, values in rows for value in values if value is not None]
-    top = round_up(max([0.1, *known]))
-    parts: list[Markup] = []
+    top = round_up(
+        max([0.1, *(value for _, values in rows for value in values if value is not None)])
+    )
+    shapes: list[Shape] = []
     for number, (name, values) in enumerate(rows):
-        parts.append(text(name, 0, 9 + 9 * number, "start"))
+        shapes.append(words(name, 0, 9 + 9 * number, "start"))
         width = (WIDTH - 110) / max(1, len(values))
-        parts += [
-            tag(
-                "rect",
-                tag("title", f"{name}: {value:.1%}"),
-                x=f"{110 + width * place:.1f}",
-                y=f"{1 + 9 * number}",
-                width=f"{max(0.5, width - 0.4):.1f}",
-                height=8,
-                fill_opacity=f"{0.08 + 0.92 * min(1.0, value / top):.2f}",
+        shapes += [
+            rectangle(
+                (110 + width * place, 1 + 9 * number, max(0.5, width - 0.4), 8),
+                f"{name}: {value:.1%}",
+                **{"fill-opacity": f"{0.08 + 0.92 * min(1.0, value / top):.2f}"},
             )
             for place, value in enumerate(values)
             if value is not None
         ]
-    return picture(
-        height,
-        label,
-        *parts,
-        text(f"full colour: {top:.0%}", 110, height - 2, "start"),
-        kind="heat",
-    )
+    shapes.append(words(f"full colour: {top:.0%}", 110, height - 2, "start"))
+    return Drawing(WIDTH, height, label, "heat", shapes)
 
 
 def round_up(value: float) -> float:
@@ -175,10 +147,8 @@ def round_up(value: float) -> float:
     return math.ceil(value * 25 - 1e-9) / 25
 
 
-def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
-    place = {"x1": f"{x1:.1f}", "y1": f"{y1:.1f}", "x2": f"{x2:.1f}", "y2": f"{y2:.1f}"}
-    return tag("line", _class=kind, **place)
-
-
-def text(said: str, x: float, y: float, anchor: str, kind: str | None = None) -> Markup:
-    return tag("text", plain(said), x=f"{x:.0f}", y=f"{y:.0f}", text_anchor=anchor, _class=kind)
+def rectangle(place: tuple[float, float, float, float], title: str, **attributes: object) -> Shape:
+    """A rectangle with its left, top, width and height."""
+    names = ("x", "y", "width", "height")
+    placed = {name: f"{value:.1f}" for name, value in zip(names, place, strict=True)}
+    return Shape("rect", {**placed, **attributes}, title)

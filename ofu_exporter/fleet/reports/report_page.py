@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
-from ofu_exporter.fleet.reports.html import Markup, document, tag
 from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
-from ofu_exporter.fleet.reports.look import SCRIPT, STYLE
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, GroupRow, JobRow, SumsRow
+from ofu_exporter.fleet.reports.tables import ReportSection
 from ofu_exporter.fleet.reports.text import facts, missing
-from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
-from ofu_exporter.fleet.reports.zoom import SCRIPT as ZOOM
+from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
+from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support.templates import render
 
 MOST_JOBS = 600
 MOST_GROUPS = 100
@@ -22,59 +23,70 @@ _WORKS = 0.001
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
 
 
-class TableColumn(NamedTuple):
-    """A column of a table on a page: its head, and whether it holds numbers."""
+class ChangesSection(NamedTuple):
+    """What changed: what matters first, what was looked at, the tables, and what to know of them."""
 
-    title: str
-    is_number: bool = True
+    headline: str
+    facts: str
+    sections: Sequence[ReportSection]
+    remarks: Sequence[str]
 
 
-def page(report: FleetReport, what_changed: Markup | None = None) -> str:
-    """The whole file. `what_changed` stands in it where somebody has looked for that; how to do so, otherwise."""
-    time = report.time
-    title = f"GPU fleet, {time.start[:10]} to {time.end[:10]}"
-    if report.total.ofu is not None:
-        title += f": OFU of jobs {report.total.ofu:.1%}"
-    elif report.ofu is not None:
-        title += f": OFU {report.ofu:.1%}"
-    body = [
-        tag("h1", "Where the GPU-hours went"),
-        tag("p", " ".join(facts(report)), _class="soft"),
-        tag("p", report.headline, _class="lead"),
-        card("The funnel", *map(_step, [(step, report.currency) for step in report.funnel])),
-        tag("div", *_pictures(report), _class="two"),
-        what_changed or _how_to_see_changes(report),
-        *_tables(report),
-        *_remarks(report),
-        tag(
-            "footer",
-            "OFU is weighted by GPU-hours everywhere. What is not known is shown as - and is no 0.",
+class StepBar(NamedTuple):
+    """A step of the funnel as a bar, whose width is in percent."""
+
+    name: str
+    meaning: str
+    is_part: bool
+    width: str
+    share: str
+    amount: str
+
+
+def page(report: FleetReport, changes: ChangesSection | None = None) -> str:
+    """The whole file. `changes` stands in it where somebody has looked for them; how to do so, otherwise."""
+    return render(
+        "fleet_report.html",
+        title=_title(report),
+        report=report,
+        facts=" ".join(facts(report)),
+        funnel=[_step(step, report.currency) for step in report.funnel],
+        scatter=_scatter(report),
+        distribution=pictures.distribution(
+            [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]
         ),
-    ]
-    return document(title, STYLE, SCRIPT + ZOOM, tag("main", *body))
-
-
-def card(title: str, *inside: object, kind: str = "card") -> Markup:
-    return tag("section", tag("h2", title), *inside, _class=kind)
-
-
-def _step(told: tuple[FunnelStep, str]) -> Markup:
-    step, currency = told
-    width = 100 * min(1.0, step.share or 0.0)
-    bar = Markup(f'<i class="{step.name}" style="width:{width:.2f}%"></i>')
-    value = tables.number(step.gpu_hours) + " GPU-hours"
-    if step.cost is not None:
-        value += f" · {tables.money(step.cost, currency)}"
-    return tag(
-        "div",
-        tag("div", tag("b", step.name), tag("small", step.meaning), _class="name"),
-        tag("div", bar, _class="track"),
-        tag("div", tag("b", tables.share(step.share)), tag("small", value), _class="val"),
-        _class="step part" if step.name in _PARTS else "step",
+        hours=_hours(report),
+        changes=changes,
+        groups=_groups(report),
+        agreement=_agreement(report) if report.agreement.jobs else None,
+        sizes=_sizes(report),
+        jobs=_jobs(report),
+        remarks=[*missing(report), *report.notes],
     )
 
 
-def _pictures(report: FleetReport) -> Iterator[Markup]:
+def _title(report: FleetReport) -> str:
+    title = f"GPU fleet, {report.time.start[:10]} to {report.time.end[:10]}"
+    if report.total.ofu is not None:
+        return f"{title}: OFU of jobs {report.total.ofu:.1%}"
+    return title if report.ofu is None else f"{title}: OFU {report.ofu:.1%}"
+
+
+def _step(step: FunnelStep, currency: str) -> StepBar:
+    amount = tables.number(step.gpu_hours) + " GPU-hours"
+    if step.cost is not None:
+        amount += f" · {tables.money(step.cost, currency)}"
+    return StepBar(
+        name=step.name,
+        meaning=step.meaning,
+        is_part=step.name in _PARTS,
+        width=f"{100 * min(1.0, step.share or 0.0):.2f}",
+        share=tables.share(step.share),
+        amount=amount,
+    )
+
+
+def _scatter(report: FleetReport) -> Drawing | None:
     dots = [
         pictures.Dot(
             f"{row.job_name} {tables.job_name(row)}",
@@ -87,52 +99,22 @@ def _pictures(report: FleetReport) -> Iterator[Markup]:
         for row in report.jobs
         if row.mfu is not None and row.ofu_compared is not None
     ]
-    if dots:
-        yield card("What jobs report, and what the hardware did", pictures.scatter(dots))
-    known = [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]
-    others = [tag("h2", "GPU-hours by OFU of the job"), pictures.distribution(known)]
-    if report.hours:
-        lines = [
-            PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
-            PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
-        ]
-        if any((row.no_job_ofu or 0.0) > _WORKS for row in report.hours):
-            of_none = [row.no_job_ofu for row in report.hours]
-            lines.append(PictureLine("act", "OFU without a job", of_none))
-        gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
-        axis = TimeAxis(unix(report.hours[0].end) - HOUR, HOUR)
-        others += [
-            tag("h2", "OFU and reported MFU, hour by hour"),
-            over_time(lines, gpus, axis, "OFU and reported MFU of all jobs over time"),
-        ]
-    yield tag("section", *others, _class="card")
+    return pictures.scatter(dots) if dots else None
 
 
-def table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], name: str) -> Markup:
-    """A table whose heads sort it."""
-    heads = [
-        tag("th", tag("button", each.title, type="button"), scope="col", _class=_kind(each))
-        for each in columns
+def _hours(report: FleetReport) -> TimePicture | None:
+    if not report.hours:
+        return None
+    lines = [
+        PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
+        PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
     ]
-    body = [
-        tag("tr", *(_cell(place, columns[place], cell) for place, cell in enumerate(row)))
-        for row in rows
-    ]
-    return tag(
-        "table",
-        tag("thead", tag("tr", *heads)),
-        tag("tbody", *body),
-        aria_label=name,
-    )
-
-
-def _kind(column: TableColumn) -> str | None:
-    return "num" if column.is_number else None
-
-
-def _cell(place: int, column: TableColumn, shown: str) -> Markup:
-    scope = None if place else "row"
-    return tag("td" if place else "th", shown, scope=scope, _class=_kind(column))
+    if any((row.no_job_ofu or 0.0) > _WORKS for row in report.hours):
+        of_none = [row.no_job_ofu for row in report.hours]
+        lines.append(PictureLine("activity", "OFU without a job", of_none))
+    gpus = [row.held_gpus for row in report.hours]  # an hour that is not covered is a gap
+    axis = TimeAxis(unix(report.hours[0].end) - HOUR, HOUR)
+    return over_time(lines, gpus, axis, "OFU and reported MFU of all jobs over time")
 
 
 def _numbers(row: SumsRow, currency: str) -> list[str]:
@@ -146,41 +128,30 @@ def _numbers(row: SumsRow, currency: str) -> list[str]:
     ]
 
 
-_NUMBERS = [
-    TableColumn(name) for name in ("GPU-hours", "OFU", "MFU", "idle", "wasted", "wasted cost")
-]
+_NUMBERS = ("GPU-hours", "OFU", "MFU", "idle", "wasted", "wasted cost")
 
 
-def _tables(report: FleetReport) -> Iterator[Markup]:
-    if report.by != "job":
-        heads = [
-            TableColumn(report.by, False),
-            TableColumn("jobs"),
-            *_NUMBERS,
-            TableColumn("flagged jobs"),
-        ]
-        rows = [_group(row, report.currency) for row in report.groups[:MOST_GROUPS]]
-        rows += [_group(row, report.currency) for row in [report.no_job] if row]
-        yield card(
-            f"By {report.by}", table(heads, rows, f"By {report.by}"), *_more(report.groups, rows)
-        )
-    if report.agreement.jobs:
-        yield tag("div", _agreement(report), _sizes(report), _class="two")
-    heads = [
-        *(TableColumn(name, False) for name in ("job", "name", "user")),
-        TableColumn("GPUs"),
-        *_NUMBERS,
-        TableColumn("MFU - OFU, points"),
-        TableColumn("verdict and cause", False),
-    ]
+def _groups(report: FleetReport) -> ReportSection | None:
+    if report.by == "job":
+        return None
+    rows = [_group(row, report.currency) for row in report.groups[:MOST_GROUPS]]
+    rows += [_group(row, report.currency) for row in [report.no_job] if row]
+    heads = (report.by, "jobs", *_NUMBERS, "flagged jobs")
+    table = TextTable(heads, (LEFT, *[RIGHT] * 8), rows)
+    return ReportSection(f"By {report.by}", table, _more(report.groups, rows))
+
+
+def _jobs(report: FleetReport) -> ReportSection:
     rows = [_job(row, report.currency) for row in report.jobs[:MOST_JOBS]]
-    yield card("Jobs", table(heads, rows, "Jobs"), *_more(report.jobs, rows), kind="card long")
+    heads = ("job", "name", "user", "GPUs", *_NUMBERS, "MFU - OFU, points", "verdict and cause")
+    table = TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 8, LEFT), rows)
+    return ReportSection("Jobs", table, _more(report.jobs, rows))
 
 
-def _more(all_rows: Sequence[object], shown: Sequence[object]) -> Iterator[Markup]:
-    if len(all_rows) > len(shown):
-        said = f"The {len(shown)} with most GPU-hours of {len(all_rows)}; --format json or csv has all."
-        yield tag("p", said, _class="soft")
+def _more(all_rows: Sequence[object], shown: Sequence[object]) -> str:
+    if len(all_rows) <= len(shown):
+        return ""
+    return f"The {len(shown)} with most GPU-hours of {len(all_rows)}; --format json or csv has all."
 
 
 def _group(row: GroupRow, currency: str) -> list[str]:
@@ -194,12 +165,7 @@ def _job(row: JobRow, currency: str) -> list[str]:
     return [*names, *_numbers(row, currency), tables.points(row.error), said]
 
 
-def _agreement(report: FleetReport) -> Markup:
-    heads = [
-        TableColumn("jobs", False),
-        TableColumn("all that report"),
-        TableColumn("without the flagged"),
-    ]
+def _agreement(report: FleetReport) -> ReportSection:
     both = (report.agreement, report.agreement_without_flagged)
 
     def each(name: str, write: tables.Writer) -> list[str]:
@@ -215,11 +181,11 @@ def _agreement(report: FleetReport) -> Markup:
     ]
     rows = [["number", *(str(one.jobs) for one in both)]]
     rows += [[title, *each(name, write)] for title, name, write in titles]
-    return card("How MFU and OFU agree", table(heads, rows, "How MFU and OFU agree"))
+    heads = ("jobs", "all that report", "without the flagged")
+    return ReportSection("How MFU and OFU agree", TextTable(heads, (LEFT, RIGHT, RIGHT), rows))
 
 
-def _sizes(report: FleetReport) -> Markup:
-    heads = [TableColumn(name) for name in ("GPUs", "jobs", "MFU", "OFU", "|MFU - OFU|, points")]
+def _sizes(report: FleetReport) -> ReportSection:
     rows = [
         [
             row.gpus,
@@ -230,25 +196,5 @@ def _sizes(report: FleetReport) -> Markup:
         ]
         for row in report.sizes
     ]
-    return card("By size of job", table(heads, rows, "By size of job"))
-
-
-def _how_to_see_changes(report: FleetReport) -> Markup:
-    command = (
-        f"ofu-exporter fleet changes --prometheus {report.server} --since {report.time.hours}h "
-        f"--until {report.time.end} --format json --output changes.json"
-    )
-    said = [
-        "This page was made without it. To have it here, run ",
-        tag("code", command),
-        " and make this page with ",
-        tag("code", "--changes changes.json"),
-        ".",
-    ]
-    return card("What changed", tag("p", *said, _class="soft"))
-
-
-def _remarks(report: FleetReport) -> Iterator[Markup]:
-    remarks = [*missing(report), *report.notes]
-    if remarks:
-        yield card("To know", tag("ul", *(tag("li", each) for each in remarks)))
+    heads = ("GPUs", "jobs", "MFU", "OFU", "|MFU - OFU|, points")
+    return ReportSection("By size of job", TextTable(heads, [RIGHT] * 5, rows))

@@ -19,10 +19,11 @@ Writer = Callable[[float | None], str]
 
 
 class ReportSection(NamedTuple):
-    """A table and what stands above it."""
+    """A table, what stands above it, and below it what to know of it."""
 
     title: str
     table: TextTable
+    remark: str = ""
 
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:

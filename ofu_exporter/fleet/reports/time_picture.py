@@ -1,4 +1,4 @@
-"""Draws ratios over time as SVG. A script of the page zooms in on them; without it the whole time is seen."""
+"""Draws ratios over time. A script of the page zooms in on them; without it the whole time is seen."""
 
 from __future__ import annotations
 
@@ -6,25 +6,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.pictures import (
-    LEFT,
-    RIGHT,
-    WIDTH,
-    Values,
-    line,
-    picture,
-    round_up,
-    text,
-)
+from ofu_exporter.fleet.reports.pictures import LEFT, RIGHT, WIDTH, Values, round_up
+from ofu_exporter.support.drawing import Drawing, Shape, line, words
 
 _TOP, _TALL, _WIDE = 20.0, 130.0, WIDTH - LEFT - RIGHT
-_COLOURS = {"ofu": "--used", "mfu": "--bad", "act": "--mid"}
 
 
 class PictureLine(NamedTuple):
-    """A line over time: the class that it is drawn in, its name and its ratios."""
+    """A line over time: the class that it is drawn in (ofu, mfu or activity), its name and its ratios."""
 
     kind: str
     name: str
@@ -38,29 +28,34 @@ class TimeAxis(NamedTuple):
     step: float
 
 
-def over_time(lines: Sequence[PictureLine], gpus: Values, axis: TimeAxis, label: str) -> Markup:
+class TimePicture(NamedTuple):
+    """A picture over time, and its values for the script: times in seconds, ratios in percent, as JSON."""
+
+    drawing: Drawing
+    lines: Sequence[PictureLine]
+    start: str
+    step: str
+    ratios: str
+    gpus: str
+
+
+def over_time(
+    lines: Sequence[PictureLine], gpus: Values, axis: TimeAxis, label: str
+) -> TimePicture:
     """Lines of ratios over an area of GPUs, each on a scale of its own; the highest GPUs are named."""
     known = [value for each in lines for value in each.values if value is not None]
     top = round_up(max([0.1, *known]))
     most = max([1e-9, *(value for value in gpus if value is not None)])
-    drawn = picture(
-        190.0,
-        label,
-        *_scale(top),
-        text(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end"),
-        _plot(lines, gpus, top, most),
-        *_times(axis, len(gpus)),
-    )
+    area = words(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end")
+    shapes = [*_scale(top), area, _plot(lines, gpus, top, most), *_times(axis, len(gpus))]
     values = [(each.name, _shown(each.values, 100.0)) for each in lines]
-    return tag(
-        "div",
-        drawn,
-        tag("div", *map(_key, lines), _class="key soft"),
-        _class="over",
-        data_start=f"{axis.start:.0f}",
-        data_step=f"{axis.step:g}",
-        data_ratios=json.dumps(values, separators=(",", ":")),
-        data_gpus=json.dumps(_shown(gpus, 1.0), separators=(",", ":")),
+    return TimePicture(
+        Drawing(WIDTH, 190.0, label, "time", shapes),
+        lines,
+        start=f"{axis.start:.0f}",
+        step=f"{axis.step:g}",
+        ratios=json.dumps(values, separators=(",", ":")),
+        gpus=json.dumps(_shown(gpus, 1.0), separators=(",", ":")),
     )
 
 
@@ -70,34 +65,27 @@ def _shown(values: Values, scale: float) -> list[float | int | None]:
     return [None if value is None else int(value) if value % 1 == 0 else value for value in rounded]
 
 
-def _scale(top: float) -> Iterator[Markup]:
+def _scale(top: float) -> Iterator[Shape]:
     for number in range(5):
         y = _TOP + _TALL * (1 - number / 4)
-        yield line("g", LEFT, y, WIDTH - RIGHT, y)
-        yield text(f"{top * number / 4:.0%}", LEFT - 6, y + 4, "end")
+        yield line("grid", LEFT, y, WIDTH - RIGHT, y)
+        yield words(f"{top * number / 4:.0%}", LEFT - 6, y + 4, "end")
 
 
-def _times(axis: TimeAxis, count: int) -> Iterator[Markup]:
+def _times(axis: TimeAxis, count: int) -> Iterator[Shape]:
     """The begin, the middle and the end; the script writes them anew for the part that is seen."""
     for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
         when = iso(axis.start + axis.step * count * share)[:16].replace("T", " ")
-        yield text(when, LEFT + _WIDE * share, 168, anchor, "when")
+        yield words(when, LEFT + _WIDE * share, 168, anchor, "when")
 
 
-def _plot(lines: Sequence[PictureLine], gpus: Values, top: float, most: float) -> Markup:
+def _plot(lines: Sequence[PictureLine], gpus: Values, top: float, most: float) -> Shape:
     """The lines with a unit for each value to the right, so that to zoom is to choose what part is seen."""
-    return tag(
-        "svg",
-        tag("path", d=_steps(gpus, most), _class="area"),
-        *(tag("path", d=_path(each.values, top), _class=each.kind) for each in lines),
-        _class="plot",
-        x=f"{LEFT:g}",
-        y=f"{_TOP:g}",
-        width=f"{_WIDE:g}",
-        height=f"{_TALL:g}",
-        viewBox=f"0 0 {max(1, len(gpus))} {_TALL:g}",
-        preserveAspectRatio="none",
-    )
+    place = {"x": f"{LEFT:g}", "y": f"{_TOP:g}", "width": f"{_WIDE:g}", "height": f"{_TALL:g}"}
+    box = {"viewBox": f"0 0 {max(1, len(gpus))} {_TALL:g}", "preserveAspectRatio": "none"}
+    area = Shape("path", {"d": _steps(gpus, most), "class": "area"})
+    paths = [Shape("path", {"d": _path(each.values, top), "class": each.kind}) for each in lines]
+    return Shape("svg", {"class": "plot", **place, **box}, inside=[area, *paths])
 
 
 def _path(values: Values, top: float) -> str:
@@ -120,9 +108,3 @@ def _steps(values: Values, most: float) -> str:
         for number, value in enumerate(values)
         if value
     )
-
-
-def _key(each: PictureLine) -> Markup:
-    """What a line of the picture is."""
-    colour = f"border-color:var({_COLOURS[each.kind]})"
-    return joined([Markup(f'<b class="{each.kind}" style="{colour}"></b>'), each.name])

@@ -89,8 +89,6 @@ class Options(BaseModel):
 class Scheduler:
     """The pods of this node that hold GPUs, by job."""
 
-    told = None
-
     def __init__(
         self,
         options: Options,

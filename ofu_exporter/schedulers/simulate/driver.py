@@ -50,7 +50,6 @@ class Scheduler:
     """The simulated jobs, a function of the time since the scheduler was built."""
 
     poll_seconds = 1.0
-    told = None
     rejected: Mapping[str, int] = {}
 
     def __init__(

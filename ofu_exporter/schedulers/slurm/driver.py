@@ -27,7 +27,6 @@ from ofu_exporter.schedulers.slurm.ended_reader import EndedReader
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, look
 from ofu_exporter.support.boot import boot_id
-from ofu_exporter.support.directory_watch import SLOW_SECONDS, DirectoryWatch
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
@@ -62,9 +61,9 @@ class Options(BaseModel):
         examples=["DIR"],
     )
     slurm_poll: Seconds = Field(
-        default=0.25,
+        default=1.0,
         gt=0,
-        description="Shortest time between two looks at it, and the time where the kernel does not tell of changes.",
+        description="Time between two looks at it.",
         examples=["0.25s"],
     )
     dcgm_job_dir: Path | None = Field(
@@ -148,7 +147,6 @@ class Scheduler:
         self._ended = _WatchedDirectory(
             ended_files.folder_of(options.job_dir), EndedReader().read, clock
         )
-        self._watch = DirectoryWatch()
         self._is_in_use = options.dcgm_job_dir is not None
         self._made_from: tuple[object, ...] = ()
         self._claims: tuple[Claim, ...] = ()
@@ -157,20 +155,13 @@ class Scheduler:
 
     @property
     def poll_seconds(self) -> float:
-        own = self._options.slurm_poll
-        return own if self.told is None else max(own, SLOW_SECONDS)
-
-    @property
-    def told(self) -> int | None:
-        return self._watch.told
+        return self._options.slurm_poll
 
     @property
     def rejected(self) -> Mapping[str, int]:
         return dict(self._rejected)
 
     def claims(self) -> Sequence[Claim]:
-        looked_at = (self._files, self._ended, self._map)
-        self._watch.renew(*(each.directory for each in looked_at if each))
         files = self._files.contents()
         mapped = self._map.contents() if self._map else None
         ended = self._ended_contents()  # read last, because an epilog may move a file at any moment
@@ -197,7 +188,7 @@ class Scheduler:
         raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
 
     def close(self) -> None:
-        self._watch.close()
+        """Nothing is kept open."""
 
     def _make_claims(
         self,

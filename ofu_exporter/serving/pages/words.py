@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from ofu_exporter.serving.pages.elements import Html, element
+from typing import NamedTuple
+
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Verdict
 
 NONE = "\u2013"
 """Stands where there is no number."""
+
+
+class Chip(NamedTuple):
+    """A verdict in words, and whether it is good, bad or neither, which is its colour."""
+
+    kind: str
+    words: str
 
 
 def ago(seconds: float | None) -> str:
@@ -27,14 +35,16 @@ def cause(slug: str) -> str:
     return slug.replace("_", " ").replace("+", " and ")
 
 
-def verdict(found: Verdict, mfu: float | None, ofu: float | None) -> Html:
+def verdict(found: Verdict, mfu: float | None, ofu: float | None) -> Chip:
     """How a reported MFU compares with OFU."""
     points = "" if mfu is None or ofu is None else f"{100 * abs(mfu - ofu):.0f} points"
-    said = {
-        Verdict.AGREE: ("good", "agrees with OFU"),
-        Verdict.MFU_ABOVE_OFU: ("bad", f"MFU too high by {points}" if points else "MFU too high"),
-        Verdict.MFU_BELOW_OFU: ("bad", f"MFU {points} below OFU" if points else "MFU below OFU"),
-        Verdict.INSUFFICIENT_DATA: ("", "not compared yet"),
-    }
-    kind, words = said[found]
-    return element("span", words, _class=f"chip {kind}".strip())
+    return {
+        Verdict.AGREE: Chip("good", "agrees with OFU"),
+        Verdict.MFU_ABOVE_OFU: Chip(
+            "bad", f"MFU too high by {points}" if points else "MFU too high"
+        ),
+        Verdict.MFU_BELOW_OFU: Chip(
+            "bad", f"MFU {points} below OFU" if points else "MFU below OFU"
+        ),
+        Verdict.INSUFFICIENT_DATA: Chip("", "not compared yet"),
+    }[found]

@@ -112,7 +112,7 @@ def test_no_name_is_obeyed_or_fills_the_screen(name: str) -> None:
 def test_the_site_says_whom_to_ask() -> None:
     made = first(contact="Ask gpu@example.org.\nOr call.")
     assert text(made, 20).endswith("\n\nAsk gpu@example.org.\nOr call.")
-    assert "<div>Ask gpu@example.org.</div><div>Or call.</div>" in page(made, 20)
+    assert "<div>Ask gpu@example.org.</div>\n<div>Or call.</div>" in page(made, 20)
 
 
 def test_it_says_what_went_to_idle_engines() -> None:

@@ -15,6 +15,7 @@ from ofu_exporter.fleet.reports.pictures import (
     heat_map,
     scatter,
 )
+from tests.helpers.page_parts import picture
 
 VALUES = st.lists(st.one_of(st.none(), st.floats(0.0, 1.2)), max_size=50)
 
@@ -25,11 +26,12 @@ def test_every_picture_is_well_formed_and_has_a_name(
 ) -> None:
     known = [(value, 2.0) for value in one if value is not None]
     dots = [Dot("a<b", "n&m", value, value / 2, 1.0, value > 0.5) for value, _ in known]
-    for drawn in (
+    for drawing in (
         heat_map([("n1 0", one), ("n1 1", other)], "GPUs"),
         distribution(known),
         scatter(dots),
     ):
+        drawn = picture(drawing)
         assert ElementTree.fromstring(drawn).get("aria-label")
         assert "nan" not in drawn
         assert "inf" not in drawn.replace("info", "")
@@ -37,22 +39,22 @@ def test_every_picture_is_well_formed_and_has_a_name(
 
 def test_a_gap_stays_a_gap() -> None:
     cells = heat_map([("gpu", [0.1, None, 0.0])], "x")
-    assert cells.count("<rect") == 2
+    assert picture(cells).count("<rect") == 2
 
 
 def test_flagged_jobs_are_marked_and_each_name_is_written_once() -> None:
     dots = [Dot(f"job {n}", "same", 0.2, 0.5 + n / 100, 1.0, True) for n in range(9)]
     dots += [Dot(f"ok {n}", f"ok{n}", 0.3, 0.3, 1.0, False) for n in range(30)]
-    drawn = scatter(dots)
-    assert drawn.count('class="pf"') == 9
-    assert drawn.count('class="p"') == 30
+    drawn = picture(scatter(dots))
+    assert drawn.count('class="flagged"') == 9
+    assert drawn.count('class="dot"') == 30
     assert drawn.count(">same</text>") == 1
     many = [Dot("x", f"name {n}", 0.1, n / 40, 1.0, True) for n in range(20, 40)]
-    assert scatter(many).count('class="lab"') <= MOST_LABELS
+    assert picture(scatter(many)).count('class="label"') <= MOST_LABELS
 
 
 def test_of_very_many_jobs_the_flagged_and_the_large_are_drawn() -> None:
     dots = [Dot("x", "x", 0.3, 0.3, float(n), False) for n in range(MOST_DOTS + 50)]
-    drawn = scatter([*dots, Dot("bad", "bad", 0.1, 0.9, 0.1, True)])
+    drawn = picture(scatter([*dots, Dot("bad", "bad", 0.1, 0.9, 0.1, True)]))
     assert drawn.count("<circle") == MOST_DOTS
-    assert drawn.count('class="pf"') == 1
+    assert drawn.count('class="flagged"') == 1

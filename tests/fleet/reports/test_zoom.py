@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.reports.html import document
-from ofu_exporter.fleet.reports.look import STYLE
 from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
-from ofu_exporter.fleet.reports.zoom import SCRIPT
 from tests.helpers.browser import BROWSER, seen, with_script
+from tests.helpers.page_parts import fleet_page
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,12 +23,8 @@ LINES = [
     PictureLine("ofu", "OFU", [None, *(number / 1000 for number in range(1, HOURS))]),
     PictureLine("mfu", "MFU", [None] * 50 + [0.4] * 50),
 ]
-PAGE = document(
-    "t",
-    STYLE,
-    SCRIPT,
-    over_time(LINES, [None, *[1024.0] * 99], TimeAxis(1767571200.0, 3600.0), "OFU over time"),
-)
+PICTURE = over_time(LINES, [None, *[1024.0] * 99], TimeAxis(1767571200.0, 3600.0), "OFU over time")
+PAGE = fleet_page(PICTURE)
 ALL = "2026-01-05 00:00 to 2026-01-09 04:00"
 TOOLS = """
 const told = [], box = document.querySelector('.over'), svg = box.querySelector('svg');
@@ -39,7 +33,7 @@ const tell = () => told.push([box.dataset.seen, box.querySelector('.plot').getAt
 const key = (name, more) =>
   !box.dispatchEvent(new KeyboardEvent('keydown', {key: name, bubbles: true, cancelable: true, ...more}));
 const at = share => {
-  const plot = box.querySelector('.g').getBoundingClientRect();  // a line of the grid is as wide as the plot
+  const plot = box.querySelector('.grid').getBoundingClientRect();  // a line of the grid is as wide as the plot
   return {clientX: plot.left + share * plot.width, clientY: plot.top, pointerId: 1, bubbles: true, button: 0};
 };
 svg.setPointerCapture = () => {};  // a made-up pointer cannot be captured

@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
+from markupsafe import Markup
+
+from tests.helpers.dashboard_pictures.elements import joined, tag
 from tests.helpers.dashboard_pictures.style import length, text
 from tests.helpers.dashboard_pictures.units import shown
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from markupsafe import Markup
+
 from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.axes import Box
 from tests.helpers.dashboard_pictures.cells import grid, states
 from tests.helpers.dashboard_pictures.curves import graph, number
+from tests.helpers.dashboard_pictures.elements import joined, tag
 from tests.helpers.dashboard_pictures.style import BACK, CARD, STYLE, bar, text
 from tests.helpers.dashboard_pictures.tables import merged, points, table
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
+from markupsafe import Markup
+
 from tests.helpers.dashboard_pictures.answers import Series
 from tests.helpers.dashboard_pictures.axes import BELOW, Box, Frame
+from tests.helpers.dashboard_pictures.elements import joined, tag
 from tests.helpers.dashboard_pictures.style import GREEN, RED, YELLOW, bar, length, mixed, text
 from tests.helpers.dashboard_pictures.units import shown
 

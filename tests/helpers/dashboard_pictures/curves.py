@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
+from markupsafe import Markup
+
 from tests.helpers.dashboard_pictures.answers import Series
 from tests.helpers.dashboard_pictures.axes import BELOW, Box, Frame
+from tests.helpers.dashboard_pictures.elements import joined, tag
 from tests.helpers.dashboard_pictures.style import LINES, bar, colour, length, text
 from tests.helpers.dashboard_pictures.units import shown
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ofu_exporter.fleet.reports.html import Markup, tag
+from markupsafe import Markup
+
+from tests.helpers.dashboard_pictures.elements import tag
 
 BACK, CARD, EDGE, INK, SOFT = "#111217", "#181b1f", "#2b2e34", "#d8d9e0", "#9899a5"
 GREEN, YELLOW, RED = "#73bf69", "#f2cc0c", "#f2495c"

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ofu_exporter.fleet.reports.html import Markup, joined, tag
+from markupsafe import Markup
+
 from tests.helpers.dashboard_pictures.axes import BELOW, Box, Frame
+from tests.helpers.dashboard_pictures.elements import joined, tag
 from tests.helpers.dashboard_pictures.style import EDGE, LINES, bar, length, text
 from tests.helpers.dashboard_pictures.units import shown
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from ofu_exporter.schedulers.slurm.driver import FULL_SECONDS, SETTLE_SECONDS, O
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Contents
 from ofu_exporter.support.boot import boot_id
-from ofu_exporter.support.directory_watch import SLOW_SECONDS
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.helpers.values import FakeClock
@@ -397,26 +395,6 @@ def test_without_a_mapping_none_is_read(tmp_path: Path) -> None:
     node.write("8", "1")
     assert node.owners() == {"8": ("1",)}
     node.scheduler.close()
-
-
-def test_a_job_is_told_by_the_kernel_and_looked_for_seldom_meanwhile(node: Node) -> None:
-    node.owners()
-    told = node.scheduler.told
-    assert told is not None
-    assert node.scheduler.poll_seconds == SLOW_SECONDS
-    assert select.select([told], [], [], 0)[0] == []
-    node.write("7", "0")
-    assert select.select([told], [], [], 0)[0] == [told]
-    assert node.owners() == {"7": ("0",)}
-
-
-def test_where_the_kernel_does_not_tell_the_directory_is_looked_at_as_often_as_was_set(
-    tmp_path: Path,
-) -> None:
-    node = Node(tmp_path, dcgm_job_dir=Path("/proc/sys"), slurm_poll=0.1)
-    node.write("7", "0")
-    assert node.owners() == {"7": ("0",)}
-    assert (node.scheduler.told, node.scheduler.poll_seconds) == (None, 0.1)
 
 
 def test_its_summary_is_one_line() -> None:

@@ -36,7 +36,7 @@ def test_it_explains_every_field_of_a_report(text: str) -> None:
     for name, field in MfuReport.model_fields.items():
         assert f"<code>{name}</code>" in text
         assert field.description or name == "framework"
-    assert re.search(r"<code>job_id</code>.*? Needed[.]</td>", text)
+    assert re.search(r"<code>job_id</code></th>\n<td>.*? Needed[.]</td>", text)
     assert text.count(" Needed.") == 1
 
 

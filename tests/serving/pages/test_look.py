@@ -57,7 +57,7 @@ def test_the_policy_lets_our_script_and_style_work_and_no_other(tmp_path: Path) 
     page.write_text(with_policy(PAGES["node"]))
     assert '<th scope="col"><button>GPU</button></th>' in seen(page, tmp_path / "one")
     page.write_text(
-        with_policy(PAGES["node"].replace("dress();setInterval", "dress( );setInterval"))
+        with_policy(PAGES["node"].replace("setInterval(refresh", "setInterval( refresh"))
     )
     assert "<button>" not in seen(page, tmp_path / "other")
 

@@ -126,7 +126,8 @@ def test_a_gpu_says_whose_job_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["<script>alert(1)</script>", '"><script>', "&lt;script>", "\ud800"]
+    "name",
+    ["<script>alert(1)</script>", '"><script>', "&lt;script>", "{{ 7 * 7 }}{% raw %}", "\ud800"],
 )
 def test_no_name_can_inject_markup(name: str) -> None:
     desk = Desk(1)

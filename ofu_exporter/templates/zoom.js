@@ -1,9 +1,3 @@
-"""Lets a reader zoom a picture over time and read its values, by pointer, touch and keys: the script that pages carry.
-
-A library for charts was weighed: uPlot alone is 51 kB, draws nothing on paper or without a script, and takes no keys.
-"""
-
-SCRIPT = """
 document.querySelectorAll(".over").forEach(function(box){
 var svg=box.querySelector("svg"),plot=box.querySelector(".plot"),when=box.querySelectorAll(".when"),
 start=+box.dataset.start,step=+box.dataset.step,
@@ -34,7 +28,7 @@ if(at>=to)show(at+1-to+from,at+1);
 cursor.setAttribute("d","M"+(at+.5)+",0V130");
 said.textContent=[time(at)+" to "+time(at+1)].concat(ratios.map(function(line){
 return line[0]+" "+(line[1][at]==null?"-":line[1][at].toFixed(1)+"%")}),
-(gpus[at]==null?"-":gpus[at].toLocaleString("en"))+" GPUs").join(" \\u00b7 ")}
+(gpus[at]==null?"-":gpus[at].toLocaleString("en"))+" GPUs").join(" \u00b7 ")}
 function place(event){
 var dot=new DOMPoint(event.clientX,event.clientY).matrixTransform(svg.getScreenCTM().inverse());
 return from+Math.min(1,Math.max(0,(dot.x-left)/wide))*(to-from)}
@@ -43,7 +37,7 @@ var buttons=[["Zoom in",function(){around(middle(),.5)}],["Zoom out",function(){
 var button=made("button","",bar);button.type="button";button.textContent=each[0];
 button.addEventListener("click",each[1]);return button});
 made("small","",bar);
-bar.lastChild.textContent="Drag to zoom, or press + and \\u2212; arrows read values; Esc shows all.";
+bar.lastChild.textContent="Drag to zoom, or press + and \u2212; arrows read values; Esc shows all.";
 box.tabIndex=0;box.setAttribute("role","group");
 box.setAttribute("aria-label",svg.getAttribute("aria-label"));
 box.addEventListener("keydown",function(event){
@@ -69,5 +63,3 @@ show(Math.floor(Math.min(began,now)),Math.ceil(Math.max(began,now)))}
 svg.addEventListener("pointerup",letGo);svg.addEventListener("pointercancel",letGo);
 svg.addEventListener("dblclick",function(){show(0,count)});
 show(0,count)});
-"""
-"""A drag or a key chooses what part of the drawing is seen; nothing is drawn or asked for anew."""

@@ -1,0 +1,89 @@
+"""Draws bars of OFU, lines of the last hour and histograms. What was not measured is not drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ofu_exporter.support.drawing import Drawing, Shape, line
+from ofu_exporter.support.percent import percent
+
+Points = Sequence[float | None]
+"""Values at equal distances; None where nothing was measured."""
+
+
+def bar(used: float | None, active: float | None = None) -> Drawing | None:
+    """An OFU as a bar: what is used, what the clock costs, and the rest, which inactivity costs."""
+    if used is None:
+        return None
+    first = 100 * min(max(used, 0.0), 1.0)
+    second = max(0.0, 100 * min(active or 0.0, 1.0) - first)
+    parts = [
+        Shape("rect", {"class": kind, "x": f"{x:.1f}", "width": f"{width:.1f}", "height": 8})
+        for kind, x, width in (("used", 0.0, first), ("clock", first, second))
+        if width > 0
+    ]
+    label = f"used {percent(used)}"
+    if active is not None:
+        label += f", lost to the clock {percent(second / 100)}, to inactivity {percent(1 - (first + second) / 100)}"
+    return _stretched("bar", 100, 8, label, parts)
+
+
+def spark(points: Points, label: str) -> Drawing | None:
+    """A line without axes, from 0 to 1. A gap stays a gap."""
+    if not any(point is not None for point in points):
+        return None
+    return _stretched("spark", len(points), 30, label, [*_line(points, 30, "line")])
+
+
+def chart(ofu: Points, mfu: Points, label: str) -> Drawing | None:
+    """OFU and MFU on one scale, which goes to 100 %, or to the highest value where that is above."""
+    known = [point for point in (*ofu, *mfu) if point is not None]
+    if not known:
+        return None
+    top = max(1.0, *known)
+    width = max(len(ofu), len(mfu))
+    grid = [line("grid", 0, y, width, y) for y in (0, 50, 100, 150, 200)]
+    lines = [*_line(ofu, 200, "line", top), *_line(mfu, 200, "line mfu", top)]
+    return _stretched("chart", width, 200, label, [*grid, *lines])
+
+
+def histogram(shares: Sequence[float], label: str) -> Drawing | None:
+    """How often each value was met, as columns."""
+    highest = max(shares, default=0.0)
+    if highest <= 0:
+        return None
+    columns = [
+        Shape(
+            "rect",
+            {
+                "class": "used",
+                "x": f"{place + 0.08:.2f}",
+                "width": "0.84",
+                "y": f"{100 * (1 - each / highest):.1f}",
+                "height": f"{100 * each / highest:.1f}",
+            },
+        )
+        for place, each in enumerate(shares)
+        if each > 0
+    ]
+    return _stretched("chart", len(shares), 100, label, columns)
+
+
+def _line(points: Points, height: float, kind: str, top: float = 1.0) -> Iterator[Shape]:
+    """One polyline for each stretch without a gap; a single point is a short line."""
+    stretches: list[list[str]] = [[]]
+    for place, point in enumerate(points):
+        if point is None:
+            stretches.append([])
+        else:
+            y = height - (height - 2) * min(max(point, 0.0), top) / top - 1
+            stretches[-1] += [f"{place},{y:.1f}", f"{place + 1},{y:.1f}"]
+    for each in stretches:
+        if each:
+            yield Shape("polyline", {"class": kind, "points": " ".join(each)})
+
+
+def _stretched(
+    kind: str, width: float, height: float, label: str, shapes: Sequence[Shape]
+) -> Drawing:
+    return Drawing(width, height, label, kind, shapes, is_stretched=True)

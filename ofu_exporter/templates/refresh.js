@@ -1,0 +1,21 @@
+// Keeps a page fresh: what the agent has to show now takes the place of what is shown; order and focus stay.
+const focusable = () => [...document.querySelectorAll("main a, main button")];
+const refresh = async () => {
+  if (document.hidden) return;
+  try {
+    const answer = await fetch(location.href, {headers: {accept: "text/html"}});
+    if (!answer.ok) throw 0;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const main = fresh.querySelector("main");
+    if (!main) throw 0;
+    const place = focusable().indexOf(document.activeElement);
+    document.title = fresh.title;
+    document.querySelector("main").replaceWith(main);
+    dress();
+    focusable()[place]?.focus({preventScroll: true});
+  } catch {
+    const seen = document.getElementById("seen");
+    if (seen) seen.textContent = "the agent does not answer";
+  }
+};
+setInterval(refresh, 5000);

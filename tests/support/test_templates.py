@@ -1,0 +1,90 @@
+"""A page's texts of others stay text, whatever they are; a value that a template is not given is an error."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from ofu_exporter.support.drawing import Drawing, Shape, words
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support.templates import FOLDER, asset, render
+from tests.helpers.page_parts import picture, text_table
+
+TEMPLATES = sorted(FOLDER.glob("*.html"))
+PICTURE = Drawing(10, 10, "a picture", "bars", [])
+
+
+class Parsed(HTMLParser):
+    """The tags and the text of a page, and the values of attributes."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.values: list[str | None] = []
+        self.words = ""
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.values += [value for _, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_no_text_is_markup_and_every_text_can_be_sent(text: str) -> None:
+    shapes = [words(text, 0, 0, "start"), Shape("rect", {"class": text}, text)]
+    made = picture(PICTURE._replace(label=text, shapes=shapes))
+    made.encode()
+    found = Parsed(made)
+    assert [tag for tag in found.tags if tag != "title"] == ["svg", "text", "rect"]
+    assert all(each.isprintable() for each in found.words.replace("\n", ""))
+    assert all(value is None or value.isprintable() for value in found.values)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\x1b[31mb", "line\nbreak", "\u202egpj"])
+def test_what_is_not_printable_is_shown_by_its_escape(text: str) -> None:
+    shown = picture(PICTURE._replace(label=text))
+    assert text not in shown
+    assert re.search(r'aria-label="[^"]*\\', shown)
+
+
+def test_a_value_that_is_missing_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="'paths' is undefined"):
+        render("api.html", report={"properties": {}})
+
+
+def test_a_table_has_heads_that_name_its_columns_and_rows() -> None:
+    table = TextTable(("job", "OFU"), (LEFT, RIGHT), [("<b>", "5 %")])
+    made = text_table(table, "Jobs")
+    assert '<th scope="col" class="num">OFU</th>' in made
+    assert '<th scope="row">&lt;b&gt;</th>' in made
+    assert '<td class="num">5 %</td>' in made
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_trusts_a_text_or_leaves_an_attribute_open(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"\|\s*safe|autoescape|Markup", text)
+    assert not re.search(r"=\{\{", text), "an attribute without quotes"
+
+
+def test_a_page_needs_nothing_from_elsewhere() -> None:
+    for path in FOLDER.iterdir():
+        if path.suffix in (".html", ".css", ".js"):
+            assert not re.search(r"(?:src|href)=.?(?:https?:)?//|@import|url\(", path.read_text())
+
+
+def test_style_and_script_stand_in_the_page_as_they_are_signed() -> None:
+    page = render("api.html", paths={}, report={"properties": {}})
+    assert f"<style>{asset('shared.css', 'agent.css')}</style>" in page
+    assert f"<script>{asset('sort.js', 'refresh.js')}</script>" in page
+    assert "</" not in asset("shared.css", "agent.css", "fleet.css", "sort.js", "zoom.js")
