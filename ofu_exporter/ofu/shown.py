@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 
 from ofu_exporter.ofu.plausibility import OVERLAP_SECONDS
-from ofu_exporter.values.reading import Window
+from ofu_exporter.values.losses import Losses
+from ofu_exporter.values.reading import Activity, Window
 
 LEAST_SHARE = 0.9
 """The shown window is at least this share of the interval."""
@@ -52,7 +53,30 @@ def joined(windows: Sequence[Window]) -> Window:
         utilization=_mean([window.utilization or 0.0 for window in windows], times),
         stderr=math.sqrt(squares) / math.fsum(times) if len(errors) == len(windows) else None,
         clock_method=min((window.clock_method for window in windows), key=METHODS.index),
+        activity=_activity(windows, times),
+        losses=_losses(windows, times),
     )
+
+
+def _activity(windows: Sequence[Window], times: Sequence[float]) -> Activity:
+    """The means of what every window has; the energy is their sum."""
+    columns = zip(*(window.activity for window in windows), strict=True)
+    means = (
+        None if None in column else _mean([value or 0.0 for value in column], times)
+        for column in columns
+    )
+    joules = [window.activity.energy_joules for window in windows]
+    known = [each for each in joules if each is not None]
+    whole = math.fsum(known) if len(known) == len(windows) else None
+    return Activity(*means)._replace(energy_joules=whole)
+
+
+def _losses(windows: Sequence[Window], times: Sequence[float]) -> Losses:
+    """Where the rest of the peak went, over all of the time; none where the windows know different parts."""
+    parts = windows[-1].losses.keys()
+    if any(window.losses.keys() != parts for window in windows):
+        return {}
+    return {loss: _mean([window.losses[loss] for window in windows], times) for loss in parts}
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.simulator.grid import INTERVALS, Cell, columns, measured
@@ -63,11 +64,15 @@ def lines(tables: Mapping[float, Table]) -> Iterator[str]:
         yield from grid("", {name: texts(cells) for name, cells in tables[interval].items()})
     for load in SOME:
         yield from ["", f"The load `{load}` at every interval:", ""]
-        yield from by_interval(tables, lambda cells, load=load: text(cells[load]))
+        yield from by_interval(tables, partial(_text_of, load))
     yield from ["", "The shortest window that was shown, as a share of the interval:", ""]
     yield from by_interval(
         tables, lambda cells: f"{min(each.shown for each in cells.values()):.2f}"
     )
+
+
+def _text_of(load: str, cells: Mapping[str, Cell]) -> str:
+    return text(cells[load])
 
 
 def by_interval(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu.shown import joined, latest
-from ofu_exporter.values.reading import Window
+from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.reading import Activity, Window
 
 
 def window(
@@ -42,6 +43,8 @@ def test_what_is_joined_weighs_activity_by_cycles_and_all_else_by_time() -> None
     assert made.sm_clock_hz == pytest.approx(7e9 / 4)
     assert made.utilization == pytest.approx(0.75 / 4)
     assert made.stderr == pytest.approx(0.01 * math.hypot(1, 3) / 4)
+    assert made.tensor_active is not None
+    assert made.sm_clock_hz is not None
     assert made.tensor_active * made.sm_clock_hz / 2e9 == pytest.approx(made.utilization)
 
 
@@ -64,3 +67,18 @@ def test_the_worst_method_and_an_unknown_error_are_those_of_the_whole() -> None:
 def test_what_is_not_beside_it_or_not_whole_is_left_out(before: Window) -> None:
     last = window(2, 3)
     assert latest((before,), last, 5.0) == (last,)
+
+
+def test_what_is_joined_has_the_parts_of_all_its_seconds() -> None:
+    """1 s of which half is idle and 3 s without idle: an eighth of 4 s is idle; energy adds up."""
+    first = window(0, 1, 0.5, 2e9)._replace(
+        losses={Loss.CLOCK: 0.0, Loss.IDLE: 0.5}, activity=Activity(engine=0.5, energy_joules=100.0)
+    )
+    second = window(1, 4, 1.0, 2e9)._replace(
+        losses={Loss.CLOCK: 0.0, Loss.IDLE: 0.0},
+        activity=Activity(engine=1.0, sm=0.9, energy_joules=900.0),
+    )
+    made = joined((first, second))
+    assert made.losses == {Loss.CLOCK: 0.0, Loss.IDLE: pytest.approx(0.125)}
+    assert made.activity == Activity(engine=0.875, energy_joules=1000.0)
+    assert joined((first, second._replace(losses={Loss.UNSPLIT: 0.0}))).losses == {}

@@ -133,8 +133,18 @@ class Phases:
         def mean(name: str) -> float:
             return math.fsum(length * getattr(each, name) for length, each in inside) / seconds
 
-        shares = (mean(name) for name in Doing._fields[1:7])
-        return Doing(seconds, *shares, round(mean("mhz")), mean("watts"), ())
+        return Doing(
+            seconds=seconds,
+            engine=mean("engine"),
+            sm=mean("sm"),
+            tensor=mean("tensor"),
+            dram=mean("dram"),
+            fp32=mean("fp32"),
+            link=mean("link"),
+            mhz=round(mean("mhz")),
+            watts=mean("watts"),
+            kernels=(),
+        )
 
     def _stream(
         self, mix: dict[Kernel, float], seconds: float

@@ -49,8 +49,18 @@ def phases(clock: str) -> Phases:
     return Phases(MIX, clock, SECONDS, f"parts, {clock}")
 
 
-@functools.cache
+_RAN: dict[tuple[str, float, str], tuple[list[Window], GpuView]] = {}
+
+
 def ran(kind: Kind, clock: str) -> tuple[list[Window], GpuView]:
+    """One run for all tests."""
+    key = (kind.name, kind.interval, clock)
+    if key not in _RAN:
+        _RAN[key] = _ran(kind, clock)
+    return _RAN[key]
+
+
+def _ran(kind: Kind, clock: str) -> tuple[list[Window], GpuView]:
     """The windows of a run that are of full length, and the GPU at its end."""
     windows: dict[float, Window] = {}
     last: list[Snapshot] = []

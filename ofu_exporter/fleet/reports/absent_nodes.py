@@ -120,14 +120,16 @@ class AbsentNodeReader:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, jobs):
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
-                    self._history.add_job(labels, hour, JobSums(**{quantity.name: part}))
+                    sums = JobSums()
+                    setattr(sums, quantity.name, part)
+                    self._history.add_job(labels, hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
                 gpus = known.gpus.get(labels["instance"]) or {"": 0.0}
                 model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
-                    sums = self._history.model(hour, model)
-                    setattr(sums, quantity.name, getattr(sums, quantity.name) + part)
+                    of_model = self._history.model(hour, model)
+                    setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
     def _beyond(
         self, gap: _Gap, quantity: Quantity, wanted: str

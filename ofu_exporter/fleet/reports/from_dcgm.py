@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports import dcgm_parts
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.sums import JobKey, JobSums
@@ -69,6 +70,7 @@ _SPREAD = (
 _EXPORTED = (
     '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
 )
+_LOSSES = dcgm_parts.queries(_sum, f"({_ACTIVITY} and {_CLOCK})")
 _SIZE = f"max_over_time((count by ({_BY}) ({_CLOCK}))[59m59s999ms:5m])"
 
 
@@ -96,6 +98,7 @@ def read_dcgm_history(
         doubts.add(history, answers, aside)
         _add(history, answers, aside)
     history.remark = f"{ACCURACY} {doubts.remark(history)}"
+    _add_losses(client, reader, history, aside)
     return history
 
 
@@ -141,6 +144,27 @@ class _Doubts:
 
 def _place(hour: int, series: Series, _value: float) -> tuple[object, ...]:
     return hour, *sorted(series.labels.items())
+
+
+def _add_losses(
+    client: PrometheusClient, reader: PartReader, history: FleetHistory, aside: set[str]
+) -> None:
+    """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
+
+    def fetch(part: TimeSpan) -> list[list[Series]]:
+        asked = (_QUERIES[1], _QUERIES[2], *_LOSSES)
+        return [client.steps(each, *part, HOUR) for each in asked]
+
+    for _, answers in reader.read("engines on these pages", history.span, fetch):
+        sums: list[dict[dcgm_parts.Place, float]] = [defaultdict(float) for _ in answers]
+        for place, answer in enumerate(answers):
+            for hour, series, value in _by_hour(answer, history.clock):
+                model = series.labels.get("modelName", "")
+                rated, owner = _rated_hz(model), owner_of(series.labels, aside).job
+                if rated is not None and owner is not None:
+                    whole = value * _share(model, series.labels.get("GPU_I_PROFILE", ""))
+                    sums[place][hour, owner] += whole / rated if place == 1 else whole
+        dcgm_parts.add(history, sums[0], sums[1], sums[2:])
 
 
 def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:

@@ -40,6 +40,8 @@ class DcgmGpu(NamedTuple):
     begin: float = 0.0
     end: float = 6.0
     is_new: bool = False
+    engine: float | None = None
+    sms: float | None = None
 
 
 def gpu(number: int, model: str, **labels: str) -> dict[str, str]:
@@ -48,8 +50,8 @@ def gpu(number: int, model: str, **labels: str) -> dict[str, str]:
 
 
 GPUS = (
-    DcgmGpu(gpu(0, H100, hpc_job="77"), 0.5, 1464.0),
-    DcgmGpu(gpu(1, H100, hpc_job="77"), 0.3, 1830.0),
+    DcgmGpu(gpu(0, H100, hpc_job="77"), 0.5, 1464.0, engine=0.9, sms=0.8),
+    DcgmGpu(gpu(1, H100, hpc_job="77"), 0.3, 1830.0, engine=0.7),
     DcgmGpu(gpu(2, H100, pod="train-0", namespace="ml"), 0.4, 915.0, 1.0, 4.0, is_new=True),
     DcgmGpu(gpu(3, H100), 0.0, 345.0),
     DcgmGpu(
@@ -81,7 +83,12 @@ def pages() -> str:
         activity, clock, unit = NEW if each.is_new else OLD
         first, last = BEGIN + HOUR * each.begin, BEGIN + HOUR * each.end
         times = [first + 30.0 * step for step in range(1, round((last - first) / 30) + 1)]
-        values = {clock: each.clock_mhz * unit, activity: each.activity}
+        values = {
+            clock: each.clock_mhz * unit,
+            activity: each.activity,
+            "DCGM_FI_PROF_GR_ENGINE_ACTIVE": each.engine,
+            "DCGM_FI_PROF_SM_ACTIVE": each.sms,
+        }
         for name, value in values.items():
             if value is not None:
                 lines = [f"{name}{labelled(**each.labels)} {value!r} {time:.3f}" for time in times]
@@ -115,6 +122,28 @@ def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
 @pytest.mark.prometheus
 @pytest.mark.xdist_group("dcgm history")
 class TestOnARealPrometheus:
+    def test_what_is_not_used_goes_to_the_parts_that_each_page_tells_apart(
+        self, history: FleetHistory
+    ) -> None:
+        """GPU 0 has engine and SMs, GPU 1 the engine alone."""
+        total = history.jobs[JobKey("", "77")].total
+        assert total.parts == pytest.approx(
+            {
+                "clock": 6 * (0.5 - 0.4),
+                "no_tensor": 6 * 0.3,
+                "empty_sms": 6 * 0.1,
+                "idle": 6 * (0.1 + 0.3),
+                "engine_without_tensor": 6 * 0.4,
+            },
+            rel=0.01,
+        )
+        left = total.observed - total.utilized - sum(total.parts.values())
+        assert left == pytest.approx(0.0, abs=1e-9)
+
+    def test_a_page_without_both_has_one_part_for_all_three(self, history: FleetHistory) -> None:
+        total = history.jobs[JobKey("", "ml/train-0")].total
+        assert total.parts.keys() == {"clock", "without_tensor"}
+
     def test_ofu_is_activity_times_clock_over_the_models_tensor_clock(
         self, history: FleetHistory
     ) -> None:
