@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from anyio import to_thread
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ofu_exporter.errors import ConfigError
@@ -26,6 +27,8 @@ TLS_SECONDS = 10.0
 """How long the files of certificates and keys may take at a reload."""
 GRACE_SECONDS = 1
 """How long what is being answered may take at a stop."""
+PAGES_AT_ONCE = 4
+"""Most plain functions that answer at once: threads take the interpreter in turns, and a scrape waits for each turn."""
 TICKS_BETWEEN = 10
 """Ticks of uvicorn, which are a tenth of a second, between two looks for clients that are late."""
 UNFINISHED = (
@@ -75,6 +78,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open both listeners; uvicorn's own method would want TLS on the Unix socket as well."""
         await super().startup(sockets or [])
+        to_thread.current_default_thread_limiter().total_tokens = PAGES_AT_ONCE
         self._acceptors = [
             Acceptor(self._listeners.address, self._connection, self._limit, self._listeners.tls)
         ]

@@ -247,7 +247,7 @@ ATTACKS = (
     Attack(
         "every path",
         "16 clients that ask for every path that anybody may ask for, over and over",
-        "what is costly is made once; pages in a pool of threads",
+        "what is costly is made once; pages in a pool of few threads",
         ask_every_path,
     ),
     Attack(
