@@ -66,7 +66,7 @@ def text(job: JobTotals) -> str:
     if job.waiting_gpu_seconds:
         hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
         lines.append(f"Before that it had GPUs for {hours} GPU-hours and ran nothing: not counted")
-    lines += [*_part_lines(job)]
+    lines += [*part_lines(job)]
     if job.window_percentiles:
         shares = ", ".join(
             f"{name} {percent(value)}" for name, value in job.window_percentiles.items()
@@ -80,7 +80,7 @@ def text(job: JobTotals) -> str:
     return "\n".join(map(shown, lines))
 
 
-def _part_lines(job: JobTotals) -> Iterator[str]:
+def part_lines(job: JobTotals) -> Iterator[str]:
     """Where the peak went, the largest loss first."""
     sums, seconds = job.sums, job.gpu_seconds
     if not seconds or sums.lost.keys() <= {Loss.UNSPLIT}:

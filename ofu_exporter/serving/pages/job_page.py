@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ofu_exporter.jobs.summary import part_lines
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
@@ -57,6 +58,7 @@ def job_page(job: JobTotals, history: History, path: str) -> str:
         causes=reported and reported.causes,
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
+        parts=list(part_lines(job)),
         gpus=[_gpu(each) for each in job.gpus],
         distribution=_distribution(job),
         percentiles=_percentiles(job),
@@ -78,11 +80,13 @@ def _about(job: JobTotals) -> Iterator[str]:
 
 
 def _gpu(gpu: GpuTotals) -> GpuLine:
+    seconds = gpu.observed_seconds
+    losses = {loss: lost / seconds for loss, lost in gpu.sums.net.items()} if seconds else {}
     return GpuLine(
         name=gpu.gpu + (f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""),
         node=gpu.node,
         ofu=gpu.utilization_ratio,
-        bar=bar(gpu.utilization_ratio),
+        bar=bar(gpu.utilization_ratio, losses),
         observed=gpu.observed_seconds / gpu.held_seconds if gpu.held_seconds > 0 else None,
         held_seconds=gpu.held_seconds,
     )

@@ -168,7 +168,7 @@ def _gpu(view: GpuView, history: History) -> GpuLine:
         ofu_words=percent(ofu, ""),
         error="" if error is None else f" ± {200 * error:.1f}",
         why=_why(view, active),
-        bar=bar(ofu, active),
+        bar=bar(ofu, window.losses if window else {}),
         hour=spark(history.gpu(view.gpu.key, 4), f"OFU of GPU {name} over the last hour"),
         clock=clock,
         clock_words=f"{clock / 1e6:.0f} MHz" if clock else "",

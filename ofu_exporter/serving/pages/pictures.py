@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 
 from ofu_exporter.support.drawing import Drawing, Shape, line
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.losses import Loss, Losses
 
+UNFILLED = (Loss.IDLE, Loss.WITHOUT_TENSOR, Loss.UNSPLIT)
+"""Parts that show the bar's ground."""
 Points = Sequence[float | None]
 """Values at equal distances; None where nothing was measured."""
 
 
-def bar(used: float | None, active: float | None = None) -> Drawing | None:
-    """An OFU as a bar: what is used, what the clock costs, and the rest, which inactivity costs."""
+def bar(used: float | None, losses: Losses = MappingProxyType({})) -> Drawing | None:
+    """An OFU as a bar: what is used, and where the rest of the peak went; what is idle or not known is not filled."""
     if used is None:
         return None
-    first = 100 * min(max(used, 0.0), 1.0)
-    second = max(0.0, 100 * min(active or 0.0, 1.0) - first)
+    level = min(max(used, 0.0), 1.0)
+    spans = [("used", 0.0, level)]
+    drawn, reached = level, used
+    for loss, share in losses.items():
+        reached += share
+        if loss not in UNFILLED and min(reached, 1.0) > drawn:
+            spans.append((loss.value, drawn, min(reached, 1.0)))
+            drawn = min(reached, 1.0)
     parts = [
-        Shape("rect", {"class": kind, "x": f"{x:.1f}", "width": f"{width:.1f}", "height": 8})
-        for kind, x, width in (("used", 0.0, first), ("clock", first, second))
-        if width > 0
+        Shape(
+            "rect",
+            {
+                "class": kind,
+                "x": f"{100 * x:.1f}",
+                "width": f"{100 * (end - x):.1f}",
+                "height": 8,
+            },
+        )
+        for kind, x, end in spans
+        if end > x
     ]
-    label = f"used {percent(used)}"
-    if active is not None:
-        label += f", lost to the clock {percent(second / 100)}, to inactivity {percent(1 - (first + second) / 100)}"
+    label = ", ".join(
+        [f"used {percent(used)}", *(f"{loss.words} {percent(s)}" for loss, s in losses.items())]
+    )
     return _stretched("bar", 100, 8, label, parts)
 
 

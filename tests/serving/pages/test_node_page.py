@@ -35,7 +35,7 @@ def test_it_shows_what_is_measured_with_its_error_and_its_losses() -> None:
     assert "<title>node-1: OFU 40.0%</title>" in page
     assert "sampled 1 s ago" in page
     assert re.search(r"40.0%</b><small> ± \d+\.\d<", row(page, 0))
-    assert "lost to the clock 10.0%, to inactivity 50.0%" in row(page, 0)
+    assert "clock 10.0%, no tensor work or idle 50.0%" in row(page, 0)
     assert "1464 MHz<small> 80% of 1830" in row(page, 0)
     assert "Simulated" not in page
 

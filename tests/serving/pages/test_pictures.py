@@ -6,6 +6,7 @@ import re
 
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram, spark
 from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.values.losses import Loss
 
 
 def kinds(drawing: Drawing | None) -> list[str]:
@@ -13,21 +14,31 @@ def kinds(drawing: Drawing | None) -> list[str]:
     return [shape.element for shape in drawing.shapes]
 
 
-def test_a_bar_shows_what_is_used_and_what_the_clock_costs() -> None:
-    drawn = bar(0.3, 0.4)
+def test_a_bar_shows_what_is_used_and_where_the_rest_went() -> None:
+    lost = {Loss.CLOCK: 0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.1, Loss.IDLE: 0.2}
+    drawn = bar(0.3, lost)
     assert drawn is not None
     assert [[*shape.attributes.values()][:3] for shape in drawn.shapes] == [
         ["used", "0.0", "30.0"],
         ["clock", "30.0", "10.0"],
+        ["no_tensor", "40.0", "30.0"],
+        ["empty_sms", "70.0", "10.0"],
     ]
-    assert drawn.label == "used 30.0%, lost to the clock 10.0%, to inactivity 60.0%"
+    assert drawn.label == (
+        "used 30.0%, clock 10.0%, no tensor work 30.0%, empty SMs 10.0%, idle 20.0%"
+    )
 
 
-def test_a_clock_above_the_tensor_clock_costs_nothing() -> None:
-    faster, beyond = bar(0.45, 0.4), bar(1.2, 0.9)
+def test_a_clock_above_the_tensor_clock_is_a_gain_in_words_and_covers_what_it_took() -> None:
+    faster = bar(0.45, {Loss.CLOCK: -0.05, Loss.NO_TENSOR: 0.3, Loss.IDLE: 0.3})
+    beyond = bar(1.2, {Loss.CLOCK: -0.3, Loss.WITHOUT_TENSOR: 0.1})
     assert faster is not None
     assert beyond is not None
-    assert "lost to the clock 0.0%" in faster.label
+    assert "clock -5.0%" in faster.label
+    assert [[*shape.attributes.values()][:3] for shape in faster.shapes] == [
+        ["used", "0.0", "45.0"],
+        ["no_tensor", "45.0", "25.0"],
+    ]
     assert [shape.attributes["width"] for shape in beyond.shapes] == ["100.0"]
 
 
