@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 HOUR = 3600.0
@@ -56,10 +57,16 @@ class ServerClock(NamedTuple):
 
     def hour_of(self, time: float) -> int:
         """The number of the hour that a time lies in; its very end belongs to it, its begin doesn't."""
-        return math.ceil((round(time, 3) - self.phase) / HOUR - 1e-9)
+        return _hour_of(time, self.phase)
 
     def end_of(self, hour: int) -> float:
         return round(hour * HOUR + self.phase, 3)
+
+
+@lru_cache(maxsize=65536)
+def _hour_of(time: float, phase: float) -> int:
+    """Kept, because thousands of jobs have values of the same few hours."""
+    return math.ceil((round(time, 3) - phase) / HOUR - 1e-9)
 
 
 def phase_of(stamps: Iterable[float]) -> float:

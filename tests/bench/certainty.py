@@ -27,8 +27,8 @@ ALIKE = (0.0, 0.5, 0.8)
 POOLS = ((1, 20), (1, 60), (1, 200), (3, 20), (3, 60), (10, 20), (10, 60), (50, 20), (300, 20))
 """Series and the points of each."""
 SCATTER, GROWTH = 0.1, 3.0
-SERIES_AT_LEAST = 3000
-"""Series of each number in the largest pools, whose answers are fewer."""
+MOST_SERIES = 1500
+"""Series of a row, of which the largest pools make fewer answers."""
 
 
 class Cell(NamedTuple):
@@ -94,7 +94,7 @@ def rows(answers: int, noises: tuple[str, ...]) -> Iterator[str]:
 
 
 def _answers(cell: Cell, answers: int) -> int:
-    return max(min(answers, SERIES_AT_LEAST * answers // 100 // cell.series), 1)
+    return max(min(answers, MOST_SERIES * answers // 100 // cell.series), 1)
 
 
 def _row(cell: Cell, counts: Counter[str]) -> str:

@@ -20,7 +20,7 @@ from ofu_exporter.fleet.changes import segments
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks
-from ofu_exporter.fleet.changes.survey import OfuSeries, survey
+from ofu_exporter.fleet.changes.survey import OfuSeries
 
 Noise = Callable[[random.Random], float]
 SCATTER = 0.1
@@ -157,44 +157,7 @@ def fleet_of(
     return made
 
 
-def reports(series: int) -> Iterator[str]:
-    """The table of whole reports."""
-    yield (
-        "| noise | autocorrelation | reports | with a false sure change | false possible ones in a report "
-        "| falls found | found and sure |"
-    )
-    yield "|---|---|---|---|---|---|---|"
-    count = max(series // 20, 10)
-    rows = [
-        ("normal", 0.0),
-        ("normal", 0.3),
-        ("normal", 0.5),
-        ("heavy tails", 0.0),
-        ("skewed", 0.0),
-    ]
-    for kind, alike in rows:
-        yield _report_row(kind, alike, count)
-
-
-def _report_row(kind: str, alike: float, count: int) -> str:
-    rng = random.Random(f"{kind}{alike}")
-    false, unsure, found, sure = 0, 0, 0, 0
-    fallen = {str(number) for number in range(10)}
-    for _ in range(count):
-        seen = survey(fleet_of(300, kind, alike, rng, falls=10), 1.0).changes
-        right = [c for c in seen if c.series.labels[0][1] in fallen and c.found.factor < 0.7]
-        wrong = [c for c in seen if c.series.labels[0][1] not in fallen]
-        false += any(c.sure for c in wrong)
-        unsure += sum(not c.sure for c in wrong)
-        found += len({c.series.labels for c in right})
-        sure += len({c.series.labels for c in right if c.sure})
-    return (
-        f"| {kind} | {alike} | {count} | {false / count:.0%} | {unsure / count:.1f} of 290 | "
-        f"{found / count / 10:.1%} | {sure / count / 10:.1%} |"
-    )
-
-
-TABLES = {"false-alarms": false_alarms, "drops": drops, "reports": reports}
+TABLES = {"false-alarms": false_alarms, "drops": drops}
 
 
 def main() -> None:

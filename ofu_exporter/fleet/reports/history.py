@@ -249,18 +249,24 @@ class _Collector:
                 yield HourValue(hour_of(time), one.labels, value)
 
     def _seen(self, answers: Answers) -> set[ClusterHour]:
-        return {
-            (cluster_of(one.labels), one.hour) for each in answers for one in self._values(each)
-        }
+        hour_of = self._history.clock.hour_of
+        times: dict[str, set[float]] = defaultdict(set)
+        for each in answers:
+            for one in each:
+                times[cluster_of(one.labels)].update(time for time, _ in one.points)
+        return {(cluster, hour_of(time)) for cluster, seen in times.items() for time in seen}
 
     def _largest(
         self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
     ) -> dict[tuple[int, tuple[str, ...]], float]:
         """One value by hour and key: two replicas of a server tell the same hour twice."""
+        hour_of = self._history.clock.hour_of
         found: dict[tuple[int, tuple[str, ...]], float] = {}
-        for one in self._values(answer):
-            place = (one.hour, key(one.labels))
-            found[place] = max(one.value, found.get(place, one.value))
+        for one in answer:
+            labels = key(one.labels)
+            for time, value in one.points:
+                place = (hour_of(time), labels)
+                found[place] = max(value, found.get(place, value))
         return found
 
     def _add_jobs(self, answers: Answers) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.values.losses import Loss
@@ -34,8 +34,16 @@ class JobSums:
     """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
 
     def add(self, other: JobSums) -> None:
-        for name in SUM_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        """Add each of them, by name: a loop over names takes three times as long, for each hour of each job."""
+        self.held += other.held
+        self.observed += other.observed
+        self.utilized += other.utilized
+        self.compared += other.compared
+        self.compared_mfu += other.compared_mfu
+        self.compared_utilized += other.compared_utilized
+        self.idle += other.idle
+        self.gained += other.gained
+        self.joules += other.joules
         for part, hours in other.lost.items():
             self.lost[part] = self.lost.get(part, 0.0) + hours
 
@@ -71,9 +79,6 @@ class JobSums:
     def ofu_compared(self) -> float | None:
         """OFU over the time that reports cover, to hold against the MFU."""
         return ratio(self.compared_utilized, self.compared)
-
-
-SUM_NAMES = tuple(each.name for each in fields(JobSums) if each.name != "lost")
 
 
 @dataclass(slots=True)

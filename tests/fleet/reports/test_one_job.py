@@ -86,7 +86,7 @@ def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
 
 
 def alive(held: list[float]) -> list[JobPoint]:
-    """Points a minute apart, of a job whose GPUs are all active half of the time, as the mean of five minutes is."""
+    """Points a minute apart of a job whose GPUs are all active for half of the time."""
     return _alive([JobPoint(60.0 * at, gpus, 0.4, None, 0.5) for at, gpus in enumerate(held)])
 
 

@@ -1,0 +1,20 @@
+"""Sums of jobs are added name by name, and none is forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ofu_exporter.fleet.reports.sums import JobSums
+
+NUMBERS = [each.name for each in fields(JobSums) if each.name != "lost"]
+
+
+def test_every_sum_is_added() -> None:
+    sums = JobSums.of({name: float(number) for number, name in enumerate(NUMBERS, 1)})
+    sums.lost["idle"] = 3.0
+    sums.add(JobSums(lost={"idle": 1.0, "clock": 0.5}))
+    sums.add(JobSums.of({name: float(number) for number, name in enumerate(NUMBERS, 1)}))
+    assert [getattr(sums, name) for name in NUMBERS] == [
+        2.0 * number for number, _ in enumerate(NUMBERS, 1)
+    ]
+    assert sums.lost == {"idle": 4.0, "clock": 0.5}
