@@ -71,7 +71,7 @@ KERNELS: Mapping[str, tuple[MadeKernel, ...]] = {
     ),
 }
 """Kernels for the products of each precision; the one that executes least is taken, as a library would."""
-PIPES = {"int8": "imma", "fp64": "dmma"}
+PIPES = {"int8": "imma", "fp64": "dfma"}
 
 
 class StepClock:

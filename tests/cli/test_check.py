@@ -172,7 +172,7 @@ def test_how_far_to_trust_a_window_is_said() -> None:
         assert budget["clock_interval_95_points"] == pytest.approx(expected)
         assert budget["observed_seconds"] == pytest.approx(budget["window_seconds"])
         assert budget["tensor_clock"] == "published"
-        assert (budget["covariance"], budget["fp64_pipe"]) == ("none", "dmma")
+        assert (budget["covariance"], budget["fp64_pipe"]) == ("none", "dfma")
     text = call("check", *flags, "--scheduler", "none").stdout
     assert "Clock reads: at most ±" in text
     assert "Tiles: OFU counts the work that fills them up" in text

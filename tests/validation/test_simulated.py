@@ -72,7 +72,7 @@ def test_cycle_counters_leave_no_noise(tmp_path: Path) -> None:
 
 def test_each_precision_is_seen_on_its_own_pipe(tmp_path: Path) -> None:
     made = bench(tmp_path)
-    for precision, pipe in {"bf16": "hmma", "int8": "imma", "fp64": "dmma"}.items():
+    for precision, pipe in {"bf16": "hmma", "int8": "imma", "fp64": "dfma"}.items():
         (trial,) = made.trials([product(precision)])
         busy = {name for name, ratio in trial.readings[-2].pipes.items() if ratio}
         assert busy == {pipe}

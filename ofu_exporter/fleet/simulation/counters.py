@@ -115,7 +115,7 @@ class SimulatedCounters:
             for place in range(reads)
         )
         active = min(1.0, ofu * self._node.tensor_clock_hz / hz)
-        return Reading(gpu, start, end, active, {"hmma": active, "imma": 0.0, "dmma": 0.0}, clocks)
+        return Reading(gpu, start, end, active, {"hmma": active, "imma": 0.0, "dfma": 0.0}, clocks)
 
 
 _REASONS = {"gpu_lost": Reason.LOST, "source_lost": Reason.UNREACHABLE}
@@ -135,7 +135,7 @@ def _spoiled(reading: Reading, faults: Sequence[NodeFault], noise: Sequence[floa
         reading.start,
         reading.end,
         active,
-        {"hmma": active, "imma": 0.0, "dmma": 0.0},
+        {"hmma": active, "imma": 0.0, "dfma": 0.0},
         reading.clocks,
         evidence=evidence,
     )

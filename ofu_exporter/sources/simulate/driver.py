@@ -96,7 +96,7 @@ WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
         LoadPhase(0.9, 0.04, 1980e6, pipe="imma", sm=0.7, dram=0.6, watts=330.0),
     ),
     "fp64 solver": (
-        LoadPhase(3.0, 0.58, 1640e6, 25e6, "dmma"),
+        LoadPhase(3.0, 0.58, 1640e6, 25e6, "dfma"),
         LoadPhase(1.0, 0.0, 1980e6, sm=0.8, dram=0.7, watts=310.0),
     ),
     "idle": (idle(60.0, 345e6),),
@@ -142,7 +142,7 @@ class _Totals:
     tensor: float = 0.0
     hmma: float = 0.0
     imma: float = 0.0
-    dmma: float = 0.0
+    dfma: float = 0.0
     useful: float = 0.0
     """Tensor cycles without those on the unfilled parts of tiles."""
     sm: float = 0.0
@@ -235,7 +235,7 @@ class Probe:
             tensor_active=(new.tensor - old.tensor) / elapsed,
             pipes={
                 pipe: (getattr(new, pipe) - getattr(old, pipe)) / elapsed
-                for pipe in ("hmma", "imma", "dmma")
+                for pipe in ("hmma", "imma", "dfma")
             },
             clocks=clocks,
             cycles=CycleTotals(new.elapsed, new.tensor) if self._has_cycles else None,

@@ -161,7 +161,7 @@ def test_pipes_sum_to_the_total() -> None:
 def test_the_node_shows_every_pipe_and_an_idle_gpu() -> None:
     taken = Node().run(60)
     busy = {pipe for reading in taken for pipe, value in reading.pipes.items() if value > 0}
-    assert busy == {"hmma", "imma", "dmma"}
+    assert busy == {"hmma", "imma", "dfma"}
     assert any(all(r.tensor_active == 0 for r in of(taken, index)) for index in range(8))
 
 
