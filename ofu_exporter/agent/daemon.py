@@ -59,8 +59,6 @@ RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
 RELOAD_SECONDS = 10.0
 """How long the configuration may take to be read."""
-HASH_SECONDS = 1.5
-"""Longest wait, at a stop signal, for the hash of a password that is being computed."""
 PAUSE_CHECK_SECONDS = 1.0
 """Time between two looks for the pause file, where the kernel does not tell of changes."""
 
@@ -208,7 +206,6 @@ class Daemon:
         if self._state_writer is not None:
             await asyncio.to_thread(self._state_writer.stop, RELEASE_SECONDS)
         await serving
-        await asyncio.to_thread(self._reading.stop, HASH_SECONDS)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
 

@@ -43,13 +43,15 @@ class Connection(H11Protocol):
         self.peer = peer
         self.answers = 0
         self._limit = limit
+        self._is_tls = False
         self._opening: asyncio.Task[None] | None = None
 
     def open(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Begin to speak, and count the connection from now on."""
+        self._is_tls = tls is not None
         self._limit.enter(self)
         self._opening = self.loop.create_task(self._open(accepted, tls))
-        self._opening.add_done_callback(lambda _: self._opened(accepted, tls is not None))
+        self._opening.add_done_callback(lambda _: self._opened(accepted))
 
     async def _open(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
         patience = RequestPhase.HANDSHAKE.patience if tls else None
@@ -58,12 +60,12 @@ class Connection(H11Protocol):
                 lambda: self, accepted, ssl=tls, ssl_handshake_timeout=patience
             )
 
-    def _opened(self, accepted: socket.socket, is_tls: bool) -> None:
+    def _opened(self, accepted: socket.socket) -> None:
         """Forget a connection that never began."""
         if self.transport is None:
             accepted.close()
             self._limit.leave(self)
-            self._count_garbage(is_tls)
+            self._count_garbage(self._is_tls)
 
     @classmethod
     def _count_garbage(cls, is_tls: bool) -> None:
@@ -94,7 +96,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.leave(self)
         super().connection_lost(exc)
-        self._count_garbage(self.scheme == "https")
+        self._count_garbage(self._is_tls)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -102,7 +104,7 @@ class Connection(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection of a client that has said all it has to say, until it has its answer."""
-        if self.scheme == "https" or self.phase is not RequestPhase.WORK:
+        if self._is_tls or self.phase is not RequestPhase.WORK:
             return False
         self.cycle.keep_alive = False
         return True
@@ -141,7 +143,7 @@ class Connection(H11Protocol):
     def phase(self) -> RequestPhase:
         """What the connection waits for."""
         if self.transport is None:
-            return RequestPhase.HANDSHAKE
+            return RequestPhase.HANDSHAKE if self._is_tls else RequestPhase.TURN
         if self.flow.write_paused:
             return RequestPhase.UNREAD
         if self.conn.their_state is h11.SEND_BODY:

@@ -2,8 +2,8 @@
 
 A right password is remembered, so that each scrape does not cost a hash. So is the last wrong one of each address:
 a scraper with an old password, which tries it again and again, must not keep out another one behind the same address.
-All hashing is done on one thread, one address at a time, and the thread rests after a wrong password. So guessing uses
-a fifth of a core, however many guess. Addresses that have not been wrong lately go first.
+One password is hashed at a time, on a thread beside the loop, with a rest after a wrong one. So guessing uses a fifth
+of a core, however many guess. Of the addresses that have been wrong lately one at most waits beside all others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ import contextlib
 import hashlib
 import hmac
 import os
-import queue
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.extras import install_command
@@ -61,23 +58,16 @@ class Passwords:
         self._check = check
         self._key = os.urandom(32)
         self._right: OrderedDict[bytes, None] = OrderedDict()
-        self._waiting: set[str] = set()
         self._wrong: OrderedDict[str, bytes] = OrderedDict()  # the last wrong pair of each address
-        self._work: queue.PriorityQueue[tuple[int, int, _Attempt | None]] = queue.PriorityQueue()
-        self._count = 0
-        self._stopping = threading.Event()
+        self._waiting: set[str] = set()
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._hashing, self._again = asyncio.Lock(), asyncio.Lock()
+        self._stops = False
         self.renew(users)
-        self._thread = threading.Thread(target=self._run, name="passwords", daemon=True)
-        self._thread.start()
 
     def begin_stop(self) -> None:
-        """Let the thread end after the hash that it is at. Whoever waits for another one is told that it is busy."""
-        self._stopping.set()
-        self._put(0, None)
-
-    def stop(self, seconds: float) -> None:
-        """Wait for that. A thread that is in the library when the interpreter ends would abort the process."""
-        self._thread.join(seconds)
+        """Hash no further password. Whoever waits for one is told that it is busy."""
+        self._stops = True
 
     def renew(self, users: Mapping[str, bytes]) -> None:
         """Take other users. A user who is not among them, or whose hash changed, is forgotten."""
@@ -97,18 +87,10 @@ class Passwords:
             return True
         if self._wrong.get(address) == mark:
             return False
-        was_wrong = address in self._wrong
-        most = MOST_WAITING_AGAIN if was_wrong else MOST_WAITING
-        if address in self._waiting or len(self._waiting) >= most or self._stopping.is_set():
+        most = MOST_WAITING_AGAIN if address in self._wrong else MOST_WAITING
+        if address in self._waiting or len(self._waiting) >= most or self._stops:
             raise BusyError
-        loop = asyncio.get_running_loop()
-        attempt = _Attempt(address, hashed or self._nobodys, password, loop, loop.create_future())
-        self._waiting.add(address)
-        self._put(1 + was_wrong, attempt)
-        answer = await attempt.answer
-        if answer is None:
-            raise BusyError
-        if not answer or hashed is None:
+        if not await self._attempt(address, hashed or self._nobodys, password) or hashed is None:
             self._wrong[address] = mark
             while len(self._wrong) > MOST_WRONG:
                 self._wrong.popitem(last=False)
@@ -124,58 +106,36 @@ class Passwords:
         parts = (hashlib.sha256(part).digest() for part in (user.encode(), hashed, password))
         return hmac.digest(self._key, b"".join(parts), "sha256")
 
-    def _put(self, rank: int, attempt: _Attempt | None) -> None:
-        """The lowest rank goes first, and of one rank the first."""
-        self._count += 1
-        self._work.put((rank, self._count, attempt))
+    async def _attempt(self, address: str, hashed: bytes, password: bytes) -> bool:
+        """Whether a password has this hash. It is hashed even if the client leaves: its address has to pay for it."""
+        answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(address)
+        first = self._again if address in self._wrong else contextlib.nullcontext()
 
-    def _run(self) -> None:
-        while True:
-            attempt = self._work.get()[2]
-            if attempt is None or self._stopping.is_set():
-                self._give_up(attempt)
-                return
-            began = time.monotonic()
-            right = self._hash(attempt)
-            took = time.monotonic() - began
-            self._tell(attempt, right)
-            if not right:
-                self._stopping.wait(REST * took)
+        async def in_turn() -> None:
+            async with first, self._hashing:
+                began = time.monotonic()
+                right = None
+                if not self._stops:
+                    right = await asyncio.to_thread(self._hash, hashed, password)
+                took = time.monotonic() - began
+                self._waiting.discard(address)
+                if not answer.done():  # the client may have left
+                    answer.set_result(right)
+                if right is False:
+                    await asyncio.sleep(REST * took)
 
-    def _give_up(self, attempt: _Attempt | None) -> None:
-        """Answer all that wait, this one among them: a request without an answer would hold up the agent's end."""
-        while True:
-            if attempt is not None:
-                self._tell(attempt, None)
-            try:
-                attempt = self._work.get_nowait()[2]
-            except queue.Empty:
-                return
+        attempt = asyncio.create_task(in_turn())
+        self._attempts.add(attempt)  # the loop itself would forget it
+        attempt.add_done_callback(self._attempts.discard)
+        right = await answer
+        if right is None:
+            raise BusyError
+        return right
 
-    def _tell(self, attempt: _Attempt, right: bool | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            attempt.loop.call_soon_threadsafe(self._answer, attempt, right)
-
-    def _hash(self, attempt: _Attempt) -> bool:
-        usable = b"\0" not in attempt.password  # the library refuses this one
-        password = attempt.password[:LONGEST_PASSWORD] if usable else b""
+    def _hash(self, hashed: bytes, password: bytes) -> bool:
+        usable = b"\0" not in password  # the library refuses this one
         try:
-            return self._check(password, attempt.hashed) and usable
+            return self._check(password[:LONGEST_PASSWORD] if usable else b"", hashed) and usable
         except ValueError:
             return False
-
-    def _answer(self, attempt: _Attempt, right: bool | None) -> None:
-        self._waiting.discard(attempt.address)  # only now: its hash has been paid for
-        if not attempt.answer.done():  # the client may have left
-            attempt.answer.set_result(right)
-
-
-class _Attempt(NamedTuple):
-    """A password to check, and where the answer goes."""
-
-    address: str
-    hashed: bytes
-    password: bytes
-    loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[bool | None]
-    """None where the agent stops before the hash."""

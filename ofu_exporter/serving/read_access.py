@@ -88,11 +88,6 @@ class ReadAccess:
         if self._passwords is not None:
             self._passwords.begin_stop()
 
-    def stop(self, seconds: float) -> None:
-        """Wait for the hash that is under way."""
-        if self._passwords is not None:
-            self._passwords.stop(seconds)
-
     def around(self, app: ASGIApp) -> ASGIApp:
         """The application for those who may read it."""
 

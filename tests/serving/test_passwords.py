@@ -14,6 +14,7 @@ from ofu_exporter.serving.passwords import (
     MOST_REMEMBERED,
     MOST_WAITING,
     MOST_WAITING_AGAIN,
+    REST,
     BusyError,
     Passwords,
 )
@@ -136,25 +137,25 @@ def test_an_address_has_one_attempt_at_a_time_and_all_together_few() -> None:
 def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = iter(range(100))
+    clock = iter(range(1000))
     monkeypatch.setattr("ofu_exporter.serving.passwords.time.monotonic", lambda: next(clock))
-    rests: list[float | None] = []
-    rested = threading.Event()
-
-    class Rest(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            rests.append(timeout)
-            rested.set()
-            return True
+    rests: list[float] = []
 
     async def body(passwords: Passwords, check: CountedCheck) -> None:
-        passwords._stopping = Rest()
+        sleep = asyncio.sleep
+
+        async def rest(seconds: float) -> None:
+            rests.append(seconds)
+            await sleep(0)
+
+        monkeypatch.setattr("ofu_exporter.serving.passwords.asyncio.sleep", rest)
         assert await passwords.are_right("a", "alice", b"wonder")
         assert not await passwords.are_right("a", "alice", b"guess")
+        assert not await passwords.are_right("a", "alice", b"another")
 
     asked(body)
-    assert rested.wait(20)
-    assert rests == [4.0]
+    assert len(rests) >= 1
+    assert all(seconds >= REST and seconds % REST == 0 for seconds in rests)
 
 
 def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
@@ -162,7 +163,6 @@ def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
     guessers = [f"a{number}" for number in range(MOST_WAITING)]
 
     async def body(passwords: Passwords, check: CountedCheck) -> None:
-        passwords._stopping.wait = lambda *_: False  # type: ignore[method-assign]
         for address in guessers:
             assert not await passwords.are_right(address, "bob", b"guess")
         check.gate.clear()
@@ -179,22 +179,6 @@ def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
         assert await good
         assert check.hashes.index(ALICE["alice"]) <= 1, "at once after the hash that was under way"
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    asked(body)
-
-
-def test_a_stop_ends_the_thread_after_the_hash_that_it_is_at() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        check.gate.clear()
-        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
-        assert await asyncio.to_thread(check.entered.wait, 20)
-        passwords.begin_stop()
-        passwords.stop(0.01)
-        assert passwords._thread.is_alive()
-        check.gate.set()
-        assert await task
-        passwords.stop(20)
-        assert not passwords._thread.is_alive()
 
     asked(body)
 
