@@ -12,7 +12,6 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from tests.simulator.grid import INTERVALS, Cell, columns, measured
@@ -64,26 +63,24 @@ def lines(tables: Mapping[float, Table]) -> Iterator[str]:
         yield from grid("", {name: texts(cells) for name, cells in tables[interval].items()})
     for load in SOME:
         yield from ["", f"The load `{load}` at every interval:", ""]
-        yield from by_interval(tables, partial(_text_of, load))
+        yield from by_interval(tables, texts, load)
     yield from ["", "The shortest window that was shown, as a share of the interval:", ""]
-    yield from by_interval(
-        tables, lambda cells: f"{min(each.shown for each in cells.values()):.2f}"
-    )
-
-
-def _text_of(load: str, cells: Mapping[str, Cell]) -> str:
-    return text(cells[load])
+    yield from by_interval(tables, shown, "")
 
 
 def by_interval(
-    tables: Mapping[float, Table], cell: Callable[[Mapping[str, Cell]], str]
+    tables: Mapping[float, Table], cell: Callable[[Mapping[str, Cell]], Mapping[str, str]], key: str
 ) -> Iterator[str]:
     """A row for each interval."""
     rows = {name: dict[str, str]() for name in tables[FULL[0]]}
     for interval, table in tables.items():
         for name, row in rows.items():
-            row[f"{interval:g} s"] = cell(table[name]) if name in table else ""
+            row[f"{interval:g} s"] = cell(table[name])[key] if name in table else ""
     yield from grid("interval", rows)
+
+
+def shown(cells: Mapping[str, Cell]) -> dict[str, str]:
+    return {"": f"{min(each.shown for each in cells.values()):.2f}"}
 
 
 def texts(cells: Mapping[str, Cell]) -> dict[str, str]:

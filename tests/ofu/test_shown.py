@@ -43,9 +43,7 @@ def test_what_is_joined_weighs_activity_by_cycles_and_all_else_by_time() -> None
     assert made.sm_clock_hz == pytest.approx(7e9 / 4)
     assert made.utilization == pytest.approx(0.75 / 4)
     assert made.stderr == pytest.approx(0.01 * math.hypot(1, 3) / 4)
-    assert made.tensor_active is not None
-    assert made.sm_clock_hz is not None
-    assert made.tensor_active * made.sm_clock_hz / 2e9 == pytest.approx(made.utilization)
+    assert made.utilization == pytest.approx(1.5 / 7 * 7e9 / 4 / 2e9)
 
 
 def test_the_worst_method_and_an_unknown_error_are_those_of_the_whole() -> None:
