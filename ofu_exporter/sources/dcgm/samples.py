@@ -150,7 +150,7 @@ class DeviceSamples:
         alive = {
             field: series
             for field, series in self._series.items()
-            if field in OVER_TIME or field in OF_PROFILING
+            if field in OVER_TIME or field in OF_PROFILING or field == TENSOR
             if series.brought_micros
             and tensor.last_micros - series.last_micros <= self._hole_micros
         }
