@@ -30,8 +30,6 @@ OF_CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
 """Totals, each of which belongs to one instant."""
 ENDING = ((TENSOR, *OF_PROFILING), OF_CYCLES, (TENSOR, PIPES["dfma"]))
 """A window ends where all fields of the first of these have a sample, otherwise with a sample of the tensor counter."""
-OF_OTHERS = (1001, 1002, 1003, 1005, 1009, 1010, 1011, 1012)
-"""Profiling fields that a window does not need. If another client has them sampled, they show when."""
 
 CLOCK_SECONDS = 0.17
 """Time between two reads of the SM clock. A second, its half and its tenth are no multiples of it, so that a load

@@ -33,7 +33,6 @@ from ofu_exporter.sources.dcgm.library import (
     Entity,
     Sample,
 )
-from ofu_exporter.sources.dcgm.other_clients import OtherClients
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,6 @@ class Watches:
     def __init__(self, engine: HostEngine, interval: float) -> None:
         self._engine = engine
         self._interval = interval
-        self._others = OtherClients(engine, interval)
         self._watches: list[FieldWatch] = []
         self._driver_watches: list[FieldWatch] = []
         self._watched: dict[Entity, float] = {}
@@ -93,17 +91,10 @@ class Watches:
     def samples(self, now: float) -> list[Sample]:
         """Every sample since the last call; samples with a time in the future are returned again."""
         # The clocks are read last, so that no clock is read before the counters of its window.
-        self._follow_others(now)
         watches = (*self._watches, *self._driver_watches)
         found = [sample for watch in watches for sample in self._read(watch, now)]
         self._try_out(found, now)
         return found
-
-    def _follow_others(self, now: float) -> None:
-        """Watch the fields that other clients have sampled often: their polls decide when samples are taken."""
-        for entity, field in self._others.look(self._watched, now):
-            log.debug("another client has field %d of %s sampled", field, entity)
-            self._watch_others([entity], [(field,)])
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
         """The samples of a watch. An entity whose samples are refused is removed, because it would hide the other
@@ -143,7 +134,6 @@ class Watches:
         """Watch a device again at the next update, if it exists then."""
         for notes in (self._watched, self._refused, self._trials, self._brought, self._blanks):
             notes.pop(entity, None)
-        self._others.forget(entity)
         self._watches = _dropped(self._watches, entity)
 
     def is_resting(self, entity: Entity) -> bool:
