@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ofu_exporter.serving.metrics.spec import GPU_LABELS, MetricSpec, Rows, by_label, single
+from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
@@ -44,6 +45,10 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
         alone,
     )
     return ((labels, 1.0),)
+
+
+PART_LABELS = {loss: (str(loss.value),) for loss in Loss}
+"""The label of each part, made once: every page has them for every GPU."""
 
 
 def _window(read: Callable[[Window], float | None]) -> Callable[[GpuView, Snapshot], Rows]:
@@ -114,7 +119,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
         "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
         "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
-        lambda view, _: by_label({loss.value: lost for loss, lost in view.sums.lost.items()}),
+        lambda view, _: [(PART_LABELS[loss], lost) for loss, lost in view.sums.lost.items()],
     ),
     _gpu_metric(
         "ofu_gpu_gained_seconds",
