@@ -15,7 +15,7 @@ from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import load, setting_flags, start_logging
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.recordings import recording
 from ofu_exporter.support.malloc_settings import keep_heap_small
 
 DEMO = {

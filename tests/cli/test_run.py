@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
 from tests.helpers.values import gpu, reading
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.values.reading import ClockSample, Reading
 from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.prometheus_server import Prometheus

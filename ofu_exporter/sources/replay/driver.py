@@ -8,25 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.recordings import options as replay
+from ofu_exporter.recordings import recording
 from ofu_exporter.sources import Clock
-from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
+Options = replay.Options
 AUTO_RANK = None
-
-
-class Options(BaseModel):
-    """The recording to replay."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    path: Path = Field(description="The recording to replay.", examples=["FILE"])
-    loop: bool = Field(default=False, description="Start again when the recording ends.")
 
 
 class Probe:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import GpuError, SourceError
-from ofu_exporter.sources.replay import driver, recording
+from ofu_exporter.recordings import recording
+from ofu_exporter.sources.replay import driver
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import FakeClock, fault, gpu, reading

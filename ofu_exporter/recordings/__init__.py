@@ -1,0 +1,1 @@
+"""Recordings of what a source read: how they are written and read, and the one that the demo plays."""
