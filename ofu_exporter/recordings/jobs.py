@@ -97,7 +97,7 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _job(told: Mapping[str, Any], scheduler: str) -> RecordedJob:
-    texts = {name: str(told[name]) for name in _TEXTS if name in told}
+    texts: dict[str, Any] = {name: str(told[name]) for name in _TEXTS if name in told}
     gpus = tuple(str(gpu) for gpu in told["gpus"])
     job = Job(scheduler=scheduler, **texts)
     return RecordedJob(job, gpus, _seconds(told["start"]), _seconds(told["end"]))

@@ -3,8 +3,8 @@
 Line 1 is the header: `{"format": "ofu-recording", "version": 1, "source": ..., "simulated": ...}`
 with the software that wrote the recording. Every other line is a GPU (`{"gpu": {...}}`, numbered in
 order), a reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`), a fault, or of another kind, which is
-passed over (`jobs.py`). Times are seconds since the recording began. Each batch ends with a flush of the compressor, so a
-file that was cut short is readable up to its last complete line.
+passed over (`jobs.py`). Times are seconds since the recording began. Each batch ends with a flush of the compressor,
+so a file that was cut short is readable up to its last complete line.
 """
 
 from __future__ import annotations

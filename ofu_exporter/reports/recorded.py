@@ -12,18 +12,17 @@ from ofu_exporter.errors import SourceError
 from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.own_reports import OwnReports
+from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
-
-SCHEDULER = "replay"
 
 
 class RecordedReports(OwnReports):
     """A thread that reports for the jobs of a recording."""
 
     kind = "recorded"
-    scheduler = SCHEDULER
+    scheduler = RECORDED
     every_seconds = 1.0
 
     def __init__(
@@ -60,7 +59,7 @@ class RecordedReports(OwnReports):
 
     def _read(self) -> RecordedJobs:
         try:
-            return read_jobs(self._path, SCHEDULER)
+            return read_jobs(self._path, RECORDED)
         except SourceError as error:
             log.warning("no recorded report is made: %s", error)
             return RecordedJobs((), (), 0.0, 0)

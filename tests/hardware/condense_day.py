@@ -88,7 +88,7 @@ class Turned:
 
     def at(self, monotonic: float) -> float:
         """Seconds since the recording begins."""
-        return (monotonic - self._start) % self.seconds
+        return float((monotonic - self._start) % self.seconds)
 
     def job(self, job: RecordedJob) -> RecordedJob:
         """The job, which ends where the circle is cut at the latest."""

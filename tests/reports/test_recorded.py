@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,8 +43,9 @@ class Replay:
         self.book = ReportBook(
             lambda: self.node.last, clock=self.clock, unix=lambda: EPOCH + self.clock.now
         )
-        unix: Callable[[], float] = lambda: EPOCH + began
-        self.reports = RecordedReports(lambda: self.node.last, self.book, path, unix)
+        self.reports = RecordedReports(
+            lambda: self.node.last, self.book, path, unix=lambda: EPOCH + began
+        )
         self.scheduler = scheduler
 
     def run(self, seconds: float, started: float = 0.0, job_id: str = "7") -> int:
@@ -75,8 +75,8 @@ def test_the_compared_seconds_are_those_of_the_reports(path: Path) -> None:
     replay.run(100.0)
     (view,) = replay.book.reviewed(replay.node.last).jobs
     assert view.reports
-    assert view.reports.life.gpu_seconds == pytest.approx(100.0)
-    assert view.reports.life.mfu_seconds == pytest.approx(30.0)
+    assert view.reports.total.gpu_seconds == pytest.approx(100.0)
+    assert view.reports.total.mfu_seconds == pytest.approx(30.0)
 
 
 def test_another_round_reports_again(path: Path) -> None:

@@ -9,12 +9,11 @@ from dataclasses import replace
 from ofu_exporter.errors import SchedulerError, SourceError
 from ofu_exporter.recordings import options as replay
 from ofu_exporter.recordings.jobs import RecordedJob, RecordedJobs, read_jobs
-from ofu_exporter.values.job import Claim
+from ofu_exporter.values.job import RECORDED, Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 Options = replay.Options
 AUTO_RANK = None
-NAME = "replay"
 
 
 class Scheduler:
@@ -55,7 +54,7 @@ class Scheduler:
 
     def _read(self) -> RecordedJobs:
         try:
-            return read_jobs(self._options.path, NAME)
+            return read_jobs(self._options.path, RECORDED)
         except SourceError as error:
             raise SchedulerError(SchedulerReason.BAD_ANSWER, error.detail) from error
 

@@ -50,6 +50,7 @@ def job_page(job: JobTotals, history: History, path: str) -> str:
         "job.html",
         job=job,
         path=path,
+        is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
         verdict=reported

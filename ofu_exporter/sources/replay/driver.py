@@ -18,6 +18,7 @@ from ofu_exporter.values.reasons import Reason
 
 Options = replay.Options
 AUTO_RANK = None
+DATE_LENGTH = len("2026-01-31")
 
 
 class Probe:
@@ -83,11 +84,16 @@ class Source:
         self._options = options
         self._clock = clock
         self._simulated = False
+        self._recorded = ""
         self._probe: Probe | None = None
 
     @property
     def simulated(self) -> bool:
         return self._simulated
+
+    @property
+    def recorded(self) -> str:
+        return self._recorded
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -98,6 +104,7 @@ class Source:
         path = self._options.path
         first = recording.read(path)
         self._simulated = first.header.simulated
+        self._recorded = str(first.header.created)[:DATE_LENGTH]
         self._probe = Probe(path, first, self._options.loop, self._clock)
         return [self._probe]
 
