@@ -14,6 +14,7 @@ from ofu_exporter.serving.pages.pictures import bar, chart, histogram
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
+from ofu_exporter.values.job import RECORDED
 
 COLUMNS_OF_DISTRIBUTION = 20
 
