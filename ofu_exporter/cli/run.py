@@ -54,10 +54,8 @@ def run(**flags: Any) -> None:
 @click.command(cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.")
 @partial(setting_flags, own=REPLAY)
 def demo(**flags: Any) -> None:
-    """Serve five recorded training jobs of an H100, over and over, on this machine (or your own recording: --path).
-
-    With --source simulate, or an option of it, serve a simulated node of 8 GPUs and its jobs instead.
-    """
+    """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate
+    a simulated node of 8 GPUs."""
     preset = _preset(flags)
     configured = load(flags, preset)
     keep_heap_small()

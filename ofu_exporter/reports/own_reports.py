@@ -35,8 +35,8 @@ class OwnReports(ABC):
         """The bodies of the reports that are due for one job. Times are Unix times."""
 
     def start(self) -> None:
-        name = f"ofu-{self.kind}-reports"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        thread = threading.Thread(target=self._run, name=f"ofu-{self.kind}-reports", daemon=True)
+        thread.start()
 
     def stop(self) -> None:
         self._stop.set()

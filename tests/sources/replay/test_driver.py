@@ -166,6 +166,10 @@ def test_a_recording_of_a_simulation_stays_simulated(tmp_path: Path, simulated: 
     assert Player(write(tmp_path / "r", [window(0)], simulated)).source.simulated is simulated
 
 
+def test_a_replay_says_of_which_day_it_is(three: Path) -> None:
+    assert Player(three).source.recorded == "2025-01-01"
+
+
 def test_a_file_that_is_no_recording_is_said_when_opened(tmp_path: Path) -> None:
     path = tmp_path / "other"
     for make in (lambda: None, lambda: path.write_text("other"), path.unlink, path.mkdir):
