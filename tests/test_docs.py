@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
-from ofu_exporter.cli.settings import flag_of, option_models, other_flags
+from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.reports.simulated import REPORTING
@@ -56,7 +56,7 @@ def report_reasons() -> list[str]:
 def settings() -> list[str]:
     lines = []
     titled = (
-        (f"{kind.title()} `{name}`", model) for (kind, name), model in option_models().items()
+        (f"{kind.title()} `{name}`", model) for (kind, name), model in listed_options().items()
     )
     models: list[tuple[str, type[BaseModel]]] = [("Common", Settings), *titled]
     for title, model in models:

@@ -53,8 +53,6 @@ from ofu_exporter.values.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-SIMULATED = "simulate"
-"""The scheduler whose jobs also report by themselves."""
 RELEASE_SECONDS = 0.5
 """Handles must be released within this time after a stop signal."""
 RELOAD_SECONDS = 10.0
@@ -210,8 +208,7 @@ class Daemon:
             signal.signal(number, signal.SIG_IGN)
 
     def _run_feeds(self) -> None:
-        simulated = SIMULATED in self._configured.schedulers
-        self._feeds.run(self._configured.settings.pull, simulated)
+        self._feeds.run(self._configured.settings.pull, self._configured.schedulers)
 
     async def _reload(self) -> None:
         self._systemd.reloading()

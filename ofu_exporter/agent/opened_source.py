@@ -61,6 +61,7 @@ class OpenedSource:
             up=up,
             reason=None if up else reason,
             simulated=self._source.simulated,
+            recorded=self._source.recorded,
             reads=self._reads,
             read_seconds=self._read_seconds,
             failures=dict(self._failures),

@@ -21,8 +21,8 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
+from ofu_exporter.recordings import recording
 from ofu_exporter.settings import Configured, Settings
-from ofu_exporter.sources.replay import recording
 from ofu_exporter.support.durations import seconds
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

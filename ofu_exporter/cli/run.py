@@ -1,37 +1,41 @@
-"""`run` and `demo`: run the agent, on real counters or on simulated ones."""
+"""`run` and `demo`: run the agent, on the counters of this machine, or on recorded or simulated ones."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.settings import load, setting_flags, start_logging
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.cli.layers import Given, Layer
+from ofu_exporter.cli.settings import load, option_models, setting_flags, start_logging
+from ofu_exporter.recordings import H100_TRAINING, recording
+from ofu_exporter.recordings.options import Options
+from ofu_exporter.settings import Configured
 from ofu_exporter.support.malloc_settings import keep_heap_small
+from ofu_exporter.values.text import shown
 
-DEMO = {
-    "source": Given("simulate", "demo"),
-    "scheduler": Given("simulate", "demo"),
-    "listen": Given("127.0.0.1:9846", "demo"),
-    "interval": Given(1.0, "demo"),
-}
+_DEMO = {"listen": Given("127.0.0.1:9846", "demo"), "interval": Given(1.0, "demo")}
 """Settings of a demonstration. They override the environment, which is meant for this node's agent."""
 REPLAY = {
-    **DEMO,
+    **_DEMO,
     "source": Given("replay", "demo"),
-    "scheduler": Given("none", "demo"),
+    "scheduler": Given("replay", "demo"),
+    "path": Given(H100_TRAINING, "demo"),
     "loop": Given(True, "demo"),
 }
-"""The same for a recording, which starts again at its end: a page without a GPU would show nothing."""
+"""A recording, which starts again at its end: a page without a GPU would show nothing."""
+SIMULATED = {
+    **_DEMO,
+    "source": Given("simulate", "demo"),
+    "scheduler": Given("simulate", "demo"),
+}
 
 
 @click.command(
@@ -47,19 +51,17 @@ def run(**flags: Any) -> None:
     leave()
 
 
-@click.command(cls=SubjectCommand, short_help="Run the agent on simulated GPUs and jobs.")
-@partial(setting_flags, own=DEMO)
+@click.command(cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.")
+@partial(setting_flags, own=REPLAY)
 def demo(**flags: Any) -> None:
-    """Serve a simulated node of 8 GPUs and its jobs (or, with --path, a recording, over and over) on this machine."""
-    path = flags.get("path")
-    preset = REPLAY if path else DEMO
+    """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate
+    a simulated node of 8 GPUs."""
+    preset = _preset(flags)
     configured = load(flags, preset)
     keep_heap_small()
     start_logging(configured)
-    if path:
-        recording.read(Path(path))  # raises for a file that is no recording
+    what = _what_is_shown(configured)
     daemon = Daemon(configured, lambda: load(flags, preset))
-    what = "A recording is replayed" if path else "Simulated data, no GPU is measured"
     target = daemon.url.removeprefix("http://")
     path = configured.settings.telemetry_path
     click.echo(f"{what}. Metrics: {daemon.url}{path}   Page: {daemon.url}/")
@@ -69,6 +71,26 @@ def demo(**flags: Any) -> None:
     )
     daemon.run()
     leave()
+
+
+def _preset(flags: Mapping[str, Any]) -> Layer:
+    """What the flags do not say: a simulated node where they ask for one, otherwise the recording."""
+    if flags.get("source") not in (None, "replay"):
+        return SIMULATED
+    of_simulation = option_models()["source", "simulate"].model_fields
+    is_simulated = any(flags.get(name) is not None for name in of_simulation)
+    return SIMULATED if is_simulated and flags.get("path") is None else REPLAY
+
+
+def _what_is_shown(configured: Configured) -> str:
+    """Raises SourceError for a file that is no recording."""
+    options = configured.sources.get("replay")
+    if not isinstance(options, Options):
+        return "Simulated data, no GPU is measured"
+    header = recording.read(options.path).header
+    gpus = ", ".join(dict.fromkeys(header.gpus)) or "unknown GPUs"
+    day = str(header.created)[:10]
+    return f"A recording of {shown(gpus)} of {shown(day)} is replayed, no GPU of this machine is measured"
 
 
 def leave() -> None:

@@ -46,6 +46,12 @@ def option_models() -> dict[Owner, type[BaseModel]]:
     }
 
 
+def listed_options() -> dict[Owner, type[BaseModel]]:
+    """The same with every model once: a source and a scheduler that share their options have the same flags."""
+    first = {model: owner for owner, model in reversed(option_models().items())}
+    return {owner: model for owner, model in option_models().items() if first[model] == owner}
+
+
 def setting_flags(
     command: CommandT,
     own: Layer | None = None,
@@ -58,7 +64,7 @@ def setting_flags(
     that an agent's flags can be given unchanged. `own` are the values that the command sets where no flag does; its
     help shows them as the defaults.
     """
-    for (kind, owner), model in reversed(option_models().items()):
+    for (kind, owner), model in reversed(listed_options().items()):
         for name, field in reversed(model.model_fields.items()):
             shape = _shape(name, OWNED[kind], kind not in owners)
             command = _flag(name, field, own or {}, shape, owner)(command)
@@ -195,7 +201,7 @@ def _check_used(layer: Layer, used: Mapping[Owner, type[BaseModel]], settings: S
     for key, given in layer.items():
         if key in Settings.model_fields or key in usable:
             continue
-        owners = [owner for owner, model in option_models().items() if key in model.model_fields]
+        owners = [owner for owner, model in listed_options().items() if key in model.model_fields]
         kind = owners[0][0]
         raise ConfigError(
             f"{given.origin} is an option of {kind} {', '.join(name for _, name in owners)}, "

@@ -9,6 +9,7 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.losses import CauseBounds, Loss
 from ofu_exporter.values.reported import ErrorMethod
 from ofu_exporter.values.text import shown
@@ -43,6 +44,13 @@ def _reported_words(reported: ReportedMfu | None) -> dict[str, str]:
     return {"mfu": percent(reported.mfu_ratio), "verdict": reported.verdict.value, **cause}
 
 
+def _mark(job: JobTotals) -> str:
+    """What a reader must know before any number."""
+    if job.simulated:
+        return " SIMULATED, no GPU was measured"
+    return " RECORDED, not on this machine" if job.scheduler == RECORDED else ""
+
+
 def text(job: JobTotals) -> str:
     """The summary for people."""
     about = [
@@ -58,8 +66,7 @@ def text(job: JobTotals) -> str:
     ]
     state = "ended" if job.ended is not None else "running"
     lines = [
-        f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})"
-        + (" SIMULATED, no GPU was measured" if job.simulated else ""),
+        f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})" + _mark(job),
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
         f"{percent(job.observed_ratio)} of the time it had {_devices(job)} on {', '.join(job.nodes)}",
     ]

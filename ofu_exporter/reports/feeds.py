@@ -1,51 +1,65 @@
-"""Runs the agent's own reporters: the pulls of serving engines, and the demo's simulated reports."""
+"""Runs the agent's own reporters: the pulls of serving engines, and the reports of simulated and recorded jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
+
+from ofu_exporter.recordings.options import Options
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from ofu_exporter.reports.simulated import SimulatedReports
+    from ofu_exporter.reports.own_reports import OwnReports
 
 STOP_SECONDS = 0.2
+Schedulers = Mapping[str, BaseModel]
+"""Options of the schedulers in use, by name."""
 
 
 class Feeds:
-    """Runs the pulls and the simulated reports, and replaces them when the settings change."""
+    """Runs the pulls and the reports of jobs that are not real, and replaces them when the settings change."""
 
     def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
         self._snapshot = snapshot
         self._book = book
-        self._settings: tuple[Sequence[PullSetting], bool] | None = None
-        self._simulated: SimulatedReports | None = None
+        self._settings: tuple[Sequence[PullSetting], Schedulers] | None = None
+        self._own: list[OwnReports] = []
         self.pulls = Pulls((), book.submit)
 
-    def run(self, pulls: Sequence[PullSetting], simulated: bool) -> None:
-        """Run these pulls from now on, and no others. Does not wait for one that hangs."""
-        if self._settings == (pulls, simulated):
+    def run(self, pulls: Sequence[PullSetting], schedulers: Schedulers) -> None:
+        """Run these pulls from now on and no others, and report for jobs that no training loop reports for. Does not
+        wait for a pull that hangs."""
+        if self._settings == (pulls, schedulers):
             return
         self.stop()
-        self._settings = (pulls, simulated)
+        self._settings = (pulls, schedulers)
         self.pulls = Pulls(pulls, self._book.submit)
         self.pulls.start()
-        if simulated:
-            # Imported late because few agents need this module.
+        self._own = list(self._own_reports(schedulers))
+        for each in self._own:
+            each.start()
+
+    def _own_reports(self, schedulers: Schedulers) -> Iterator[OwnReports]:
+        # Imported late because few agents need these modules.
+        if "simulate" in schedulers:
             from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
 
-            self._simulated = SimulatedReports(self._snapshot, self._book)
-            self._simulated.start()
+            yield SimulatedReports(self._snapshot, self._book)
+        replay = schedulers.get("replay")
+        if isinstance(replay, Options):
+            from ofu_exporter.reports.recorded import RecordedReports  # noqa: PLC0415
+
+            yield RecordedReports(self._snapshot, self._book, replay.path)
 
     def stop(self) -> None:
         self._settings = None
-        if self._simulated is not None:
-            self._simulated.stop()
-            self._simulated = None
+        while self._own:
+            self._own.pop().stop()
         self.pulls.stop(STOP_SECONDS)
 
     def outcomes(self) -> dict[tuple[str, str], int]:

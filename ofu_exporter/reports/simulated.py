@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import random
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ofu_exporter.errors import OfuError
 from ofu_exporter.ofu.job_state import observed
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.own_reports import OwnReports
 from ofu_exporter.values import quantities
 from ofu_exporter.values.snapshot import JobView, Snapshot
-
-log = logging.getLogger(__name__)
 
 SCHEDULER = "simulate"
 EVERY_SECONDS = 5.0
@@ -69,35 +65,24 @@ REPORTING: Mapping[str, SimulatedReporting] = {
 """By the job's name; the other jobs report nothing."""
 
 
-class SimulatedReports:
+class SimulatedReports(OwnReports):
     """A thread that reports for the simulated jobs."""
 
+    kind = "simulated"
+    scheduler = SCHEDULER
+    every_seconds = EVERY_SECONDS
+
     def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
-        self._snapshot = snapshot
-        self._book = book
+        super().__init__(snapshot, book)
         self._random = random.Random(1)
-        self._until: dict[str, float] = {}
-        self._stop = threading.Event()
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="ofu-simulated-reports", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY_SECONDS):
-            snapshot = self._snapshot()
-            for view in snapshot.jobs if snapshot else ():
-                self.report(view)
-
-    def report(self, view: JobView) -> None:
-        """Report for one job, if it is a simulated job that reports."""
+    def due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
+        """The time since the last report, for a job that reports."""
         reporting = REPORTING.get(view.job.name)
-        if view.job.scheduler != SCHEDULER or reporting is None or view.ended is not None:
+        if reporting is None or view.ended is not None:
             return
         end = view.updated
-        start = self._until.get(view.job.job_id, end - EVERY_SECONDS)
+        start = self.until.get(view.job.job_id, end - EVERY_SECONDS)
         back = [usage.recent[-1].end for usage in view.usage if usage.recent]
         if not back or end <= start:
             return
@@ -105,14 +90,5 @@ class SimulatedReports:
         sums = observed(view.usage, latest - (end - start), latest)
         mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
         mfu *= 1 + self._random.gauss(0, NOISE)
-        told = {
-            "job_id": view.job.job_id,
-            "mfu": quantities.written(mfu),
-            "start": start,
-            "end": end,
-        }
-        try:
-            self._book.submit({**told, **reporting.facts})
-            self._until[view.job.job_id] = end
-        except OfuError as error:
-            log.warning("simulated report of job %s: %s", view.job.job_id, error)
+        stated = {"job_id": view.job.job_id, "mfu": quantities.written(mfu)}
+        yield {**stated, "start": start, "end": end, **reporting.facts}

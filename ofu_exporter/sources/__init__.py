@@ -57,6 +57,10 @@ class Source(Protocol):
         """Whether the values are made up, by this source or by the one that was recorded."""
 
     @property
+    def recorded(self) -> str:
+        """The day on which the values were measured, if that is not now; "" = now."""
+
+    @property
     def rejected(self) -> Mapping[str, int]:
         """Refused rows that belong to no GPU, counted by reason."""
 

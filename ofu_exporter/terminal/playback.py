@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.recordings import recording
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.settings import Settings
-from ofu_exporter.sources.replay import recording
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading

@@ -32,6 +32,7 @@ from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, named
 from ofu_exporter.terminal.table import Row, TableSection, TerminalColumn
+from ofu_exporter.values.job import RECORDED
 
 SORTS = {
     "n": "node",
@@ -179,6 +180,8 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
     notes = []
     if any(source.simulated for node in scene.nodes for source in node.sources[:1]):
         notes.append(("SIMULATED", "bad"))
+    if any(source.source == RECORDED for node in scene.nodes for source in node.sources[:1]):
+        notes.append(("RECORDED", "bad"))
     if scene.paused:
         notes.append(("PAUSED", "warn"))
     missing = scene.missing

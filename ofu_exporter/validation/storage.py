@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.recordings import recording
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading

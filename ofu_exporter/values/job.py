@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job without Gpu
 
 JobKey = tuple[str, str]
 """(scheduler, job id): what identifies a job on this node."""
+RECORDED = "replay"
+"""The scheduler that gives the jobs of a recording."""
 _TEXTS = (
     *("scheduler", "job_id", "name", "user", "account", "partition", "namespace"),
     *("array_job_id", "array_task_id", "nodes", "uid"),

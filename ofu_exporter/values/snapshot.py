@@ -55,6 +55,8 @@ class SourceHealth:
     reason: Reason | None = Reason.STARTING
     detail: str = ""
     simulated: bool = False
+    recorded: str = ""
+    """The day on which a recording was made that this source replays; "" = it measures now."""
     reads: int = 0
     read_seconds: float = 0.0
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class SourceHealth:
     """Rows of the source that belong to no GPU: over-long labels, unreadable lines."""
 
     def __post_init__(self) -> None:
-        show(self, ("detail",))
+        show(self, ("detail", "recorded"))
 
 
 @dataclass(frozen=True, slots=True)

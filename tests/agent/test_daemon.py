@@ -18,6 +18,7 @@ import pytest
 from tests.doubles.nvml import Scenario
 from tests.helpers.agent import (
     COMMAND,
+    SIMULATED,
     SOON,
     Agent,
     agent,
@@ -117,7 +118,7 @@ def test_auto_never_falls_back_to_simulation() -> None:
 
 
 def test_demo_says_where_it_is_that_it_is_simulated_and_what_to_tell_prometheus() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: measured(running) == 8)
         assert running.value("ofu_exporter_simulated") == 1
         target = running.url.removeprefix("http://")

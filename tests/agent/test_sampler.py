@@ -52,6 +52,7 @@ class FakeProbe:
 
 class FakeSource:
     simulated = False
+    recorded = ""
     rejected: Mapping[str, int] = {}
 
     def __init__(self, *probes: FakeProbe, error: Exception | None = None) -> None:

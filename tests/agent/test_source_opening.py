@@ -37,6 +37,7 @@ class SlowSource:
     """A source whose library answers when it is told to."""
 
     simulated = False
+    recorded = ""
     rejected: dict[str, int] = {}  # noqa: RUF012
 
     def __init__(self, error: Exception | None = None) -> None:

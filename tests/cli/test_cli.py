@@ -90,7 +90,7 @@ def test_every_command_has_its_place_in_the_help() -> None:
         ("run", "--slurm-poll 0.25s", "1s"),
         ("demo", "--listen, --web.listen-address HOST:PORT", "127.0.0.1:9846"),
         ("demo", "--interval 5s", "1s"),
-        ("demo", "--source SOURCE", "simulate"),
+        ("demo", "--source SOURCE", "replay"),
         ("validate", "--clock-interval 0.5s", "0.05s"),
     ],
 )

@@ -13,7 +13,16 @@ from typing import IO
 
 import pytest
 
-from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, call, until
+from tests.helpers.agent import (
+    COMMAND,
+    SIMULATED,
+    SOON,
+    Agent,
+    agent,
+    bare_environment,
+    call,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +63,7 @@ def _take(pipe: IO[str], kept: list[str]) -> None:
 
 
 def test_what_has_happened_is_printed_once() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: "job 1002" in running.get("/v1/events")[1])
         done = call("events", "--agent", running.url, "--json")
         found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -79,7 +88,7 @@ def test_an_agent_that_is_not_there_is_named() -> None:
 
 
 def test_a_follower_waits_for_the_next_agent_and_reads_it_from_its_beginning() -> None:
-    with agent("demo") as first:
+    with agent(*SIMULATED) as first:
         until(lambda: "job 1002" in first.get("/v1/events")[1])
         port = first.url.rpartition(":")[2]
         with following("--agent", first.url) as (lines, problems):
@@ -88,7 +97,7 @@ def test_a_follower_waits_for_the_next_agent_and_reads_it_from_its_beginning() -
             until(lambda: any("asking again" in line for line in problems))
             assert len(problems) == 1, problems
             seen = len(lines)
-            second = Agent(["demo", "--listen", f"127.0.0.1:{port}"])
+            second = Agent([*SIMULATED, "--listen", f"127.0.0.1:{port}"])
             try:
                 until(lambda: any("job 1002" in line for line in lines[seen:]))
             finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.recordings import recording
 from ofu_exporter.values.reading import Reading
 from tests.helpers.agent import COMMAND, bare_environment, call, until
 

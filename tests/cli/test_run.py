@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
 from tests.helpers.values import gpu, reading
 
@@ -43,6 +43,35 @@ def test_a_demonstration_ends_with_its_recording_where_that_is_asked_for(recordi
         assert "or add --loop" in text
         start = running.get("/")[1]
         assert "or add --loop" in start, "the page says what to do, and not only the reason's name"
+
+
+@pytest.mark.slow
+def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so() -> None:
+    with agent("demo") as running:
+        assert running.logged("A recording of NVIDIA H100 80GB HBM3 of 2026-11-23 is replayed")
+        until(lambda: running.value("ofu_job_gpu_seconds_total", job_id="103"))
+        assert running.value("ofu_exporter_simulated") == 0
+        note = "A recording of 2026-11-23 is replayed: no GPU of this machine is measured."
+        assert note in running.get("/")[1]
+        assert "The job is from a recording" in running.get("/jobs/103")[1]
+        until(lambda: running.values("ofu_job_reports_total", job_id="103", outcome="accepted"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [("--simulated-gpus", "2"), ("--seed", "7")])
+def test_an_option_of_the_simulation_asks_for_simulated_gpus(flags: tuple[str, str]) -> None:
+    with agent("demo", *flags) as running:
+        assert running.logged("Simulated data, no GPU is measured")
+        until(lambda: running.values("ofu_gpu_up"))
+        assert running.value("ofu_exporter_simulated") == 1
+
+
+def test_a_recording_and_simulated_gpus_cannot_both_be_shown(recording: Path) -> None:
+    done = call("demo", "--path", str(recording), "--simulated-gpus", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--simulated-gpus is an option of source simulate" in done.stderr
+    done = call("demo", "--path", str(recording), "--source", "simulate")
+    assert "--path is an option of source replay, but the source is simulate" in done.stderr
 
 
 @pytest.mark.slow

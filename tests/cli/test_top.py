@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.agent import COMMAND, Agent, agent, bare_environment, call, until
+from tests.helpers.agent import COMMAND, SIMULATED, Agent, agent, bare_environment, call, until
 from tests.helpers.playback import RECORDINGS
 
 FILE = RECORDINGS / "simulated-8gpu.jsonl.gz"
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("top")]
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Agent]:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: "1004" in running.get("/v1/jobs")[1])
         until(lambda: len(running.values("ofu_gpu_utilization_ratio")) == 8)
         yield running
@@ -211,7 +211,7 @@ def test_the_screen_in_a_terminal(demo: Agent, tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("tmux"), reason="needs Debian's tmux")
 def test_an_agent_that_goes_away_goes_from_the_screen(tmp_path: Path) -> None:
     with (
-        agent("demo") as running,
+        agent(*SIMULATED) as running,
         terminal(tmp_path, "--agent", running.url, size=(60, 20)) as shown,
     ):
         shown.waits_for("8 of 8 GPUs")

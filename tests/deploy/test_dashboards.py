@@ -27,7 +27,7 @@ from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.deploy.monitoring import at_a_tests_pace
 from tests.deploy.promtool import RULES, run
 from tests.deploy.test_rules import KNOWN, NAMES, selected
-from tests.helpers.agent import Agent, agent, until
+from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.prometheus_server import Prometheus
 
@@ -268,7 +268,7 @@ def refused(running: Agent) -> None:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder = tmp_path_factory.mktemp("dashboards")
     with contextlib.ExitStack() as stack:
-        agents = [stack.enter_context(agent("demo", "--interval", "0.5s")) for _ in range(4)]
+        agents = [stack.enter_context(agent(*SIMULATED, "--interval", "0.5s")) for _ in range(4)]
         faults = (
             "demo",
             "--path",

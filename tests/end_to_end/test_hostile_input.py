@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.slow_disk import slow_disk
-from tests.helpers.agent import SOON, Agent, agent, call, page_server, until
+from tests.helpers.agent import SIMULATED, SOON, Agent, agent, call, page_server, until
 from tests.helpers.job_node import Node, seconds
 
 HALF = "\\ud800"
@@ -240,7 +240,7 @@ def test_a_configuration_that_is_no_file_with_settings_is_refused_at_a_reload(
 def test_a_configuration_that_was_empty_from_the_start_may_stay_so(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.touch()
-    with agent("demo", "--config", str(config)) as running:
+    with agent(*SIMULATED, "--config", str(config)) as running:
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="applied"))
 

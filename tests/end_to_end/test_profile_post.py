@@ -12,7 +12,7 @@ from ofu_exporter.values.reasons import ReportRejection
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
-from tests.helpers.agent import Agent, agent, call, page_server, until
+from tests.helpers.agent import SIMULATED, Agent, agent, call, page_server, until
 from tests.helpers.job_node import Node
 
 JOB = "1001"
@@ -42,7 +42,7 @@ def peak(running: Agent) -> float:
 
 def test_the_agent_takes_it(tmp_path: Path) -> None:
     path = trace(tmp_path / "trace.json", 20)
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
         env = {"OFU_EXPORTER_URL": running.url}
         done = call("profile", str(path), "--post", "--job", JOB, "--format", "json", env=env)
@@ -81,7 +81,7 @@ def test_a_job_that_has_ended_is_told_as_one(tmp_path: Path) -> None:
 
 def test_precisions_alone_are_told_too(tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "3000")}))
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
         done = call(
             *("profile", str(path), "--post", "--job", JOB), env={"OFU_EXPORTER_URL": running.url}

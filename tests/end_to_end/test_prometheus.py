@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.values.reading import ClockSample, Reading
-from tests.helpers.agent import Agent, agent, page_server, until
+from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.values import gpu
 
@@ -113,7 +113,7 @@ def test_scrapes_were_really_dropped(scraped: tuple[Prometheus, float]) -> None:
 
 
 def test_promtool_finds_nothing_to_complain_about() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: running.value("ofu_gpu_up", gpu="7") == 1)
         page = running.get("/metrics")[1]
     done = subprocess.run(

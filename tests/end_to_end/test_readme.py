@@ -30,7 +30,7 @@ def shape(line: str) -> str:
 def test_the_demo_explains_a_wrong_mfu_as_the_readme_shows() -> None:
     text = README.read_text()
     assert "    ofu-exporter demo\n" in text
-    command = "ofu-exporter job show 1002"
+    command = "ofu-exporter job show 103"
     expected = [shape(line) for line in shown(command) if line != "..."]
     assert len(expected) >= 4
     with agent("demo") as running:
@@ -40,5 +40,5 @@ def test_the_demo_explains_a_wrong_mfu_as_the_readme_shows() -> None:
             lines = call(*shlex.split(command)[1:], env=address).stdout.splitlines()
             return [line for line in map(shape, lines) if line in expected]
 
-        until(lambda: '"cause"' in running.get("/v1/jobs/1002")[1], PATIENCE)
+        until(lambda: '"cause"' in running.get("/v1/jobs/103")[1], PATIENCE)
         until(lambda: told() == expected, PATIENCE)

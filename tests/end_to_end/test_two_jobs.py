@@ -17,9 +17,9 @@ import pytest
 from ofu_exporter.client import Reporter
 from ofu_exporter.flops import Counting, Passes, dense_peak, fixed, read
 from ofu_exporter.flops.causes import CountedStep
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.flops.causes.synthetic import LATENT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.ofu import formula
+from ofu_exporter.ofu.parts import believable, losses
 from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.reading import Activity
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 H100 = Gpu(index="0", uuid="GPU-a", name="NVIDIA H100 80GB HBM3", sm_count=132)
@@ -105,3 +109,54 @@ def test_fp64_products_are_measured_against_the_clock_of_fp64() -> None:
     ofu = formula.utilization_over_domains(activity, row["clock_mhz"] * 1e6, rated.tensor_clock_hz)
     mfu = row["flops_per_second"] / rated.peak_flops["fp64"]
     assert ofu == pytest.approx(mfu, abs=0.02)
+
+
+def split(load: str) -> Mapping[Loss, float]:
+    """Where the rest of the peak of a known load went, with what the agent would have read of it."""
+    (row,) = (row for row in recorded("h100-known-loads.json") if row["name"] == load)
+    shares = {int(id_): value / 100 for id_, value in row["metrics"].items()}
+    hz = rating().tensor_clock_hz["low_precision"]
+    ofu = formula.utilization(shares[5], row["clock_mhz"] * 1e6, hz)
+    activity, refused = believable(Activity(engine=shares[1], sm=shares[2]), shares[5])
+    assert not refused
+    parts = losses(ofu, shares[5], activity)
+    assert ofu + math.fsum(parts.values()) == pytest.approx(1.0)
+    return parts
+
+
+@pytest.mark.parametrize(
+    ("load", "part", "share"),
+    [
+        ("idle", Loss.IDLE, 1.0),
+        ("one block on each of 1 SMs", Loss.EMPTY_SMS, 131 / 132),
+        ("one block on each of 33 SMs", Loss.EMPTY_SMS, 99 / 132),
+        ("one block on each of 66 SMs", Loss.EMPTY_SMS, 66 / 132),
+        ("one block on each of 132 SMs", Loss.NO_TENSOR, 1.0),
+        ("host to device", Loss.IDLE, 1.0),
+        ("device to host", Loss.IDLE, 1.0),
+        ("copy in memory", Loss.NO_TENSOR, 0.995),
+        ("elementwise", Loss.NO_TENSOR, 0.997),
+        ("pipe fp32", Loss.NO_TENSOR, 1.0),
+    ],
+)
+def test_a_load_of_one_kind_is_one_part(load: str, part: Loss, share: float) -> None:
+    parts = split(load)
+    assert parts[part] == pytest.approx(share, abs=0.002)
+    others = {other: lost for other, lost in parts.items() if other is not part}
+    if share > 0.99:
+        assert max(map(abs, others.values())) < 0.01, others
+
+
+@pytest.mark.parametrize(
+    ("load", "idle"),
+    [("gemm bf16", 0.0), ("gemm bf16 half of the time", 0.51)],
+)
+def test_the_time_between_products_is_idle(load: str, idle: float) -> None:
+    parts = split(load)
+    assert parts[Loss.IDLE] == pytest.approx(idle, abs=0.005)
+
+
+def test_under_the_power_limit_the_clock_takes_a_quarter_of_the_peak() -> None:
+    """Products of zeros draw less power, and lose less to it."""
+    assert split("gemm bf16")[Loss.CLOCK] == pytest.approx(0.9376 * (1 - 1365.5 / 1830), abs=0.002)
+    assert split("gemm bf16 of zeros")[Loss.CLOCK] < 0.11

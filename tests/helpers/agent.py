@@ -20,6 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 SOON = 20.0
 """A bound on waiting that only a failing test reaches."""
 COMMAND = (sys.executable, "-W", "error", "-m", "ofu_exporter")
+SIMULATED = ("demo", "--source", "simulate")
+"""Serves a simulated node of 8 GPUs and its jobs."""
 
 
 def bare_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

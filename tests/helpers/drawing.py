@@ -29,7 +29,7 @@ class Place(NamedTuple):
     purpose: str
 
 
-GROUND = ("values", "errors", "support")
+GROUND = ("values", "errors", "support", "recordings")
 """Drawn as the floor below all others, from below; `client` stands beside it."""
 PLACES: Mapping[str, Place] = {
     "cli": Place(0, 5, "face", "Parses, calls, prints, exits. Decides nothing."),
@@ -68,6 +68,9 @@ PLACES: Mapping[str, Place] = {
     ),
     "sources": Place(4, 4, "driver", "The ways to read counters, a folder for each:"),
     "schedulers": Place(5, 5, "driver", "Who owns which GPU, a folder for each:"),
+    "recordings": Place(
+        1, 5, "ground", "Files of what was read, who had it and what jobs said of it."
+    ),
     "settings": Place(1, 1, "ground", "What the operator can set."),
     "client": Place(
         0, 0, "job", "Runs inside a training job: Reporter, callbacks. Needs Python alone."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.recordings import recording
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth

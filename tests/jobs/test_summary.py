@@ -81,6 +81,12 @@ def test_a_simulated_node_makes_the_whole_simulated() -> None:
     assert "SIMULATED" in text(both)
 
 
+def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
+    recorded = made().model_copy(update={"scheduler": "replay"})
+    assert text(recorded).splitlines()[0].endswith(" RECORDED, not on this machine")
+    assert "RECORDED" not in text(made())
+
+
 def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
     assert "mfu=40.0% verdict=agree cause=fp8_peak_for_bf16" in one_line(reporting())
     lines = text(reporting()).splitlines()

@@ -50,12 +50,12 @@ def test_a_schedulers_docstring_begins_with_what_it_reads(name: str) -> None:
 
 
 def test_no_option_has_the_name_of_a_setting_or_of_another_drivers_option() -> None:
-    """They are all flags of one command."""
-    models: list[type[BaseModel]] = [
+    """They are all flags of one command. Drivers that share a model share its flags."""
+    models: set[type[BaseModel]] = {
         Settings,
         *(sources.load(name).Options for name in sources.names()),
         *(schedulers.load(name).Options for name in schedulers.names()),
-    ]
+    }
     uses = Counter(key for model in models for key in model.model_fields)
     assert [key for key, count in uses.items() if count > 1] == []
 

@@ -7,14 +7,14 @@ import urllib.request
 
 import pytest
 
-from tests.helpers.agent import SOON, agent, until
+from tests.helpers.agent import SIMULATED, SOON, agent, until
 from tests.helpers.passwords import basic, hashed, web_file
 
 pytestmark = pytest.mark.slow
 
 
 def test_what_has_happened_is_there_as_json_and_in_the_log() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: "job 1001" in running.get("/v1/events")[1])
         answer = json.loads(running.get("/v1/events")[1])
         numbers = [event["number"] for event in answer["events"]]
@@ -34,7 +34,7 @@ def test_who_may_not_read_reads_no_events(tmp_path_factory: pytest.TempPathFacto
     file = web_file(
         tmp_path_factory.mktemp("web") / "web.yml", basic_auth_users={"ada": hashed("secret")}
     )
-    with agent("demo", "--web.config.file", str(file)) as running:
+    with agent(*SIMULATED, "--web.config.file", str(file)) as running:
         assert running.get("/v1/events")[0] == 401
         headers = {"Authorization": basic("ada", "secret")}
         request = urllib.request.Request(running.url + "/v1/events", headers=headers)

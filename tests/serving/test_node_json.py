@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.node_json import NodeJson, idle_seconds, mean_ofu, node_state
-from tests.helpers.agent import agent, until
+from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode
 
 
@@ -85,7 +85,7 @@ def test_what_is_no_number_is_refused_from_another_agent(node: NodeJson) -> None
 
 @pytest.mark.slow
 def test_a_real_agent_answers_for_its_node() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: json.loads(running.get("/v1/node")[1])["utilization_ratio"])
         answer = NodeJson.model_validate_json(running.get("/v1/node")[1])
     assert len(answer.gpus) == 8

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.helpers.agent import Agent, agent, until
+from tests.helpers.agent import SIMULATED, Agent, agent, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Agent]:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: "1002" in running.get("/v1/jobs")[1])
         until(lambda: any(json.loads(running.get("/v1/history")[1])["jobs"]))
         yield running

@@ -12,7 +12,7 @@ from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.json_answer import NoAnswerError
 from ofu_exporter.terminal.agents import LATE_SECONDS, POLL_SECONDS, Agents, read_node
 from ofu_exporter.terminal.hosts import Host
-from tests.helpers.agent import SOON, agent, page_server, until
+from tests.helpers.agent import SIMULATED, SOON, agent, page_server, until
 from tests.helpers.scenes import shown_node
 from tests.helpers.values import FakeClock
 
@@ -106,7 +106,7 @@ def test_a_node_comes_back_when_it_answers_again(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_real_agents_a_closed_port_and_another_program() -> None:
-    with agent("demo") as running, page_server(lambda: "<p>other</p>", "text/html") as other:
+    with agent(*SIMULATED) as running, page_server(lambda: "<p>other</p>", "text/html") as other:
         until(lambda: running.value("ofu_gpu_up", gpu="0"))
         with socket.socket() as silent:
             silent.bind(("127.0.0.1", 0))
@@ -131,6 +131,6 @@ def test_real_agents_a_closed_port_and_another_program() -> None:
 
 @pytest.mark.slow
 def test_what_an_agent_says_is_read() -> None:
-    with agent("demo") as running:
+    with agent(*SIMULATED) as running:
         until(lambda: running.value("ofu_gpu_up", gpu="0"))
         assert len(read_node(running.url).gpus) == 8

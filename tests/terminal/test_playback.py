@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import SourceError
+from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.serving.node_json import NodeJson
-from ofu_exporter.sources.replay.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.terminal.playback import MOST_FRAMES, Playback
 from ofu_exporter.terminal.scene import ofu_of
 from ofu_exporter.values.reading import Fault, Reading

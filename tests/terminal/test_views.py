@@ -96,6 +96,15 @@ def test_made_up_data_and_a_recording_that_stands_still_are_said() -> None:
     assert "PAUSED" in said
 
 
+def test_a_replayed_recording_is_said() -> None:
+    source = SourceJson(
+        source="replay", up=True, simulated=False, reason=None, detail="", advice=""
+    )
+    node = shown_node().model_copy(update={"sources": [source]})
+    assert "RECORDED" in head(Scene((SceneAnswer("n", node),), ""))
+    assert "RECORDED" not in head(Scene((SceneAnswer("n", shown_node()),), ""))
+
+
 def test_no_answer_is_said() -> None:
     assert "no answer yet" in head(Scene((SceneAnswer("n", None),), ""))
     assert "does not answer" in head(Scene((SceneAnswer("n", None, "does not answer"),), ""))

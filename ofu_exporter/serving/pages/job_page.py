@@ -15,6 +15,7 @@ from ofu_exporter.serving.pages.pictures import bar, chart, histogram
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
+from ofu_exporter.values.job import RECORDED
 
 COLUMNS_OF_DISTRIBUTION = 20
 
@@ -51,6 +52,7 @@ def job_page(job: JobTotals, history: History, path: str) -> str:
         "job.html",
         job=job,
         path=path,
+        is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
         verdict=reported

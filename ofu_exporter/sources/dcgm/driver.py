@@ -65,6 +65,7 @@ class Source:
     """The GPUs that a host engine sees."""
 
     simulated = False
+    recorded = ""
 
     def __init__(
         self, options: Options, clock: Clock = time.monotonic, wall: Wall = time.time

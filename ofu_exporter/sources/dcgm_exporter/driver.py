@@ -266,6 +266,7 @@ class Source:
     """The GPUs of one dcgm-exporter."""
 
     simulated = False
+    recorded = ""
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options

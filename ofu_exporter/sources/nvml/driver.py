@@ -67,6 +67,7 @@ class Source:
     """The GPUs of this node, through the driver's own library."""
 
     simulated = False
+    recorded = ""
     rejected: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:

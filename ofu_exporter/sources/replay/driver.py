@@ -8,25 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from ofu_exporter.errors import GpuError, SourceError
+from ofu_exporter.recordings import options as replay
+from ofu_exporter.recordings import recording
 from ofu_exporter.sources import Clock
-from ofu_exporter.sources.replay import recording
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
+Options = replay.Options
 AUTO_RANK = None
-
-
-class Options(BaseModel):
-    """The recording to replay."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    path: Path = Field(description="The recording to replay.", examples=["FILE"])
-    loop: bool = Field(default=False, description="Start again when the recording ends.")
+DATE_LENGTH = len("2026-01-31")
 
 
 class Probe:
@@ -92,11 +84,16 @@ class Source:
         self._options = options
         self._clock = clock
         self._simulated = False
+        self._recorded = ""
         self._probe: Probe | None = None
 
     @property
     def simulated(self) -> bool:
         return self._simulated
+
+    @property
+    def recorded(self) -> str:
+        return self._recorded
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -107,6 +104,7 @@ class Source:
         path = self._options.path
         first = recording.read(path)
         self._simulated = first.header.simulated
+        self._recorded = str(first.header.created)[:DATE_LENGTH]
         self._probe = Probe(path, first, self._options.loop, self._clock)
         return [self._probe]
 

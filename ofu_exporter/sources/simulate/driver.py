@@ -307,6 +307,7 @@ class Source:
     """A simulated node."""
 
     simulated = True
+    recorded = ""
     rejected: Mapping[str, int] = {}
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:

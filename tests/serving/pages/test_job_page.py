@@ -24,6 +24,11 @@ def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:
     assert "SIMULATED" not in page
 
 
+def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
+    assert "from a recording" in shown(JOB.model_copy(update={"scheduler": "replay"}))
+    assert "from a recording" not in shown(JOB)
+
+
 def test_an_honest_job_agrees() -> None:
     assert "agrees with OFU" in NODE.job_page(LLAMA.job_id)
 

@@ -76,6 +76,13 @@ def test_it_says_that_data_is_simulated() -> None:
     assert "Simulated data: no GPU was measured" in shown(simulated)
 
 
+def test_it_says_that_data_is_recorded_and_of_which_day() -> None:
+    source = replace(health("replay"), recorded="2026-11-23")
+    note = "A recording of 2026-11-23 is replayed: no GPU of this machine is measured."
+    assert note in shown(snapshot_of(reading(), source=source))
+    assert "is replayed" not in shown(snapshot_of(reading()))
+
+
 def test_it_names_every_source_that_gpus_are_read_through() -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus

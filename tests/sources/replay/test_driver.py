@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import GpuError, SourceError
-from ofu_exporter.sources.replay import driver, recording
+from ofu_exporter.recordings import recording
+from ofu_exporter.sources.replay import driver
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.values import FakeClock, fault, gpu, reading
@@ -163,6 +164,10 @@ def test_a_recording_that_is_gone_when_its_loop_begins_again_is_a_reason(three: 
 @pytest.mark.parametrize("simulated", [True, False])
 def test_a_recording_of_a_simulation_stays_simulated(tmp_path: Path, simulated: bool) -> None:
     assert Player(write(tmp_path / "r", [window(0)], simulated)).source.simulated is simulated
+
+
+def test_a_replay_says_of_which_day_it_is(three: Path) -> None:
+    assert Player(three).source.recorded == "2025-01-01"
 
 
 def test_a_file_that_is_no_recording_is_said_when_opened(tmp_path: Path) -> None:

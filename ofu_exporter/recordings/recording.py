@@ -2,9 +2,9 @@
 
 Line 1 is the header: `{"format": "ofu-recording", "version": 1, "source": ..., "simulated": ...}`
 with the software that wrote the recording. Every other line is a GPU (`{"gpu": {...}}`, numbered in
-order), a reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`) or a fault. Times are
-seconds since the recording began. Each batch ends with a flush of the compressor, so a file that was cut short is
-readable up to its last complete line.
+order), a reading (`{"n": number, "start": ..., "end": ..., "tensor": ..., ...}`), a fault, or of another kind, which is
+passed over (`jobs.py`). Times are seconds since the recording began. Each batch ends with a flush of the compressor,
+so a file that was cut short is readable up to its last complete line.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ MAX_DAMAGED_LINES = 1000
 """A file with this number of damaged lines does not count as a recording, and is not read further."""
 BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """Errors that the code below can raise for a line of JSON from elsewhere."""
+_OF_EVENTS = frozenset({"n", "start", "at"})
+"""Keys of readings and faults. A line that has others instead is of another kind."""
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -84,6 +86,10 @@ class RecordingWriter:
             self._put(lines)
         return count
 
+    def write_lines(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Append lines of other kinds, which whoever replays the readings passes over."""
+        self._put(lines)
+
     def close(self) -> None:
         """End the file properly. Without this, everything written before is still readable."""
         self._file.write(self._compressor.flush(zlib.Z_FINISH))
@@ -112,13 +118,22 @@ class Recording:
 
 def read(path: Path) -> Recording:
     """Open a recording. Raises SourceError for any other file. Later damage only ends the recording early."""
-    lines = _lines(path)
-    try:
-        header = _header(path, next(lines, b""))
-    except OSError as error:
-        raise SourceError(Reason.BAD_RECORDING, f"{path}: {error.strerror or error}") from error
+    header, lines = _opened(path)
     damaged: list[str] = []
     return Recording(header, _events(lines, damaged), damaged)
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Every line after the header as it was written. Raises SourceError as `read` does."""
+    return _opened(path)[1]
+
+
+def _opened(path: Path) -> tuple[RecordingHeader, Iterator[bytes]]:
+    lines = _lines(path)
+    try:
+        return _header(path, next(lines, b"")), lines
+    except OSError as error:
+        raise SourceError(Reason.BAD_RECORDING, f"{path}: {error.strerror or error}") from error
 
 
 def _header(path: Path, line: bytes) -> RecordingHeader:
@@ -168,7 +183,7 @@ def _events(lines: Iterator[bytes], damaged: list[str]) -> Iterator[Reading | Fa
             fields = json.loads(line)
             if "gpu" in fields:
                 gpus[fields.get("n", len(gpus))] = decode_gpu(fields["gpu"])
-            else:
+            elif not fields or fields.keys() & _OF_EVENTS:
                 yield decode(fields, gpus[fields["n"]])
         except BAD_LINE as error:
             damaged.append(f"line {number}: {type(error).__name__}: {error}")

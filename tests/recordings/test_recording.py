@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import SourceError
-from ofu_exporter.sources.replay import recording
+from ofu_exporter.recordings import recording
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (

@@ -1,0 +1,16 @@
+"""The options of a replay, which the source and the scheduler `replay` share: one file, played at one pace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Options(BaseModel):
+    """The recording to replay."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path = Field(description="The recording to replay.", examples=["FILE"])
+    loop: bool = Field(default=False, description="Start again when the recording ends.")
