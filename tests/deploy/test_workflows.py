@@ -55,7 +55,7 @@ def test_a_mistake_would_be_seen(tool: str, tmp_path: Path) -> None:
     text = (FOLDER / "tests.yml").read_text()
     wrong = text.replace("persist-credentials: false", "persist-credentials: ${{ matrix.no }}")
     (folder / "tests.yml").write_text(re.sub(r"@[0-9a-f]{40} # \S+", "@v1", wrong))
-    words = {
+    words: dict[str, list[str | Path]] = {
         "actionlint": ["-shellcheck=", "-pyflakes=", folder / "tests.yml"],
         "zizmor": ["--offline", "--no-config", tmp_path / ".github"],
     }
