@@ -1,4 +1,4 @@
-"""`files`: writes what a site sets up beside the agent: rules, alerts, dashboards, units, hooks, man page, completions."""
+"""`files`: writes what a site sets up beside the agent: rules, dashboards, units, hooks, man page, completions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES = {
     "slurm": "deploy/slurm",
     "man": "deploy/man",
 }
-"""The folders that are written, and where a checkout has them; a wheel has all in ofu_exporter/files (pyproject.toml)."""
+"""The folders that are written, and where a checkout has them; a wheel has them in ofu_exporter/files."""
 
 
 @click.command(short_help="Write rules, dashboards, units, hooks, man page, completions.")
