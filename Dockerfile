@@ -22,6 +22,10 @@ RUN --mount=type=secret,id=ca \
     && /build/bin/pip --python /opt/ofu-exporter/bin/python install --no-cache-dir \
         --require-hashes --only-binary :all: --requirement requirements.txt
 COPY pyproject.toml README.md LICENSE ./
+COPY helm/ofu-exporter/files helm/ofu-exporter/files
+COPY deploy/systemd deploy/systemd
+COPY deploy/slurm deploy/slurm
+COPY deploy/man deploy/man
 COPY ofu_exporter ofu_exporter
 RUN /build/bin/pip wheel --no-cache-dir --no-deps --no-index --no-build-isolation --wheel-dir /wheels . \
     && /build/bin/pip --python /opt/ofu-exporter/bin/python install --no-cache-dir --no-deps --no-index \

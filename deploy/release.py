@@ -1,10 +1,10 @@
 """Builds everything of a release from its tag into one folder, with checksums and where each file comes from.
 
-    python deploy/release.py v0.1.0 --builder docker --base python:3.12-slim@sha256:...
+    python -m deploy.release v0.1.0 --builder docker --base python:3.12-slim@sha256:...
 
 The folder then holds wheel, source, image, chart, a bill of materials (CycloneDX), provenance (SLSA 1.0, not yet
 signed) and SHA256SUMS. Nothing of the working tree gets in: all of it is made of what `git archive` gives for the
-tag. Needs git, helm and cyclonedx-py, and docker (with buildx) or buildah for the image.
+tag. Needs the extra `release`, git and helm, and docker (with buildx) or buildah for the image.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from deploy import project
 
 HERE = Path(__file__).resolve().parents[1]
 BUILD_TYPE = "urn:ofu-exporter:release:1"
@@ -99,16 +101,25 @@ def check_versions(release: Release) -> None:
             raise ReleaseError(f"{name} says {said}, the tag {release.version}")
 
 
-def add_home(release: Release, home: str) -> None:
-    """Writes where the project can be read, which is nowhere in it: whoever publishes knows."""
-    urls = {"Homepage": "", "Documentation": "/tree/{}/docs", "Changelog": "/blob/{}/CHANGELOG.md"}
-    lines = [
-        f'{name} = "{home}{path.format(f"v{release.version}")}"' for name, path in urls.items()
-    ]
-    with (release.source / "pyproject.toml").open("a") as project:
-        project.write("\n".join(["", "[project.urls]", *lines, ""]))
+def add_project(release: Release) -> None:
+    """Writes into the metadata where the project lives and who keeps it, as deploy/project.yaml of the tag says."""
+    known = project.read(release.source)
+    people, _, addresses = project.package_metadata(known, release.version).partition("\n\n")
+    metadata = release.source / "pyproject.toml"
+    text = metadata.read_text().replace("[project]\n", f"[project]\n{people.strip()}\n", 1)
+    metadata.write_text(f"{text}\n{addresses}")
     with (release.source / "helm" / "ofu-exporter" / "Chart.yaml").open("a") as chart:
-        chart.write(f"home: {home}\nsources: [{home}]\n")
+        chart.write(project.chart_metadata(known, release.version))
+    set_value(release, "registry", known.registry)
+
+
+def set_value(release: Release, key: str, value: str) -> None:
+    """Sets an empty value of the chart's image."""
+    values = release.source / "helm" / "ofu-exporter" / "values.yaml"
+    text, count = re.subn(rf'^  {key}: ""$', f'  {key}: "{value}"', values.read_text(), flags=re.M)
+    if count != 1:
+        raise ReleaseError(f"values.yaml of the chart has no single place for the image's {key}")
+    values.write_text(text)
 
 
 def make_packages(release: Release, scratch: Path) -> None:
@@ -158,17 +169,21 @@ def pack(folder: Path, target: Path, epoch: int) -> None:
         archive.add(folder, folder.name, filter=plain)
 
 
-def with_docker(release: Release, base: str, ca: Path | None) -> str:
+def with_docker(release: Release, options: argparse.Namespace) -> str:
     """Builds the image by BuildKit; its digest."""
     said = release.target / ".image.json"
     arguments = ["--output", f"type=oci,dest={archive_of(release)}", "--metadata-file", str(said)]
-    call("docker", "buildx", "build", *arguments, *image_words(release, base, ca))
+    if options.platform:
+        arguments += ["--platform", options.platform]
+    # Signed statements are made of the whole release; BuildKit's own would change the digest with every build.
+    arguments += ["--provenance=false", "--sbom=false"]
+    call("docker", "buildx", "build", *arguments, *image_words(release, options))
     digest = str(json.loads(said.read_text())["containerimage.digest"])
     said.unlink()
     return digest
 
 
-def with_buildah(release: Release, base: str, ca: Path | None) -> str:
+def with_buildah(release: Release, options: argparse.Namespace) -> str:
     """Builds the image by buildah, which needs no daemon; its digest."""
     said = release.target / ".image.digest"
     call(
@@ -178,7 +193,7 @@ def with_buildah(release: Release, base: str, ca: Path | None) -> str:
         "oci",
         "--timestamp",
         str(release.epoch),
-        *image_words(release, base, ca),
+        *image_words(release, options),
     )
     call(
         "buildah",
@@ -197,18 +212,18 @@ def archive_of(release: Release) -> Path:
     return release.target / f"ofu-exporter-image-{release.version}.tar"
 
 
-def image_words(release: Release, base: str, ca: Path | None) -> list[str]:
+def image_words(release: Release, options: argparse.Namespace) -> list[str]:
     """The arguments that every builder of images takes."""
-    arguments = {"BASE": base, "VERSION": release.version, "REVISION": release.commit}
+    arguments = {"BASE": options.base, "VERSION": release.version, "REVISION": release.commit}
     words = [
         word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")
     ]
-    if ca is not None:
-        words += ["--secret", f"id=ca,src={ca}"]
+    if options.ca is not None:
+        words += ["--secret", f"id=ca,src={options.ca}"]
     return [*words, "--tag", release.image, str(release.source)]
 
 
-BUILDERS: dict[str, Callable[[Release, str, Path | None], str]] = {
+BUILDERS: dict[str, Callable[[Release, argparse.Namespace], str]] = {
     "docker": with_docker,
     "buildah": with_buildah,
 }
@@ -218,15 +233,7 @@ def make_chart(release: Release, scratch: Path, digest: str | None) -> None:
     """The chart, which asks for the very image that was built beside it."""
     chart = release.source / "helm" / "ofu-exporter"
     if digest is not None:
-        values = chart / "values.yaml"
-        text, count = re.subn(
-            r'^  digest: ""$', f'  digest: "{digest}"', values.read_text(), flags=re.M
-        )
-        if count != 1:
-            raise ReleaseError(
-                "values.yaml of the chart has no single place for the image's digest"
-            )
-        values.write_text(text)
+        set_value(release, "digest", digest)
     made = scratch / "chart"
     call(helm(), "package", chart, "--version", release.version, "--destination", made)
     (package,) = made.iterdir()
@@ -303,15 +310,14 @@ def make(options: argparse.Namespace, target: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         release = opened(options.tag, scratch, target)
-        if options.home:
-            add_home(release, options.home.rstrip("/"))
+        add_project(release)
         make_packages(release, scratch)
         digest = None
         if options.builder != "none":
-            digest = BUILDERS[options.builder](release, options.base, options.ca)
+            digest = BUILDERS[options.builder](release, options)
         make_chart(release, scratch, digest)
         make_bill(release)
-        asked = {name: getattr(options, name) for name in ("tag", "home", "builder", "base")}
+        asked = {name: getattr(options, name) for name in ("tag", "builder", "base", "platform")}
         write_papers(release, {**asked, "imageDigest": digest})
 
 
@@ -328,7 +334,9 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
         "--base", default=DEFAULT_BASE, help="base of the image, best with its digest"
     )
     parser.add_argument("--ca", type=Path, help="certificates of a proxy that inspects TLS (PEM)")
-    parser.add_argument("--home", help="where the project can be read; goes into wheel and chart")
+    parser.add_argument(
+        "--platform", help="what docker builds for, such as linux/amd64,linux/arm64"
+    )
     return parser.parse_args(words)
 
 

@@ -66,6 +66,7 @@ COMMANDS = _Commands(
         "demo": "run:demo",
         "events": "events:events",
         "explain": "explain:explain",
+        "files": "files:files",
         "fleet": "fleet:fleet",
         "flops": "flops:flops",
         "job": "job:job",
@@ -87,7 +88,7 @@ SUBJECTS = {
     "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
     "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
     "A whole fleet": ("fleet",),
-    "This program": ("list", "completion"),
+    "This program": ("list", "files", "completion"),
 }
 """The commands in the order of the help."""
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.ofu.formula import FP64_PIPES
+from ofu_exporter.settings import Configured
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
@@ -27,12 +30,50 @@ EXIT_GPU = 4
 @click.command(
     cls=SubjectCommand, short_help="Measure once and show every input, or why it cannot be."
 )
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an archive for a report of a fault: this check, a recording, settings, versions, log.",
+)
+@click.option("--duration", default="1m", help="How long the bundle records. Default: 1m.")
+@click.option(
+    "--log",
+    "log_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The agent's log for the bundle; default: what systemd's journal has.",
+)
 @partial(setting_flags, own=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
 @format_option
-def check(format_: str, **flags: Any) -> None:
+def check(
+    format_: str, bundle: Path | None, duration: str, log_file: Path | None, **flags: Any
+) -> None:
     """Take one window per GPU and show every input of its OFU, or why there is none and what to do."""
     configured = load(flags, QUIET)
+    wanted = None if bundle is None else Bundle(bundle, log_file, duration)
     start_quiet_logging(configured)
+    snapshot = measured(configured)
+    if snapshot is not None:
+        print_answer(
+            format_,
+            lambda: table(snapshot),
+            lambda: as_data(snapshot),
+            lambda: as_data(snapshot)["gpus"],
+        )
+    if wanted is not None:
+        wanted.write(configured, None if snapshot is None else as_data(snapshot))
+    if snapshot is None:
+        click.echo("ofu-exporter: the source did not answer in time", err=True)
+        sys.exit(EXIT_SOURCE)
+    if not snapshot.gpus:
+        sys.exit(EXIT_SOURCE)
+    if any(view.reason is not None for view in snapshot.gpus):
+        sys.exit(EXIT_GPU)
+
+
+def measured(configured: Configured) -> Snapshot | None:
+    """The first snapshot in which every GPU had its window; None if the source did not answer at all."""
     latest: list[Snapshot] = []
     done = threading.Event()
 
@@ -48,20 +89,7 @@ def check(format_: str, **flags: Any) -> None:
     done.wait(3 * configured.settings.interval + 10)
     sampler.stop()
     attribution.stop()
-    if not latest:
-        click.echo("ofu-exporter: the source did not answer in time", err=True)
-        sys.exit(EXIT_SOURCE)
-    snapshot = latest[0]
-    print_answer(
-        format_,
-        lambda: table(snapshot),
-        lambda: as_data(snapshot),
-        lambda: as_data(snapshot)["gpus"],
-    )
-    if not snapshot.gpus:
-        sys.exit(EXIT_SOURCE)
-    if any(view.reason is not None for view in snapshot.gpus):
-        sys.exit(EXIT_GPU)
+    return latest[0] if latest else None
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:

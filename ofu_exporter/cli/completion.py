@@ -49,8 +49,13 @@ def place(shell: str, environ: Mapping[str, str]) -> Path:
     home = Path(environ.get("HOME") or "~").expanduser()
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return place_in(config if shell == "fish" else data, shell)
+
+
+def place_in(folder: Path, shell: str) -> Path:
+    """The file below a folder of data, such as /usr/share."""
     return {
-        "bash": data / "bash-completion/completions" / PROGRAM,
-        "zsh": data / "zsh/site-functions" / f"_{PROGRAM}",
-        "fish": config / "fish/completions" / f"{PROGRAM}.fish",
+        "bash": folder / "bash-completion/completions" / PROGRAM,
+        "zsh": folder / "zsh/site-functions" / f"_{PROGRAM}",
+        "fish": folder / "fish/completions" / f"{PROGRAM}.fish",
     }[shell]

@@ -15,6 +15,7 @@ import click
 from ofu_exporter.cli.fleet_changes import changes
 from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
+from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError
 
@@ -183,3 +184,4 @@ fleet.add_command(report)
 fleet.add_command(changes)
 fleet.add_command(job)
 fleet.add_command(digest)
+fleet.add_command(mcp)

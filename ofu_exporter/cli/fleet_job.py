@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+
+if TYPE_CHECKING:
+    from ofu_exporter.fleet.reports.job_result import JobResult
 
 
 @click.command()
@@ -28,10 +31,15 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
 
     Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
     """
+    found = read(options, job_id, cluster)
+    write(rendered(found, format_), output)
+    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+
+
+def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
+    """Ask the server for all of one job. Raises UnknownJobError."""
     from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.reports.job_page import page
-    from ofu_exporter.fleet.reports.job_result import JobResult, job_result
-    from ofu_exporter.fleet.reports.job_text import text
+    from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
     from ofu_exporter.fleet.reports.sums import JobKey
 
@@ -43,11 +51,17 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
     finally:
         line.end()
         client.close()
-    result = job_result(story, client.shown_url, reader.missing)
+    return job_result(story, client.shown_url, reader.missing)
+
+
+def rendered(found: JobResult, format_: str) -> bytes:
+    """The answer as text, html or json."""
+    from ofu_exporter.fleet.reports.job_page import page
+    from ofu_exporter.fleet.reports.job_text import text
+
     writers: dict[str, Callable[[JobResult], str]] = {
         "text": text,
         "html": page,
-        "json": lambda found: found.model_dump_json(indent=2),
+        "json": lambda result: result.model_dump_json(indent=2),
     }
-    write(writers[format_](result).encode(errors="backslashreplace") + b"\n", output)
-    sys.exit(EXIT_INCOMPLETE if result.missing else 0)
+    return writers[format_](found).encode(errors="backslashreplace") + b"\n"

@@ -47,7 +47,7 @@ def record(file: Path, duration: str | None, **flags: Any) -> None:
         raise ConfigError(f"{file} exists; a recording is never overwritten")
     configured = load(flags, QUIET)
     start_quiet_logging(configured)
-    session = _Session(file, configured)
+    session = Recording(file, configured)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: session.done.set())
     session.run(limit)
@@ -70,7 +70,7 @@ class NothingReadError(OfuError):
         )
 
 
-class _Session:
+class Recording:
     """One recording that is being made."""
 
     def __init__(self, file: Path, configured: Configured) -> None:
@@ -84,6 +84,7 @@ class _Session:
         self.done = threading.Event()
 
     def run(self, limit: float | None) -> None:
+        """Record until `done` is set, for `limit` seconds at most."""
         self._sampler.start()
         self.done.wait(limit)
         self._sampler.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 EXTRAS = {
     "auth": ("bcrypt>=4.1",),
     "kubernetes": ("h2>=4.1",),
+    "mcp": ("mcp>=2.3,<3",),
     "parquet": ("pyarrow>=15",),
     "plot": ("matplotlib>=3.8",),
     "top": ("textual>=3.0",),

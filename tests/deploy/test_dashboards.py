@@ -24,6 +24,7 @@ import pytest
 
 from deploy.grafana.generate import FOLDER, generated
 from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
+from tests.deploy.chart import ROOT
 from tests.deploy.monitoring import at_a_tests_pace
 from tests.deploy.promtool import RULES, run
 from tests.deploy.test_rules import KNOWN, NAMES, selected
@@ -31,7 +32,11 @@ from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.prometheus_server import Prometheus
 
-SCHEMA = json.loads((Path(__file__).parent / "schemas" / "grafana-dashboard.json").read_text())
+SCHEMAS = {
+    path.stem.rpartition("-")[2]: json.loads(path.read_text())
+    for path in (Path(__file__).parent / "schemas").glob("grafana-dashboard-*.json")
+}
+"""Of each major version of Grafana's own package: docs/dashboards.md."""
 BOARDS: dict[str, Any] = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
 RANGES = {"$__rate_interval": "15s", "$__range": "5m"}
 OFTEN_ABSENT = {"cluster", "gpu_instance", "job_name"}
@@ -144,15 +149,33 @@ def test_the_files_are_what_the_code_makes(regenerate: bool) -> None:
     assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == generated()
 
 
+def test_the_schemas_are_of_every_version_that_is_promised() -> None:
+    page = (ROOT / "docs" / "dashboards.md").read_text()
+    assert "for Grafana 10 to 13" in page
+    assert {*SCHEMAS} == {"10", "11", "12", "13"}
+
+
 @pytest.mark.xdist_group("grafana_schema")
+@pytest.mark.parametrize("version", SCHEMAS)
 @pytest.mark.parametrize("board", BOARDS)
-def test_it_fits_grafanas_schema(board: str) -> None:
+def test_it_fits_grafanas_schema(board: str, version: str) -> None:
     import jsonschema  # takes seconds, so that one worker has to do
 
-    jsonschema.validate(BOARDS[board], SCHEMA, jsonschema.Draft7Validator)
+    jsonschema.validate(BOARDS[board], SCHEMAS[version], jsonschema.Draft7Validator)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_data_source_and_cluster_are_variables_and_nothing_is_of_one_grafana(board: str) -> None:
+    """A file that is imported or provisioned must not replace another's dashboard by its number."""
+    first, second = BOARDS[board]["templating"]["list"][:2]
+    assert (first["type"], first["query"]) == ("datasource", "prometheus")
+    assert (second["name"], second["type"]) == ("cluster", "query")
+    assert BOARDS[board].get("id") is None
+    assert "__inputs" not in BOARDS[board]
 
 
 @pytest.mark.xdist_group("grafana_schema")
+@pytest.mark.parametrize("version", SCHEMAS)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -162,7 +185,7 @@ def test_it_fits_grafanas_schema(board: str) -> None:
         (["templating", "list", 0, "type"], "list"),
     ],
 )
-def test_the_schema_would_see_a_mistake(path: list[Any], value: object) -> None:
+def test_the_schema_would_see_a_mistake(path: list[Any], value: object, version: str) -> None:
     import jsonschema
 
     board = copy.deepcopy(BOARDS["fleet"])
@@ -171,7 +194,7 @@ def test_the_schema_would_see_a_mistake(path: list[Any], value: object) -> None:
         place = place[step]
     place[path[-1]] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(board, SCHEMA, jsonschema.Draft7Validator)
+        jsonschema.validate(board, SCHEMAS[version], jsonschema.Draft7Validator)
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -19,6 +19,8 @@ from tests.deploy.chart import ROOT, need, run
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 RUNTIME = locked.read(ROOT / "deploy" / "image" / "requirements.txt")
+RELEASE = locked.read(ROOT / "deploy" / "image" / "release-requirements.txt")
+TESTS = locked.read(ROOT / "tests" / "constraints.txt")
 BUILD = locked.read(ROOT / "deploy" / "image" / "build-requirements.txt")
 ROOT_NAME = "ofu-exporter (pyproject.toml)"
 
@@ -27,15 +29,17 @@ ALLOWED = frozenset(
 )
 """Licences under which a package may be in the image. MPL-2.0: certifi, which is not changed."""
 
-EXTRAS = re.findall(r"--extra (\w+)", (ROOT / "deploy" / "image" / "lock").read_text())
+LOCKS = (ROOT / "deploy" / "image" / "lock").read_text().splitlines()
+(OF_IMAGE,) = [line for line in LOCKS if "--output-file deploy/image/requirements.txt" in line]
+EXTRAS = re.findall(r"--extra (\w+)", OF_IMAGE)
 
 
-def wanted() -> Iterator[Requirement]:
-    """What the package and its extras in the image ask for."""
+def wanted(*extras: str) -> Iterator[Requirement]:
+    """What the package and some extras ask for."""
     for text in importlib.metadata.requires("ofu-exporter") or ():
         requirement = Requirement(text)
         marker = requirement.marker
-        if marker is None or any(marker.evaluate({"extra": name}) for name in ("", *EXTRAS)):
+        if marker is None or any(marker.evaluate({"extra": name}) for name in ("", *extras)):
             yield requirement
 
 
@@ -45,7 +49,14 @@ def built_with() -> list[Requirement]:
 
 
 @pytest.mark.parametrize(
-    ("requirements", "packages"), [([*wanted()], RUNTIME), (built_with(), BUILD)]
+    ("requirements", "packages"),
+    [
+        ([*wanted(*EXTRAS)], RUNTIME),
+        ([*wanted("release")], RELEASE),
+        ([each for each in wanted("test") if each.name != "ofu-exporter"], TESTS),
+        (built_with(), BUILD),
+    ],
+    ids=["image", "release", "tests", "build"],
 )
 def test_what_is_asked_for_is_locked_at_a_version_that_will_do(
     requirements: list[Requirement], packages: dict[str, locked.Locked]
@@ -58,7 +69,7 @@ def test_what_is_asked_for_is_locked_at_a_version_that_will_do(
 
 @pytest.mark.parametrize("packages", [RUNTIME, BUILD])
 def test_nothing_is_locked_that_nobody_needs(packages: dict[str, locked.Locked]) -> None:
-    direct = {requirement.name for requirement in [*wanted(), *built_with()]}
+    direct = {requirement.name for requirement in [*wanted(*EXTRAS), *built_with()]}
     for name, package in packages.items():
         assert set(package.wanted_by) <= {*packages, ROOT_NAME}, name
         if ROOT_NAME in package.wanted_by or not package.wanted_by:
@@ -88,7 +99,7 @@ def licences(name: str) -> set[str]:
 
 def test_every_package_of_the_image_has_a_licence_that_is_allowed() -> None:
     installed = {each.name.lower().replace("_", "-") for each in importlib.metadata.distributions()}
-    direct = {requirement.name for requirement in wanted()}
+    direct = {requirement.name for requirement in wanted(*EXTRAS)}
     assert direct <= installed
     # Some are needed from a certain Python on only.
     found = {name: licences(name) for name in RUNTIME if name in installed}

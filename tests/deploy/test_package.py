@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import filecmp
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.cli.files import PLACES
 from tests.deploy.chart import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,6 +29,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / PACKAGE, copy / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
+    for place in PLACES.values():
+        shutil.copytree(ROOT / place, copy / place)
     return copy
 
 
@@ -61,10 +66,36 @@ def test_a_wheel_has_the_package_with_its_data_and_nothing_else(
     checkout: Path, wheels: tuple[zipfile.Path, zipfile.Path]
 ) -> None:
     files = {path for path in (checkout / PACKAGE).rglob("*") if path.is_file()}
-    assert names(wheels[1]) == {str(path.relative_to(checkout)) for path in files}
+    beside = {
+        f"{PACKAGE}/files/{name}/{path.relative_to(ROOT / place)}"
+        for name, place in PLACES.items()
+        for path in (ROOT / place).rglob("*")
+        if path.is_file()
+    }
+    assert names(wheels[1]) == {str(path.relative_to(checkout)) for path in files} | beside
     assert {f"{PACKAGE}/py.typed", f"{PACKAGE}/fleet/specs/small.yaml"} <= names(wheels[1])
     others = {name.partition("/")[0] for name in wheels[1].root.namelist()} - {PACKAGE}
     assert [name.endswith(".dist-info") for name in others] == [True]
+
+
+def test_files_are_written_by_an_installed_wheel_as_they_lie_here(
+    wheels: tuple[zipfile.Path, zipfile.Path], tmp_path: Path
+) -> None:
+    """Unpacked as pip does, far from any checkout."""
+    site, target = tmp_path / "site", tmp_path / "made"
+    wheel = str(wheels[1].root.filename)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
+    subprocess.run([*pip, wheel], check=True)
+    subprocess.run(
+        [sys.executable, "-m", PACKAGE, "files", str(target)],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        cwd=tmp_path,
+        check=True,
+    )
+    for name, place in PLACES.items():
+        compared = filecmp.dircmp(target / name, ROOT / place)
+        assert (compared.left_only, compared.right_only, compared.diff_files) == ([], [], [])
+    assert os.access(target / "slurm" / "prolog.sh", os.X_OK)
 
 
 def test_a_wheel_says_its_licence_and_has_its_text(

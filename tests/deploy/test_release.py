@@ -20,8 +20,8 @@ import pytest
 from deploy import release
 from ofu_exporter import __version__
 from tests.deploy.chart import ROOT, need, run
+from tests.deploy.test_project import SET
 
-HOME = "https://git.example.com/ofu-exporter"
 TAG = f"v{__version__}"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("release")]
 
@@ -46,6 +46,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(ROOT / name, project / name)
     changelog = project / "CHANGELOG.md"
     changelog.write_text(changelog.read_text().replace("## Unreleased", f"## {__version__}", 1))
+    (project / "deploy" / "project.yaml").write_text(SET.model_dump_json())
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "--message", "Release")
     git(project, "tag", TAG)
@@ -76,7 +77,7 @@ def made(checkout: Path) -> Path:
     if release.helm() == "helm":
         need("helm")
     (checkout / "ofu_exporter" / "untagged.py").write_text("")
-    done = make(checkout, TAG, "--builder", "none", "--home", HOME)
+    done = make(checkout, TAG, "--builder", "none")
     assert done.returncode == 0, done.stderr
     return checkout / "dist" / TAG
 
@@ -114,7 +115,7 @@ def test_every_file_has_its_checksum_and_its_provenance(made: Path, checkout: Pa
 
 def test_the_same_tag_makes_the_same_bytes(made: Path, checkout: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    done = make(checkout, TAG, "--builder", "none", "--home", HOME, "--output", str(again))
+    done = make(checkout, TAG, "--builder", "none", "--output", str(again))
     assert done.returncode == 0, done.stderr
     assert (again / "SHA256SUMS").read_text() == (made / "SHA256SUMS").read_text()
 
@@ -129,7 +130,9 @@ def test_the_wheel_has_what_is_tagged_and_nothing_else(made: Path) -> None:
     templates = [path.name for path in (ROOT / "ofu_exporter" / "templates").iterdir()]
     assert {f"ofu_exporter/templates/{name}" for name in templates} <= {*names}
     assert not [name for name in names if name.startswith(("tests", "deploy"))]
-    assert f"Project-URL: Changelog, {HOME}/blob/{TAG}/CHANGELOG.md" in text.splitlines()
+    lines = text.splitlines()
+    assert f"Project-URL: Changelog, {SET.home}/blob/{TAG}/CHANGELOG.md" in lines
+    assert 'Maintainer-email: "Ada L." <ada@ofu.test>' in lines
 
 
 def test_the_wheel_knows_the_commit_that_it_is_made_of(made: Path, checkout: Path) -> None:
@@ -169,8 +172,9 @@ def test_the_chart_renders_from_its_package(made: Path) -> None:
     (chart,) = made.glob("*.tgz")
     done = run(release.helm(), "template", "ofu", chart)
     assert done.returncode == 0, done.stderr
-    assert f"image: ofu-exporter:{__version__}" in done.stdout.replace('"', "")
-    assert f"home: {HOME}" in run(release.helm(), "show", "chart", chart).stdout
+    image = f"image: {SET.registry}/ofu-exporter:{__version__}"
+    assert image in done.stdout.replace('"', "")
+    assert f"home: {SET.home}" in run(release.helm(), "show", "chart", chart).stdout
 
 
 def test_the_chart_asks_for_the_image_that_was_built(checkout: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ofu_exporter.support.extras import EXTRAS, install_command
 
 ROOT = Path(__file__).parents[2]
-OF_DEVELOPERS = {"docs", "fuzz", "mutation", "test", "test-torch"}
+OF_DEVELOPERS = {"docs", "fuzz", "mutation", "release", "test", "test-torch"}
 """Extras that a checkout alone is worked on with."""
 SPREAD = ("ofu_exporter", "docs", "deploy", "helm", "README.md", "SECURITY.md", "CHANGELOG.md")
 """What reaches users."""

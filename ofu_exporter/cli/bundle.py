@@ -1,0 +1,194 @@
+"""The archive of `check --bundle`: what a report of a fault needs, without secrets, for its sender to read first."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import re
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ofu_exporter import __revision__, __version__
+from ofu_exporter.cli.record import Recording
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.settings import Configured
+from ofu_exporter.support.durations import seconds
+from ofu_exporter.support.redaction import redacted, redacted_data
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.values.text import shown
+
+LOG_BYTES = 256 << 10
+JOURNAL = ("journalctl", "--unit=ofu-exporter", "--lines=2000", "--no-pager", "--output=short-iso")
+JOURNAL_SECONDS = 10
+CONTENTS = {
+    "settings.json": "settings in force, with every address's user, password and query hidden",
+    "check.json": "every input of every GPU's OFU, the jobs that hold them, and what is wrong",
+    "recording.jsonl.gz": "what the source read: counters, clocks, names and UUIDs of GPUs",
+    "versions.json": "versions of the agent, its libraries, Python, the kernel and the driver",
+    "log.txt": "the end of the agent's log; it may name users and jobs",
+}
+"""Every file of the archive and what it holds, in its order."""
+
+
+class Bundle:
+    """An archive that is asked for. Raises ConfigError for a file or a duration that cannot be used."""
+
+    def __init__(self, file: Path, log_file: Path | None, duration: str) -> None:
+        if os.path.lexists(file):
+            raise ConfigError(f"{file} exists; a bundle is never overwritten")
+        try:
+            self._seconds = float(str(seconds(duration)))
+        except ValueError as error:
+            raise ConfigError(f"--duration: {error}") from error
+        self._file, self._log_file = file, log_file
+
+    def write(self, configured: Configured, checked: dict[str, Any] | None) -> None:
+        """Record, write the archive, and print what it holds."""
+        click.echo(f"Recording for {self._seconds:g} s ...", err=True)
+        secrets = secrets_of(configured)
+        recorded = _recorded(configured, self._seconds)
+        texts = {
+            "settings.json": _as_json(redacted_data(settings_of(configured), secrets)),
+            "check.json": _as_json(redacted_data(checked, secrets)),
+            "versions.json": _as_json(versions(checked)),
+            "log.txt": redacted(log_tail(self._log_file), secrets),
+        }
+        files = {name: text.encode() for name, text in texts.items()}
+        files["recording.jsonl.gz"] = gzip.compress(redacted(recorded, secrets).encode(), mtime=0)
+        manifest = manifest_of(files)
+        try:
+            _pack(self._file, {"MANIFEST": manifest.encode(), **files})
+        except OSError as error:
+            raise ConfigError(f"{self._file}: {error.strerror or error}") from error
+        click.echo(f"\n{self._file} holds:\n\n{manifest}", err=True)
+        click.echo(
+            f"Read it before you send it: mkdir read && tar -xzf {self._file} -C read", err=True
+        )
+
+
+def manifest_of(files: Mapping[str, bytes]) -> str:
+    """One line for each file: its size in bytes, and what it holds."""
+    return "".join(f"{len(files[name]):>9}  {name:<19} {what}\n" for name, what in CONTENTS.items())
+
+
+def settings_of(configured: Configured) -> dict[str, Any]:
+    """The settings in force, as plain data. Files that they name are not read."""
+    return {
+        "config": None if configured.file is None else str(configured.file),
+        "ignored": list(configured.ignored),
+        "settings": configured.settings.model_dump(mode="json"),
+        "sources": {
+            name: each.model_dump(mode="json") for name, each in configured.sources.items()
+        },
+        "schedulers": {
+            name: each.model_dump(mode="json") for name, each in configured.schedulers.items()
+        },
+    }
+
+
+def secrets_of(configured: Configured) -> set[str]:
+    """What files of the settings hold and nobody else may know: a log could repeat it. Nothing where unreadable."""
+    found: set[str] = set()
+    for path in (configured.settings.report_token_file, configured.settings.web_config_file):
+        try:
+            text = "" if path is None else read_secret(path, str(path))
+        except OfuError:
+            continue
+        found.update(word for word in re.split(r"[\s\"',]+", text) if _may_be_secret(word))
+    return found
+
+
+def _may_be_secret(word: str) -> bool:
+    """A token or a hash; a shorter or plainer word would take whole sentences out of a log."""
+    return len(word) >= 12 and not word.endswith(":") and "/" not in word[:1]
+
+
+def versions(checked: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of everything that could make a difference; None where it is not known."""
+    names = sorted(
+        {
+            re.split(r"[^\w.-]", text)[0]
+            for text in importlib.metadata.requires("ofu-exporter") or ()
+            if "extra ==" not in text
+        }
+    )
+    checked = checked or {"gpus": []}
+    models = sorted({str(gpu["model"]) for gpu in checked["gpus"] if gpu["model"]})
+    return {
+        "ofu-exporter": __version__,
+        "revision": __revision__ or None,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "driver": _nvidia_driver(),
+        "gpus": models,
+        "libraries": {name: importlib.metadata.version(name) for name in names},
+    }
+
+
+def _nvidia_driver() -> str | None:
+    try:
+        return Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def log_tail(file: Path | None) -> str:
+    """The end of the agent's log, or one line that says why there is none."""
+    try:
+        if file is not None:
+            with file.open("rb") as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
+                return "\n".join(
+                    map(shown, log.read(LOG_BYTES).decode(errors="replace").splitlines())
+                )
+        done = subprocess.run(JOURNAL, capture_output=True, timeout=JOURNAL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"(no log: {error}; give the agent's with --log FILE)\n"
+    return (
+        done.stdout[-LOG_BYTES:].decode(errors="replace")
+        or "(the journal has no line of the unit)\n"
+    )
+
+
+def _recorded(configured: Configured, limit: float) -> str:
+    """A recording as text, or one line that says why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "recording.jsonl.gz"
+        recording = Recording(file, configured)
+        recording.run(limit)
+        if recording.count:
+            return gzip.decompress(file.read_bytes()).decode()
+        return f"(nothing was read: {recording.problem or 'no window ended in this time'})\n"
+
+
+def _as_json(data: Any) -> str:
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _pack(target: Path, files: Mapping[str, bytes]) -> None:
+    """Writes a .tar.gz that only its owner may read, whole or not at all."""
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        with (
+            os.fdopen(descriptor, "wb") as raw,
+            tarfile.open(fileobj=raw, mode="w:gz") as archive,
+        ):
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size, member.mode, member.mtime = len(content), 0o644, int(time.time())
+                archive.addfile(member, io.BytesIO(content))
+        os.link(unfinished, target)  # unlike a rename it replaces nothing that came meanwhile
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,96 @@
+"""`fleet mcp`: gives a fleet's answers to an assistant, over the Model Context Protocol on standard streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+import click
+from pydantic import Field
+
+from ofu_exporter import __version__
+from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
+from ofu_exporter.cli.fleet_server import server_options
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.fleet.reports.result import By
+from ofu_exporter.support.extras import install_command
+
+INSTRUCTIONS = (
+    "OFU (Overall FLOP Utilization) is tensor pipe activity x SM clock / tensor clock of NVIDIA GPUs: the share of "
+    "the dense peak FLOP/s that was used. MFU is what a job says of itself; an MFU above OFU is impossible. All tools "
+    "only read, from one Prometheus. What is absent was not measured, and is never zero."
+)
+Since = Annotated[str, Field(description="How long before `until` to begin: 12h, 14d, 4w.")]
+Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is now.")]
+Rows = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
+
+
+@click.command()
+@server_options
+def mcp(**options: Any) -> None:
+    """Give reports, jobs and changes of a fleet to an assistant, read-only (MCP, standard input and output).
+
+    --since and --until are what the assistant gets when it names no time itself.
+    """
+    try:
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+        from mcp_types import ToolAnnotations
+    except ImportError as error:
+        raise ConfigError(f"fleet mcp needs a library: {install_command('mcp')}") from error
+
+    def answered(make: Callable[[], bytes]) -> str:
+        """The answer's text, or what is wrong as a tool's error."""
+        try:
+            return make().decode()
+        except OfuError as error:
+            raise ToolError(str(error)) from error
+
+    server = MCPServer(
+        "ofu-exporter", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR"
+    )
+    for tool in tools({**options, "progress": False}, answered):
+        server.tool(annotations=ToolAnnotations(read_only_hint=True), structured_output=False)(tool)
+    server.run("stdio")
+
+
+def tools(
+    options: dict[str, Any], answered: Callable[[Callable[[], bytes]], str]
+) -> list[Callable[..., str]]:
+    """What an assistant may ask; names, arguments and docstrings are what it is told of them."""
+    default = options["since"]
+
+    def during(since: str, until: str | None) -> dict[str, Any]:
+        return {**options, "since": since, "until": until or options["until"]}
+
+    def report(
+        since: Since = default, until: Until = None, by: By = "user", rows: Rows = 20
+    ) -> str:
+        """Where the GPU-hours of the fleet went, by user, account, model and so on, and who reports too much."""
+        asked = {**during(since, until), "source": "agents"}
+        return answered(lambda: _report(asked, by, rows))
+
+    def job(job_id: str, since: Since = default, until: Until = None, cluster: str = "") -> str:
+        """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
+        asked = during(since, until)
+        return answered(lambda: fleet_job.rendered(fleet_job.read(asked, job_id, cluster), "text"))
+
+    def changes(since: Since = default, until: Until = None, rows: Rows = 20) -> str:
+        """What got slower or faster in the fleet, since when and how sure that is, and which nodes are slow."""
+        asked, kinds = during(since, until), get_args(Kind)
+        return answered(
+            lambda: fleet_changes.rendered(fleet_changes.read(asked, kinds, 1.1), "markdown", rows)
+        )
+
+    return [report, job, changes]
+
+
+def _report(asked: dict[str, Any], by: By, rows: int) -> bytes:
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
+    from ofu_exporter.fleet.reports.prices import Prices
+
+    found = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
+    if not found.jobs and not found.clusters:
+        raise OfuError("no data of the agents in this time")
+    return fleet_report.rendered(found, "markdown", rows)

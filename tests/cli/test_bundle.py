@@ -1,0 +1,173 @@
+"""`check --bundle` writes what a report of a fault needs, says what that is, and gives away no secret."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ofu_exporter import __version__
+from ofu_exporter.cli.bundle import CONTENTS, LOG_BYTES, log_tail
+from ofu_exporter.cli.settings import option_models
+from ofu_exporter.settings import PullSetting, Settings
+from ofu_exporter.sources.replay import recording
+from tests.helpers.agent import call, page_server
+from tests.helpers.passwords import hashed
+
+QUICK = ("--duration", "1s", "--interval", "0.2s")
+SIMULATED = ("--source", "simulate", "--simulated-gpus", "1", *QUICK)
+SECRET = "s3cr3t-"
+"""Begins every secret of these tests."""
+HASH = hashed("a password")
+PAGE = (
+    'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 0.5\n'
+    'DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3"} 1464\n'
+)
+
+
+def unpacked(archive: Path) -> dict[str, str]:
+    """The text of every file, in the order of the archive."""
+    with tarfile.open(archive) as packed:
+        read = {each.name: packed.extractfile(each) for each in packed.getmembers()}
+        found = {name: file.read() for name, file in read.items() if file is not None}
+    return {
+        name: (gzip.decompress(content) if name.endswith(".gz") else content).decode()
+        for name, content in found.items()
+    }
+
+
+@pytest.mark.slow
+def test_the_archive_holds_what_its_manifest_lists_and_the_user_is_told(tmp_path: Path) -> None:
+    (tmp_path / "agent.log").write_text("first line\nlast line\n")
+    bundle = tmp_path / "b.tar.gz"
+    done = call("check", *SIMULATED, "--bundle", str(bundle), "--log", str(tmp_path / "agent.log"))
+    assert done.returncode == 0, done.stderr
+    texts = unpacked(bundle)
+    assert [*texts] == ["MANIFEST", *(name for name in texts if name != "MANIFEST")]
+    assert {*texts} == {"MANIFEST", *CONTENTS}
+    listed = dict(line.split()[1::-1] for line in texts["MANIFEST"].splitlines())
+    with tarfile.open(bundle) as packed:
+        sizes = {each.name: str(each.size) for each in packed.getmembers()}
+    assert listed == {name: sizes[name] for name in CONTENTS}
+    assert texts["MANIFEST"] in done.stderr
+    assert "Read it before you send it" in done.stderr
+    assert json.loads(texts["check.json"])["gpus"][0]["available"] is True
+    assert json.loads(texts["settings.json"])["settings"]["interval"] == 0.2
+    versions = json.loads(texts["versions.json"])
+    assert versions["ofu-exporter"] == __version__
+    assert {"nvidia-ml-py", "fastapi"} <= versions["libraries"].keys()
+    assert texts["log.txt"].splitlines() == ["first line", "last line"]
+    assert os.stat(bundle).st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+
+
+@pytest.mark.slow
+def test_its_recording_can_be_replayed(tmp_path: Path) -> None:
+    bundle = tmp_path / "b.tar.gz"
+    call("check", *SIMULATED, "--bundle", str(bundle), "--format", "json")
+    with tarfile.open(bundle) as packed:
+        packed.extract("recording.jsonl.gz", tmp_path, filter="data")
+    played = recording.read(tmp_path / "recording.jsonl.gz")
+    assert (played.header.source, len([*played.events]) > 1) == ("simulate", True)
+
+
+def test_no_setting_that_may_hold_a_secret_is_new() -> None:
+    """A new one goes into the test below, and into what bundle.py looks for."""
+    models: list[Any] = [Settings, PullSetting, *option_models().values()]
+    fields = {name for model in models for name in model.model_fields}
+    suspicious = {
+        name
+        for name in fields
+        if re.search("token|passw|secret|key|auth|url|credential|web_config", name)
+    }
+    assert suspicious == {"url", "report_token_file", "job_tokens", "tls_key", "web_config_file"}
+
+
+@pytest.mark.slow
+def test_no_secret_of_any_setting_is_in_it(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return str(path)
+
+    token, own_token = f"{SECRET}token-of-the-site", f"{SECRET}token-of-pods"
+    key = f"-----BEGIN PRIVATE KEY-----\n{SECRET}key\n-----END PRIVATE KEY-----\n"
+    tokens = write("tokens", f"{token}\nown-pod {own_token}\n")
+    web = write("web.yaml", f"basic_auth_users:\n  ada: {HASH}\n")
+    log = write(
+        "log",
+        f"client sent {token} and {own_token}\nAuthorization: Bearer {SECRET}bearer\n"
+        f"GET http://u:{SECRET}userinfo@h/m?t={SECRET}query\nOFU_TOKEN={SECRET}job\n{key}{HASH}\n",
+    )
+    bundle = tmp_path / "b.tar.gz"
+    with page_server(lambda: PAGE) as url:
+        address = url.replace("://", f"://ada:{SECRET}password@") + f"?token={SECRET}source"
+        config = {
+            "source": "dcgm-exporter",
+            "url": address,
+            "report_token_file": tokens,
+            "web_config_file": web,
+            "tls_key": write("key.pem", key),
+            "pull": [{"job_id": "1", "url": f"http://ada:{SECRET}pull@127.0.0.1:9/m?k={SECRET}k"}],
+        }
+        words = ("--config", write("c.yaml", json.dumps(config)), "--bundle", str(bundle))
+        done = call("check", *words, "--log", log, *QUICK)
+    texts = unpacked(bundle)
+    assert {*texts} == {"MANIFEST", *CONTENTS}, done.stderr
+    for name, text in texts.items():
+        assert SECRET not in text, name
+        assert HASH not in text, name
+    assert "(hidden)" in texts["settings.json"]
+    assert texts["log.txt"].startswith("client sent (hidden) and (hidden)\n")
+
+
+@pytest.mark.slow
+def test_a_source_that_cannot_be_read_is_bundled_too(tmp_path: Path) -> None:
+    bundle = tmp_path / "b.tar.gz"
+    source = ("--source", "dcgm-exporter", "--url", f"http://ada:{SECRET}p@127.0.0.1:9/metrics")
+    done = call("check", *source, *QUICK, "--bundle", str(bundle))
+    assert done.returncode == 3
+    texts = unpacked(bundle)
+    assert json.loads(texts["check.json"])["reason"]
+    assert texts["recording.jsonl.gz"].startswith("(nothing was read: ")
+    assert SECRET not in "".join(texts.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--bundle", "/dev/null"), "/dev/null exists; a bundle is never overwritten"),
+        (("--bundle", "new", "--duration", "soon"), "--duration: "),
+    ],
+)
+def test_what_cannot_be_made_is_refused_before_anything_is_measured(
+    words: tuple[str, ...], said: str
+) -> None:
+    done = call("check", "--source", "simulate", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.slow
+def test_a_place_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    done = call("check", *SIMULATED, "--bundle", str(tmp_path / "no" / "b.tar.gz"))
+    assert done.returncode == 2
+    assert "b.tar.gz: No such file or directory" in done.stderr
+
+
+def test_of_a_long_log_the_end_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("x" * LOG_BYTES + "\n\x1b[31mend\n")
+    tail = log_tail(tmp_path / "log")
+    assert len(tail) < LOG_BYTES + 10
+    assert tail.endswith("\\x1b[31mend")
+
+
+def test_without_a_log_it_says_why(tmp_path: Path) -> None:
+    assert "No such file" in log_tail(tmp_path / "none")

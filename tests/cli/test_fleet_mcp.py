@@ -1,0 +1,95 @@
+"""`fleet mcp` answers an assistant about a fleet: the SDK's own client asks, over standard input and output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_types import CallToolResult, TextContent
+
+from tests.helpers.agent import COMMAND, bare_environment, call
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+
+NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
+JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
+TIME = ("--since", "4h", "--until", "2026-01-05T04:00Z")
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("stored")
+    read_in(folder, pages([NODE], [JOB], 4))
+    with stored(folder) as running:
+        yield running
+
+
+def asked(url: str, *questions: tuple[str, dict[str, Any]]) -> tuple[Any, list[CallToolResult]]:
+    """The tools that a server of its own offers, and its answers."""
+    words = [*COMMAND, "fleet", "mcp", "--prometheus", url, *TIME]
+    server = StdioServerParameters(command=words[0], args=words[1:], env=bare_environment())
+
+    async def talk() -> tuple[Any, list[CallToolResult]]:
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            offered = await session.list_tools()
+            answers = [await session.call_tool(name, words) for name, words in questions]
+            return offered.tools, answers
+
+    return anyio.run(talk)
+
+
+def text(answer: CallToolResult) -> str:
+    (content,) = answer.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def said(url: str, *words: str) -> str:
+    """What the command line says to the same question."""
+    return call("fleet", *words, "--prometheus", url, *TIME).stdout
+
+
+def test_an_assistant_hears_what_the_command_line_says(prometheus: Prometheus) -> None:
+    questions = [("report", {"by": "user"}), ("job", {"job_id": "7"}), ("changes", {})]
+    tools, answers = asked(prometheus.url, *questions)
+    assert [tool.name for tool in tools] == ["report", "job", "changes"]
+    assert all(tool.annotations.read_only_hint and tool.description for tool in tools)
+    assert [answer.is_error for answer in answers] == [False, False, False]
+    report, job, changes = map(text, answers)
+    assert _settled(report) == _settled(said(prometheus.url, "report", "--format", "markdown"))
+    assert _settled(job) == _settled(said(prometheus.url, "job", "7"))
+    assert _settled(changes) == _settled(said(prometheus.url, "changes", "--format", "markdown"))
+    assert "alice" in report
+
+
+def _settled(answer: str) -> str:
+    """Without what the reading itself cost, which no two answers share."""
+    return re.sub(r"\d[\d.,]* ?(?:s|ms|kB|MB|bytes|queries)\b", "#", answer).strip()
+
+
+def test_what_is_wrong_is_said_as_the_tools_error(prometheus: Prometheus) -> None:
+    questions = [
+        ("job", {"job_id": "8"}),
+        ("report", {"since": "soon"}),
+        ("report", {"by": "colour"}),
+    ]
+    _, answers = asked(prometheus.url, *questions)
+    assert all(answer.is_error for answer in answers)
+    unknown, length, group = map(text, answers)
+    assert "check --since and --cluster" in unknown
+    assert "'soon' is no time" in length
+    assert "colour" in group
+
+
+def test_a_server_that_is_away_is_an_error_of_the_tool_not_the_end() -> None:
+    _, answers = asked("http://127.0.0.1:9", ("changes", {}), ("changes", {}))
+    assert [answer.is_error for answer in answers] == [True, True]
+    assert "127.0.0.1:9" in text(answers[1])
