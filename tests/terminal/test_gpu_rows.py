@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
-from ofu_exporter.terminal.pictures import AWAY
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, ofu_of
+from ofu_exporter.terminal.pictures import AWAY, EMPTY_SMS, NO_TENSOR
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, mean_losses, ofu_of
 from ofu_exporter.terminal.table import Row
+from ofu_exporter.values.losses import Loss
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
 
@@ -41,6 +42,33 @@ def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
     assert [shown(row, "limit") for row in rows[2:4]] == ["power cap", "too warm"]
     assert shown(rows[6], "limit") == "", "nothing holds it down"
     assert ("clock held down by", "nothing") in rows[6].details()
+
+
+def test_each_part_of_the_peak_is_drawn_and_named() -> None:
+    node = shown_node()
+    assert node.gpus[0].window is not None
+    lost = {Loss.CLOCK: 0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.2, Loss.IDLE: 0.152}
+    window = node.gpus[0].window.model_copy(update={"utilization_ratio": 0.248, "lost_ratio": lost})
+    gpu = node.gpus[0].model_copy(update={"window": window})
+    (row,) = gpu_rows(Scene((SceneAnswer("n", node.model_copy(update={"gpus": [gpu]})),), ""))
+    drawn = shown(row, "bar", 100)
+    assert (drawn.count(NO_TENSOR), drawn.count(EMPTY_SMS)) == (30, 20)
+    named = [value for name, value in row.details() if name == "lost of the peak"]
+    assert len(named) == len(lost)
+    assert "15.2% idle: no kernel ran" in named
+
+
+def test_the_parts_of_several_gpus_add_up_with_their_ofu() -> None:
+    gpu = shown_node().gpus[0]
+    assert gpu.window is not None
+    merged = {Loss.CLOCK: 0.1, Loss.WITHOUT_TENSOR: 0.9 - (gpu.window.utilization_ratio or 0.0)}
+    window = gpu.window.model_copy(update={"lost_ratio": merged})
+    other = gpu.model_copy(update={"window": window, "share_ratio": 0.5})
+    away = gpu.model_copy(update={"window": None})
+    losses = mean_losses([gpu, other, away])
+    assert sum(losses.values()) == pytest.approx(1.0 - (gpu.window.utilization_ratio or 0.0))
+    assert losses[Loss.WITHOUT_TENSOR] == pytest.approx(merged[Loss.WITHOUT_TENSOR] / 3)
+    assert mean_losses([away]) == {}
 
 
 def test_nobody_holds_a_gpu_longer_than_since_the_job_began() -> None:
