@@ -92,7 +92,7 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
     used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
     all_held = [MINUTE * truth.gpu_shares * on for on in running]
-    active = (MINUTE * each for each in _activity(truth, fleet))
+    active = (MINUTE * each for each in activity(truth, fleet))
     seconds, work = GrowingSum(job.start, _summed(observed)), GrowingSum(job.start, _summed(used))
     reported = tuple(_reported(truth, fleet.spec.seed))
     compared_mfu, compared_used, compared = _compared(truth, reported, seconds, work)
@@ -113,7 +113,7 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     )
 
 
-def _activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
+def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
     """The mean tensor activity of the job's GPUs in each of its minutes: a GPU with a lower clock is more active."""
     job = truth.job
     clock_hz, size = job.draft.clock_hz, job.size

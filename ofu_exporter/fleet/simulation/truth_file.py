@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.observed import activity
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
@@ -54,6 +55,7 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
         "ofu": ofu,
         "mfu": ofu * truth.mfu_over_ofu,
         "reported_mfu": ofu * truth.reported_over_ofu if group.report else None,
+        "lost": _lost(truth, fleet),
         "mistake": None,
         "changes": [
             {"unix": begin_unix + MINUTE * (job.start + change.at), "factor": change.factor}
@@ -69,6 +71,21 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
         gpu = fleet.nodes[node].devices[device]
         facts["straggler"] = {"node": fleet.nodes[node].name, "gpu": gpu.index, "uuid": gpu.uuid}
     return facts
+
+
+def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
+    """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
+    lost = dict.fromkeys(("clock", "no_tensor", "empty_sms", "idle"), 0.0)
+    held = max(1, sum(truth.is_running))
+    minutes = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
+    for ofu, active, is_running in minutes:
+        if is_running:
+            engine, sm = truth.busy(active)
+            lost["clock"] += (active - ofu * truth.mean_share) / held
+            lost["no_tensor"] += (sm - active) / held
+            lost["empty_sms"] += (engine - sm) / held
+            lost["idle"] += (1 - engine) / held
+    return lost
 
 
 def _minutes(truth: JobTruth, seed: int, begin_unix: float) -> Iterator[str]:
