@@ -109,6 +109,8 @@ def mean_losses(gpus: Iterable[NodeGpu]) -> Losses:
     split = [(gpu.window.lost_ratio, gpu.share_ratio) for gpu in gpus if gpu.window]
     split = [(losses, share) for losses, share in split if losses]
     whole = math.fsum(share for _, share in split)
+    if not whole:
+        return {}
     parts = {loss for losses, _ in split for loss in losses}
     return {
         loss: math.fsum(losses.get(loss, 0.0) * share for losses, share in split) / whole

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from ofu_exporter.serving.node_json import NodeGpu
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY, EMPTY_SMS, NO_TENSOR
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, mean_losses, ofu_of
 from ofu_exporter.terminal.table import Row
-from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.losses import Loss, Losses
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
 
 def shown(row: Row, key: str, width: int = 40) -> str:
     return "".join(segment.text for segment in row.cells[key](width)).strip()
+
+
+def with_window(ofu: float, lost: Losses, share: float = 1.0) -> NodeGpu:
+    gpu = shown_node().gpus[0]
+    assert gpu.window is not None
+    window = gpu.window.model_copy(update={"utilization_ratio": ofu, "lost_ratio": lost})
+    return gpu.model_copy(update={"window": window, "share_ratio": share})
 
 
 def test_each_gpu_has_its_number_and_its_job() -> None:
@@ -45,12 +53,9 @@ def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
 
 
 def test_each_part_of_the_peak_is_drawn_and_named() -> None:
-    node = shown_node()
-    assert node.gpus[0].window is not None
     lost = {Loss.CLOCK: 0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.2, Loss.IDLE: 0.152}
-    window = node.gpus[0].window.model_copy(update={"utilization_ratio": 0.248, "lost_ratio": lost})
-    gpu = node.gpus[0].model_copy(update={"window": window})
-    (row,) = gpu_rows(Scene((SceneAnswer("n", node.model_copy(update={"gpus": [gpu]})),), ""))
+    node = shown_node().model_copy(update={"gpus": [with_window(0.248, lost)]})
+    (row,) = gpu_rows(Scene((SceneAnswer("n", node),), ""))
     drawn = shown(row, "bar", 100)
     assert (drawn.count(NO_TENSOR), drawn.count(EMPTY_SMS)) == (30, 20)
     named = [value for name, value in row.details() if name == "lost of the peak"]
@@ -59,15 +64,14 @@ def test_each_part_of_the_peak_is_drawn_and_named() -> None:
 
 
 def test_the_parts_of_several_gpus_add_up_with_their_ofu() -> None:
-    gpu = shown_node().gpus[0]
-    assert gpu.window is not None
-    merged = {Loss.CLOCK: 0.1, Loss.WITHOUT_TENSOR: 0.9 - (gpu.window.utilization_ratio or 0.0)}
-    window = gpu.window.model_copy(update={"lost_ratio": merged})
-    other = gpu.model_copy(update={"window": window, "share_ratio": 0.5})
+    split = {Loss.CLOCK: -0.1, Loss.NO_TENSOR: 0.3, Loss.EMPTY_SMS: 0.2, Loss.IDLE: 0.3}
+    gpu = with_window(0.3, split)
+    other = with_window(0.6, {Loss.CLOCK: 0.1, Loss.WITHOUT_TENSOR: 0.3}, share=0.5)
     away = gpu.model_copy(update={"window": None})
     losses = mean_losses([gpu, other, away])
-    assert sum(losses.values()) == pytest.approx(1.0 - (gpu.window.utilization_ratio or 0.0))
-    assert losses[Loss.WITHOUT_TENSOR] == pytest.approx(merged[Loss.WITHOUT_TENSOR] / 3)
+    assert sum(losses.values()) == pytest.approx(1.0 - (0.3 + 0.5 * 0.6) / 1.5)
+    assert losses[Loss.WITHOUT_TENSOR] == pytest.approx(0.1)
+    assert losses[Loss.CLOCK] == pytest.approx(-0.05 / 1.5)
     assert mean_losses([away]) == {}
 
 
