@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.simulation.faults import NodeFault
@@ -137,12 +138,5 @@ def _spoiled(reading: Reading, faults: Sequence[NodeFault], noise: Sequence[floa
     engine, power = BUSY
     engine -= 0.1 * min(abs(noise[0]), 3.0)
     evidence = Evidence(graphics_active=engine, other_active=active and engine, power=power)
-    return Reading(
-        reading.gpu,
-        reading.start,
-        reading.end,
-        active,
-        {"hmma": active, "imma": 0.0, "dfma": 0.0},
-        reading.clocks,
-        evidence=evidence,
-    )
+    pipes = {"hmma": active, "imma": 0.0, "dfma": 0.0}
+    return replace(reading, tensor_active=active, pipes=pipes, evidence=evidence)

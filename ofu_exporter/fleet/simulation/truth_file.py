@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,17 +76,15 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
 
 def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
     """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
-    lost = dict.fromkeys(("clock", "no_tensor", "empty_sms", "idle"), 0.0)
-    held = max(1, sum(truth.is_running))
-    minutes = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
-    for ofu, active, is_running in minutes:
-        if is_running:
-            engine, sm = truth.busy(active)
-            lost["clock"] += (active - ofu * truth.mean_share) / held
-            lost["no_tensor"] += (sm - active) / held
-            lost["empty_sms"] += (engine - sm) / held
-            lost["idle"] += (1 - engine) / held
-    return lost
+    minutes = [
+        truth.lost(ofu * truth.mean_share, active)
+        for ofu, active, is_running in zip(
+            truth.ofu, activity(truth, fleet), truth.is_running, strict=True
+        )
+        if is_running
+    ]
+    parts = minutes[0] if minutes else {}
+    return {part: math.fsum(each[part] for each in minutes) / len(minutes) for part in parts}
 
 
 def _minutes(truth: JobTruth, seed: int, begin_unix: float) -> Iterator[str]:
