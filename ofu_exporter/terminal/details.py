@@ -46,6 +46,8 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     said = "not known" if error is None else f"\u00b1 {200 * error:.2f} points"
     yield "OFU", f"{percent(window.utilization_ratio)} over {window.seconds:.3g} s, {said}"
     yield "tensor pipes active", percent(window.tensor_active_ratio)
+    for loss, share in window.lost_ratio.items():
+        yield "lost of the peak", f"{percent(share)} {loss.words}: {loss.meaning}"
     if window.clock_limits is not None:
         yield "clock held down by", limit_words(known_limits(window.clock_limits)) or "nothing"
     yield "SM clock", _mhz(window.sm_clock_hz) + f" ({window.clock_method or 'not read'})"

@@ -30,7 +30,7 @@ HELP = [
     ("", ""),
     (
         "the bar",
-        "is the peak of a GPU: used, lost to a low clock, and lost to inactive tensor pipes",
+        "is the peak of a GPU: what is used, and in which parts the rest is lost; Enter names them",
     ),
     ("\u00b1", "is twice the standard error of the last window, in points"),
     ("the line", "is the OFU of the last hour; where nothing was measured there is none"),

@@ -23,13 +23,7 @@ GPU_COLUMNS = (
     TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
     TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
     TerminalColumn("error", "\u00b1", 4, 4, rank=4, to_the_right=True),
-    TerminalColumn(
-        "bar",
-        f"used {pictures.USED} clock {pictures.CLOCK} rest {pictures.REST}",
-        10,
-        70,
-        is_picture=True,
-    ),
+    TerminalColumn("bar", "of the peak", 10, 70, is_picture=True),
     TerminalColumn("hour", "last hour", 10, 60, rank=5, is_picture=True),
     TerminalColumn("clock", "MHz", 4, 4, rank=3, to_the_right=True),
     TerminalColumn("limit", "held by", 7, 28, rank=8),
@@ -82,6 +76,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     window, ofu, jobs = gpu.window, ofu_of(gpu), holders(node, gpu)
     active = window.tensor_active_ratio if window else None
     clock = window.sm_clock_hz if window else None
+    losses = window.lost_ratio if window else {}
     stderr = window.stderr_ratio if window else None
     users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
     names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
@@ -94,7 +89,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
         "gpu": text(gpu_name(gpu), style, True),
         "ofu": text(number(ofu), style or "strong", True),
         "error": text("" if stderr is None else f"{200 * stderr:.1f}", "soft", True),
-        "bar": lambda width: pictures.bar(ofu, active, width),
+        "bar": lambda width: pictures.bar(ofu, losses, width),
         "hour": lambda width: pictures.spark(gpu.last_hour, width),
         "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, True),
         "limit": text(limits, "soft"),

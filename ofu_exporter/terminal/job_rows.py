@@ -18,7 +18,7 @@ from ofu_exporter.terminal.gpu_rows import (
     mean_hour,
     number,
 )
-from ofu_exporter.terminal.scene import Scene, gpu_name, named, ofu_of
+from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of
 from ofu_exporter.terminal.table import Row, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
 
@@ -187,9 +187,7 @@ def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
 def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
     gpus = math.fsum(gpu.share_ratio for _, gpu in held)
     ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in held)
-    active = mean_ofu(
-        (gpu.window.tensor_active_ratio if gpu.window else None, gpu.share_ratio) for _, gpu in held
-    )
+    losses = mean_losses(gpu for _, gpu in held)
     idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in held)
     hours = math.fsum(job.observed_seconds for _, job in found) / 3600
     jobs = {(job.scheduler, job.job_id) for _, job in found}
@@ -203,7 +201,7 @@ def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> 
             "jobs": text(str(len(jobs)), "", True),
             "gpus": text(f"{gpus:.4g}", "", True),
             "ofu": text(number(ofu), "strong", True),
-            "bar": lambda width: pictures.bar(ofu, active, width),
+            "bar": lambda width: pictures.bar(ofu, losses, width),
             "idle": text(str(idle or ""), "warn", True),
             "hours": text(f"{hours:.1f}", "", True),
             "apart": text(str(len(apart) or ""), "bad", True),

@@ -6,29 +6,53 @@ import itertools
 from collections.abc import Sequence
 
 from ofu_exporter.terminal.cells import Line, Segment
+from ofu_exporter.values.losses import Loss, Losses, spans
 
-USED, CLOCK, REST = "\u2588", "\u2592", "\u00b7"
+USED, CLOCK, NO_TENSOR, EMPTY_SMS = "\u2588", "\u2593", "\u2592", "\u2591"
+REST = "\u00b7"
+PARTS = {
+    "used": (USED, "used"),
+    Loss.CLOCK: (CLOCK, "clock"),
+    Loss.NO_TENSOR: (NO_TENSOR, "no_tensor"),
+    Loss.ENGINE_WITHOUT_TENSOR: (NO_TENSOR, "no_tensor"),
+    Loss.EMPTY_SMS: (EMPTY_SMS, "empty_sms"),
+    Loss.EMPTY_OR_IDLE: (EMPTY_SMS, "empty_sms"),
+}
+"""The character and the style of each piece of a bar."""
+LEGEND: Sequence[Segment] = (
+    Segment("used ", "head"),
+    Segment(USED, "used"),
+    *(
+        piece
+        for loss in (Loss.CLOCK, Loss.NO_TENSOR, Loss.EMPTY_SMS)
+        for piece in (Segment(f"  {loss.words} ", "head"), Segment(*PARTS[loss]))
+    ),
+    Segment(f"  {Loss.IDLE.words} ", "head"),
+    Segment(REST, "rest"),
+)
+"""What the pieces of a bar mean: the legend of the node's page."""
 LEVELS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 AWAY = "\u00d7"
 """The character for a GPU that is not measured."""
 PLAIN = str.maketrans(
-    {USED: "#", CLOCK: "+", REST: ".", AWAY: "x", "\u2026": "~", "\u2013": "-", "\u00b1": "+"}
+    {USED: "#", CLOCK: "+", NO_TENSOR: "=", EMPTY_SMS: "-", REST: "."}
+    | {AWAY: "x", "\u2026": "~", "\u2013": "-", "\u00b1": "+"}
     | {level: "12345678"[place] for place, level in enumerate(LEVELS[:-1])}
 )
 """The same for a terminal with only ASCII."""
 
 
-def bar(used: float | None, active: float | None, width: int) -> Line:
-    """A bar: what is used, what is lost to the clock, and the rest, lost to inactive pipes."""
+def bar(used: float | None, losses: Losses, width: int) -> Line:
+    """A bar of the peak: what is used, and in which part the rest was lost, as the node's page shows it."""
     if used is None or width < 1:
         return [Segment(" " * width)]
-    first = _cells(used, width)
-    second = max(0, _cells(active or 0.0, width) - first)
-    return [
-        Segment(USED * first, "used"),
-        Segment(CLOCK * second, "clock"),
-        Segment(REST * (width - first - second), "rest"),
-    ]
+    drawn, line = 0, []
+    for span in spans(used, losses):
+        character, style = PARTS[span.kind]
+        cells = _cells(span.end, width)
+        line.append(Segment(character * (cells - drawn), style))
+        drawn = cells
+    return [*line, Segment(REST * (width - drawn), "rest")]
 
 
 def _cells(ratio: float, width: int) -> int:

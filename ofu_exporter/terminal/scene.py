@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
+from ofu_exporter.values.losses import Loss, Losses
 
 NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
 """What a GPU has several values of."""
@@ -100,6 +102,21 @@ class Feed(Protocol):
 def ofu_of(gpu: NodeGpu) -> float | None:
     """The OFU of a GPU now; None where it is not measured."""
     return gpu.window.utilization_ratio if gpu.window else None
+
+
+def mean_losses(gpus: Iterable[NodeGpu]) -> Losses:
+    """Where the rest of the peak of several GPUs goes now: with their mean OFU it adds up to 1."""
+    split = [(gpu.window.lost_ratio, gpu.share_ratio) for gpu in gpus if gpu.window]
+    split = [(losses, share) for losses, share in split if losses]
+    whole = math.fsum(share for _, share in split)
+    if not whole:
+        return {}
+    parts = {loss for losses, _ in split for loss in losses}
+    return {
+        loss: math.fsum(losses.get(loss, 0.0) * share for losses, share in split) / whole
+        for loss in Loss
+        if loss in parts
+    }
 
 
 def gpu_name(gpu: NodeGpu) -> str:

@@ -57,6 +57,8 @@ class TableSection(NamedTuple):
     rows: Sequence[Row]
     empty: str = ""
     """The text that is shown if there are no rows."""
+    legend: Sequence[Segment] = ()
+    """A line below the rows, about their pictures."""
 
 
 class Laid(NamedTuple):
@@ -149,6 +151,7 @@ def _section(section: TableSection, width: int) -> list[Laid]:
     return [
         Laid(partial(fit_line, _spaced(titles), width)),
         *(Laid(partial(_row, row, columns, room, width), row) for row in section.rows),
+        *([Laid(partial(fit_line, [*section.legend], width))] if section.legend else []),
     ]
 
 

@@ -82,7 +82,8 @@ def _gpus(scene: Scene) -> list[TableSection]:
     if len(scene.answers) > 1 and longest > NODE.least:
         columns[0] = NODE._replace(least=min(longest, 10))
     empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
-    return [TableSection("GPUs", columns, gpu_rows(scene), empty), *_jobs_if_any(scene)]
+    gpus = TableSection("GPUs", columns, gpu_rows(scene), empty, pictures.LEGEND)
+    return [gpus, *_jobs_if_any(scene)]
 
 
 def _why_none(node: NodeJson) -> str:
@@ -106,7 +107,8 @@ def _jobs(scene: Scene) -> list[TableSection]:
 
 
 def _users(scene: Scene) -> list[TableSection]:
-    return [TableSection("Users", USER_COLUMNS, user_rows(scene), "no job holds a GPU")]
+    rows, empty = user_rows(scene), "no job holds a GPU"
+    return [TableSection("Users", USER_COLUMNS, rows, empty, pictures.LEGEND)]
 
 
 def _idle(scene: Scene) -> list[TableSection]:

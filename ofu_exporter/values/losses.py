@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -70,6 +70,36 @@ MEANINGS: Mapping[Loss, str] = {
 Losses = Mapping[Loss, float]
 """What was lost, by part; only the parts that were measured. As shares of a window `clock` is negative where the pipes
 ran above the tensor clock; in sums that is a gain of its own, because a counter must not fall."""
+
+FILLED = (
+    Loss.CLOCK,
+    Loss.NO_TENSOR,
+    Loss.ENGINE_WITHOUT_TENSOR,
+    Loss.EMPTY_SMS,
+    Loss.EMPTY_OR_IDLE,
+)
+"""The losses that a bar shows, from the left on; all others are its empty ground."""
+
+
+class Span(NamedTuple):
+    """A piece of a bar of the peak, between two levels from 0 to 1."""
+
+    kind: str
+    """`used`, or the value of a loss."""
+    start: float
+    end: float
+
+
+def spans(used: float, losses: Losses) -> Iterator[Span]:
+    """The pieces of a bar from the left on, as shares of a window: what was used, and what was lost in which part."""
+    drawn = reached = 0.0
+    lost = ((loss.value, losses[loss]) for loss in FILLED if loss in losses)
+    for kind, share in [("used", used), *lost]:
+        reached += share
+        end = min(reached, 1.0)
+        if end > drawn:
+            yield Span(kind, drawn, end)
+            drawn = end
 
 
 class Cause(str, Enum):

@@ -63,6 +63,15 @@ def test_a_jobs_gpu_hours_and_ratios_are_true(reported: Reported, name: str) -> 
         assert row.mfu == pytest.approx(truth["reported_mfu"], abs=0.005)
 
 
+@pytest.mark.parametrize("name", ["llama-70b", "straggler", "chat-serving", "notebook"])
+def test_a_jobs_losses_are_true(reported: Reported, name: str) -> None:
+    row, truth = row_of(reported, name)
+    assert row.observed_gpu_hours
+    for part, share in truth["lost"].items():
+        hours = getattr(row, f"lost_{part}_gpu_hours") or 0.0
+        assert hours / row.observed_gpu_hours == pytest.approx(share, abs=0.01), part
+
+
 def test_a_job_that_holds_gpus_and_does_nothing_is_idle(reported: Reported) -> None:
     row, truth = row_of(reported, "notebook")
     assert row.ofu == pytest.approx(0.0, abs=0.001)

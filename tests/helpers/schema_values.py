@@ -46,8 +46,7 @@ def _typed(schema: Schema, root: Schema) -> st.SearchStrategy[Any]:
     if kind == "object":
         return _object(schema, root)
     if kind == "array":
-        most = min(schema.get("maxItems", MOST_ITEMS), MOST_ITEMS)
-        return st.lists(valid(schema["items"], root), max_size=most)
+        return _array(schema, root)
     if kind == "string":
         letters = st.characters(exclude_categories=("C", "Z"))
         most = min(schema.get("maxLength", 20), 20)
@@ -64,6 +63,13 @@ def _typed(schema: Schema, root: Schema) -> st.SearchStrategy[Any]:
             exclude_max="exclusiveMaximum" in schema,
         ) | st.integers(int(least) + 1, max(int(most) - 1, int(least) + 1))
     return {"boolean": st.booleans(), "null": st.none()}.get(str(kind), ANYTHING)
+
+
+def _array(schema: Schema, root: Schema) -> st.SearchStrategy[Any]:
+    if "prefixItems" in schema:
+        return st.tuples(*(valid(each, root) for each in schema["prefixItems"])).map(list)
+    most = min(schema.get("maxItems", MOST_ITEMS), MOST_ITEMS)
+    return st.lists(valid(schema["items"], root), max_size=most)
 
 
 def _bounds(schema: Schema, beyond: int) -> tuple[float, float]:

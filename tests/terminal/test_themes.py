@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 import re
 from pathlib import Path
 
@@ -10,6 +13,27 @@ import pytest
 import ofu_exporter.terminal
 from ofu_exporter.terminal.themes import THEMES, Look
 
+PARTS = ("used", "clock", "no_tensor", "empty_sms", "rest")
+"""Of a bar."""
+SIGHTS = {
+    "normal": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "no long cones": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "no middle cones": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "no short cones": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
+}
+"""What eyes without one kind of cones make of linear red, green and blue (Machado, Oliveira and Fernandes 2009)."""
 FILES = Path(ofu_exporter.terminal.__file__).parent.glob("*_rows.py")
 USED = {
     style
@@ -25,17 +49,38 @@ def contrast(one: int, other: int) -> float:
 
 
 def luminance(colour: int) -> float:
+    linear = linear_rgb(colour)
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def linear_rgb(colour: int) -> list[float]:
     if colour >= 232:
         parts = [8 + 10 * (colour - 232)] * 3
     else:
         steps = (0, 95, 135, 175, 215, 255)
         place = colour - 16
         parts = [steps[place // 36], steps[place // 6 % 6], steps[place % 6]]
-    linear = [
+    return [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in (each / 255 for each in parts)
     ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def lab(colour: int, sight: str) -> tuple[float, ...]:
+    """The colour in CIE L*a*b* (D65) as these eyes see it: distances are about what people call different."""
+    linear = linear_rgb(colour)
+    red, green, blue = (
+        min(max(sum(map(operator.mul, row, linear)), 0.0), 1.0) for row in SIGHTS[sight]
+    )
+    x, y, z = (
+        t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116
+        for t in (
+            (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505,
+            0.2126 * red + 0.7152 * green + 0.0722 * blue,
+            (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089,
+        )
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
 def test_styles_of_rows_were_found() -> None:
@@ -50,8 +95,16 @@ def test_every_style_of_a_row_has_a_look(name: str) -> None:
 @pytest.mark.parametrize(("name", "back"), [("dark", 234), ("light", 255), ("colour-blind", 234)])
 def test_words_can_be_read_on_their_background(name: str, back: int) -> None:
     for style, look in THEMES[name].items():
-        if look.colour is not None and style not in ("rest", "line", "used", "clock"):
+        if look.colour is not None and style not in ("line", *PARTS):
             assert contrast(look.colour, back) >= 4.5, style
+
+
+@pytest.mark.parametrize(("name", "least"), [("dark", 15), ("light", 15), ("colour-blind", 30)])
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_the_parts_of_a_bar_differ_for_all_eyes(name: str, least: int, sight: str) -> None:
+    seen = [lab(colour, sight) for part in PARTS if (colour := THEMES[name][part].colour)]
+    assert len(seen) == len(PARTS)
+    assert min(math.dist(one, other) for one, other in itertools.combinations(seen, 2)) >= least
 
 
 def test_monochrome_has_no_colour() -> None:

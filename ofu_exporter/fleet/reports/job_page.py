@@ -20,6 +20,7 @@ from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimeP
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.support.templates import render
+from ofu_exporter.values.losses import Loss
 
 MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
@@ -46,6 +47,7 @@ def page(result: JobResult) -> str:
         facts=facts,
         result=result,
         points=_points(result) if result.points else None,
+        losses=_losses(result) if any(point.lost for point in result.points) else None,
         slow=_slow(result.slow_gpus) if result.slow_gpus else None,
         gpus=_gpus(result.gpus, row) if result.gpus else None,
         stretches=[*_stretches(result)],
@@ -65,6 +67,19 @@ def _points(result: JobResult) -> TimePicture:
     axis = TimeAxis(unix(result.points[0].time) - step, step)
     label = "OFU, reported MFU and tensor activity of the job over time"
     return over_time(lines, gpus, axis, label)
+
+
+def _losses(result: JobResult) -> TimePicture:
+    """Where the rest of the peak went, a line for each part that was ever known."""
+    points = result.points
+    kinds = [loss for loss in Loss if any(loss in point.lost for point in points)]
+    lines = [
+        PictureLine(loss.value, loss.words, [point.lost.get(loss) for point in points])
+        for loss in kinds
+    ]
+    axis = TimeAxis(unix(points[0].time) - result.step_seconds, result.step_seconds)
+    label = "Where the rest of the peak went over time, by part"
+    return over_time(lines, [point.gpus for point in points], axis, label)
 
 
 def _slow(gpus: Sequence[SlowGpuRow]) -> ReportSection:

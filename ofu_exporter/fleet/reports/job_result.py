@@ -35,6 +35,11 @@ class PointRow(ResultRow):
     mfu: float | None
     activity: float | None
     clock: float | None = Field(description="SM clock / tensor clock while active.")
+    lost: dict[Loss, float] = Field(
+        default_factory=dict,
+        description="Where the rest of the peak went, by part, as shares of the measured time: with the OFU they add "
+        "up to 1. Empty where no part is known.",
+    )
 
 
 class StretchRow(ResultRow):
@@ -152,6 +157,7 @@ def _point(point: JobPoint) -> PointRow:
         mfu=point.mfu,
         activity=point.activity,
         clock=point.clock,
+        lost=point.lost,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.reports.job_result import JobResult, PointRow
 from ofu_exporter.fleet.reports.tables import NONE, gpus, job_name, number, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.text import shown
 
 _LINES = 24
@@ -67,9 +69,18 @@ def _over_time(points: Sequence[PointRow]) -> TextTable:
             for name in ("gpus", "ofu", "mfu", "activity", "clock")
         ]
         bar = "" if means[1] is None else "#" * round(40 * means[1])
-        rows.append((part[-1].time, number(means[0]), *map(share, means[1:]), bar))
-    heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "OFU, # = 2.5 %")
-    return TextTable(heads, (LEFT, *[RIGHT] * 5, LEFT), rows)
+        lost = _largest_loss(part)
+        rows.append((part[-1].time, number(means[0]), *map(share, means[1:]), lost, bar))
+    heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "largest loss", "OFU, # = 2.5 %")
+    return TextTable(heads, (LEFT, *[RIGHT] * 5, LEFT, LEFT), rows)
+
+
+def _largest_loss(points: Sequence[PointRow]) -> str:
+    """The part of the peak in which the most was lost; empty where no part is known."""
+    known = [point.lost for point in points if point.lost]
+    sums = {loss: math.fsum(lost.get(loss, 0.0) for lost in known) for loss in Loss}
+    largest = max(sums, key=lambda loss: sums[loss])
+    return f"{largest.words} {share(sums[largest] / len(known))}" if known else ""
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

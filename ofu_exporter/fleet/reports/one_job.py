@@ -20,6 +20,7 @@ from ofu_exporter.fleet.reports.history import read_jobs
 from ofu_exporter.fleet.reports.job_rows import longest
 from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
+from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
 MOST_POINTS = 400
@@ -27,6 +28,9 @@ MOST_EARLIER = 30
 RATE_SECONDS = 300.0
 """What the values of a point are means over."""
 _JOB = "cluster, job_id"
+_PARTS: Mapping[str, Loss] = {loss.value: loss for loss in Loss}
+_GAINED = "gained"
+"""Stands for a part in the answer about losses."""
 _GPU = "cluster, instance, uuid, gpu_instance"
 
 
@@ -45,6 +49,8 @@ class JobPoint:
     activity: float | None = None
     clock: float | None = None
     """SM clock / tensor clock while active."""
+    lost: dict[Loss, float] = field(default_factory=dict)
+    """Where the rest of the peak went, as shares of the measured time; only the parts that are known."""
 
 
 @dataclass(slots=True)
@@ -184,10 +190,32 @@ def _points(
         for number in range(1, round((span.end - span.start) / step) + 1)
     }
     for name, expression in _expressions(one).items():
-        for time, value in _values(client, reader, span, (name, expression, step)):
+        for _, time, value in _values(client, reader, span, (name, expression, step)):
             if (point := points.get(round(time, 3))) is not None:
                 setattr(point, name, value)
+    asked = ("losses", _losses(one), step)
+    for labels, time, value in _values(client, reader, span, asked):
+        if (point := points.get(round(time, 3))) is not None:
+            _add_loss(point, labels.get("part", ""), value)
     return _alive(list(points.values()))
+
+
+def _losses(one: str) -> str:
+    """What was lost by part, and what was gained, over what was measured."""
+
+    def either(name: str, by: str) -> str:
+        recorded = f"max by ({by}) (job:ofu_job_{name}_seconds:rate5m{{{one}}})"
+        return f"({recorded} or sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[5m])))"
+
+    gained = f'label_replace({either("gained", _JOB)}, "part", "{_GAINED}", "", "")'
+    parts = f"({either('lost', f'{_JOB}, part')} or {gained})"
+    return f"{parts} / on ({_JOB}) group_left () ({either('gpu', _JOB)} > 0)"
+
+
+def _add_loss(point: JobPoint, part: str, share: float) -> None:
+    loss, sign = (Loss.CLOCK, -1.0) if part == _GAINED else (_PARTS.get(part), 1.0)
+    if loss is not None:  # agents of a later version may know other parts
+        point.lost[loss] = point.lost.get(loss, 0.0) + sign * share
 
 
 def _alive(points: list[JobPoint]) -> list[JobPoint]:
@@ -213,13 +241,14 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
 
 def _values(
     client: PrometheusClient, reader: PartReader, span: TimeSpan, asked: tuple[str, str, float]
-) -> Iterator[tuple[float, float]]:
+) -> Iterator[tuple[Mapping[str, str], float, float]]:
+    """The labels, the time and the value of each point."""
     name, expression, step = asked
     for _, series in reader.read(
         f"{name} of the job", span, lambda part: client.steps(expression, *part, step)
     ):
         for each in series:
-            yield from each.points
+            yield from ((each.labels, time, value) for time, value in each.points)
 
 
 def _gpus(

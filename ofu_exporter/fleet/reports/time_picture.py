@@ -14,7 +14,7 @@ _TOP, _TALL, _WIDE = 20.0, 130.0, WIDTH - LEFT - RIGHT
 
 
 class PictureLine(NamedTuple):
-    """A line over time: the class that it is drawn in (ofu, mfu or activity), its name and its ratios."""
+    """A line over time: the class that it is drawn in (ofu, mfu, activity or a loss), its name and its ratios."""
 
     kind: str
     name: str
@@ -94,7 +94,7 @@ def _path(values: Values, top: float) -> str:
         if value is None:
             pen_is_up = True
             continue
-        y = _TALL * (1 - min(value, top) / top)
+        y = _TALL * (1 - min(max(value, 0.0), top) / top)
         path.append(f"{'M' if pen_is_up else 'L'}{number}.5,{y:.1f}")
         if pen_is_up:
             path.append("h0")  # with round ends, a single point is seen

@@ -19,7 +19,7 @@ ADVICE: Mapping[Loss, str] = {
     Loss.ENGINE_WITHOUT_TENSOR: "Collect SM activity too (DCGM_FI_PROF_SM_ACTIVE) to tell these two apart.",
     Loss.EMPTY_OR_IDLE: "The engine's activity (DCGM_FI_PROF_GR_ENGINE_ACTIVE) would tell these two apart.",
     Loss.WITHOUT_TENSOR: "Engine and SM activity would tell these three apart.",
-    Loss.UNSPLIT: "Agents or rules of before did not split it.",
+    Loss.UNSPLIT: "Keep ofu_job_lost_seconds_total, or what the rules make of it, as long as the other series.",
 }
 
 

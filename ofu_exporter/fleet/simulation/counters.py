@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.simulation.faults import NodeFault
@@ -15,7 +16,7 @@ from ofu_exporter.fleet.simulation.layout import FleetNode
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import ClockSample, Evidence, Fault, Reading
+from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 CARD_SPREAD = 0.006
@@ -25,6 +26,8 @@ WINDOW_SPREAD = 0.004
 READ_SPREAD = 0.0237
 """The same of point reads within a window: 32 of 1,352 MHz in arXiv:2605.20799, section IV-C."""
 IDLE_HZ = 345e6
+PAUSE_SPREAD = 0.3
+"""The same of how long a job waits in a window; noise beyond two of these is cut."""
 BUSY = (0.97, 0.6)
 """Engine and power of a GPU that works, as shares."""
 FROZEN_TENSOR = 0.3127
@@ -115,7 +118,12 @@ class SimulatedCounters:
             for place in range(reads)
         )
         active = min(1.0, ofu * self._node.tensor_clock_hz / hz)
-        return Reading(gpu, start, end, active, {"hmma": active, "imma": 0.0, "dfma": 0.0}, clocks)
+        pause = 1 + PAUSE_SPREAD * min(max(noise[1], -2.0), 2.0)
+        engine, sm = truth.busy(active, pause) if truth is not None and ofu else (0.0, 0.0)
+        pipes = {"hmma": active, "imma": 0.0, "dfma": 0.0}
+        return Reading(
+            gpu, start, end, active, pipes, clocks, activity=Activity(engine=engine, sm=sm)
+        )
 
 
 _REASONS = {"gpu_lost": Reason.LOST, "source_lost": Reason.UNREACHABLE}
@@ -130,12 +138,5 @@ def _spoiled(reading: Reading, faults: Sequence[NodeFault], noise: Sequence[floa
     engine, power = BUSY
     engine -= 0.1 * min(abs(noise[0]), 3.0)
     evidence = Evidence(graphics_active=engine, other_active=active and engine, power=power)
-    return Reading(
-        reading.gpu,
-        reading.start,
-        reading.end,
-        active,
-        {"hmma": active, "imma": 0.0, "dfma": 0.0},
-        reading.clocks,
-        evidence=evidence,
-    )
+    pipes = {"hmma": active, "imma": 0.0, "dfma": 0.0}
+    return replace(reading, tensor_active=active, pipes=pipes, evidence=evidence)

@@ -17,6 +17,7 @@ from ofu_exporter.fleet.simulation.hour_series import (
     HourSums,
     baselines,
     cluster_baselines,
+    engine_idle,
     idle_gpus,
 )
 from ofu_exporter.fleet.simulation.job_series import JobSeries
@@ -69,6 +70,7 @@ def _baselines(
     job: JobSeries, series: list[RecordedSeries], length: int
 ) -> Iterator[RecordedSeries]:
     yield from baselines(series, length)
+    yield from engine_idle(series, length)
     by_name = {one.name: one for one in series}
     yield from idle_gpus(job, by_name["job:job_gpu_ofu:quantile50"], length)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ofu_exporter.fleet.simulation.job_series import GRACE, REMEMBERED, JobSeries
+from ofu_exporter.fleet.simulation.job_series import GRACE, LOST, REMEMBERED, JobSeries
 from ofu_exporter.fleet.simulation.observed import GrowingSum
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.sum_series import OWNER, TARGET, GpuSums
@@ -26,6 +26,10 @@ HOURLY = (
     "wasted_gpu_hours:increase1h",
 )
 
+LOST_HOURS = "lost_gpu_hours:increase1h"
+IDLE_MINUTES = 120
+"""Over which the rule of idle engines looks back."""
+
 
 class HourSums:
     """The hours of all jobs, and their sums by owner."""
@@ -35,6 +39,7 @@ class HourSums:
         self._length = length
         self._hours = length // HOUR
         self._owners: dict[tuple[str, ...], dict[str, Totals]] = {}
+        self._lost: dict[tuple[str, ...], dict[str, Totals]] = {}
 
     def job(self, series: JobSeries) -> Iterator[RecordedSeries]:
         """The hours of one job, which are added to its owner's."""
@@ -47,10 +52,7 @@ class HourSums:
         if job.reported:
             sums += [job.compared, job.compared_mfu, job.compared_used]
         hours = range(first, last + 1)
-        values = {
-            name: array("d", (each.grown(HOUR * hour, HOUR) / 3600 for hour in hours))
-            for name, each in zip(HOURLY, sums, strict=False)
-        }
+        values = {name: _hours(each, hours) for name, each in zip(HOURLY, sums, strict=False)}
         observed, used = values[HOURLY[1]], values[HOURLY[2]]
         values[HOURLY[6]] = _wasted(observed, used)
         owner = tuple(labels[label] for label in OWNER)
@@ -64,11 +66,21 @@ class HourSums:
         if job.reported:
             values["mfu:ratio_increase1h"] = divided(values[HOURLY[4]], values[HOURLY[3]])
         yield from series.models(hours)
+        lost = {part: _hours(sums, hours) for part, sums in job.lost.items()}
+        for part, each in lost.items():
+            of_owner = self._lost.setdefault(owner, {}).setdefault(part, Totals(self._hours + 1))
+            of_owner.add(RecordedSeries("", {}, first, each))
+        if lost:
+            values["gained_gpu_hours:increase1h"] = _hours(job.gained, hours)
         told = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
         for named, is_wanted in series.named():
             for name, each in values.items():
                 kept = _where(each, [one == is_wanted for one in told])
                 yield RecordedSeries(f"job:{name}", named, HOUR * first, kept, HOUR)
+            for part, each in lost.items():
+                kept = _where(each, [one == is_wanted for one in told])
+                labels = {**named, "part": part}
+                yield RecordedSeries(f"job:{LOST_HOURS}", labels, HOUR * first, kept, HOUR)
 
     def series(self) -> Iterator[RecordedSeries]:
         """The hours of owners, of users, accounts, partitions and namespaces, and the MFU of the cluster."""
@@ -76,6 +88,8 @@ class HourSums:
             labels = {"cluster": self._cluster, **dict(zip(OWNER, owner, strict=True))}
             for name, totals in sums.items():
                 yield self._hourly(f"owner:{name}", labels, totals.values)
+            for part, totals in self._lost.get(owner, {}).items():
+                yield self._hourly(f"owner:{LOST_HOURS}", {**labels, "part": part}, totals.values)
         for place, label in enumerate(OWNER):
             for value, sums in sorted(self._by(place).items()):
                 labels = {"cluster": self._cluster, label: value}
@@ -143,6 +157,10 @@ class HourSums:
         return RecordedSeries(name, labels, 0, values, HOUR)
 
 
+def _hours(sums: GrowingSum, hours: range) -> array[float]:
+    return array("d", (sums.grown(HOUR * hour, HOUR) / 3600 for hour in hours))
+
+
 def _where(values: array[float], mask: Sequence[bool]) -> array[float]:
     return array("d", (v if is_kept else ABSENT for v, is_kept in zip(values, mask, strict=True)))
 
@@ -173,6 +191,19 @@ def baselines(series: Sequence[RecordedSeries], length: int) -> Iterator[Recorde
     day = [_before(pair, t, 30, DAY) if first <= t - 90 <= last + 4 else ABSENT for t in minutes]
     name = "job:ofu:ratio_sum1d"
     yield RecordedSeries(name, used.labels, minutes.start, array("d", day), BASELINE_STEP)
+
+
+def engine_idle(series: Sequence[RecordedSeries], length: int) -> Iterator[RecordedSeries]:
+    """For which share of the last two hours no kernel of a job ran, once it is that old."""
+    by_part = {one.labels["part"]: one for one in series if one.name == LOST}
+    observed = next(one for one in series if one.name == "job:ofu_job_gpu_seconds:rate5m")
+    if "idle" not in by_part:
+        return
+    pair = (_sums(by_part["idle"]), _sums(observed))
+    first = observed.first + IDLE_MINUTES
+    until = min(first + len(observed.values), length + 1)
+    values = array("d", (_before(pair, t, 0, IDLE_MINUTES) for t in range(first, until)))
+    yield RecordedSeries("job:engine_idle:ratio2h", observed.labels, first, values)
 
 
 def cluster_baselines(series: Iterable[RecordedSeries], length: int) -> Iterator[RecordedSeries]:

@@ -30,6 +30,7 @@ REMEMBERED = 5
 """Minutes for which the rules remember the names of a job that no page shows."""
 SHORT, LONG = 5, 15
 """Minutes of the ranges of the rules: of OFU, and of what is compared."""
+LOST = "job:ofu_job_lost_seconds:rate5m"
 HORIZON = 10
 """Minutes over which agents compare."""
 
@@ -86,8 +87,18 @@ class JobSeries:
         yield from self._named()
         for name, values in self._values():
             yield RecordedSeries(name, self.labels, self.first, values)
+        yield from self._losses()
         if self._reports_from is not None:
             yield from self._verdicts()
+
+    def _losses(self) -> Iterator[RecordedSeries]:
+        for part, sums in self.job.lost.items():
+            labels = {**self.labels, "part": part}
+            yield RecordedSeries(LOST, labels, self.first, self._known(_rate(sums, SHORT)))
+        if self.job.lost:
+            gained = self._known(_rate(self.job.gained, SHORT))
+            name = "job:ofu_job_gained_seconds:rate5m"
+            yield RecordedSeries(name, self.labels, self.first, gained)
 
     def _named(self) -> Iterator[RecordedSeries]:
         """The job by its names: without its framework until a run has reported it, and with it from then on."""

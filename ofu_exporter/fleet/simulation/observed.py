@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -49,6 +50,10 @@ class ObservedJob:
     observed: GrowingSum
     used: GrowingSum
     """Integral of OFU over the observed GPU-seconds."""
+    lost: Mapping[str, GrowingSum]
+    """What was not used of the peak of the observed GPU-seconds, by part; empty if none were observed."""
+    gained: GrowingSum
+    """What the tensor pipes gained above the tensor clock: observed = used + lost - gained."""
     active: GrowingSum
     """Integral of the tensor activity of a GPU of the job, the mean over its GPUs."""
     devices: array[int]
@@ -92,7 +97,8 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
     used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
     all_held = [MINUTE * truth.gpu_shares * on for on in running]
-    active = (MINUTE * each for each in _activity(truth, fleet))
+    activities = [*activity(truth, fleet)]
+    lost, gained = _losses(truth, seen, activities)
     seconds, work = GrowingSum(job.start, _summed(observed)), GrowingSum(job.start, _summed(used))
     reported = tuple(_reported(truth, fleet.spec.seed))
     compared_mfu, compared_used, compared = _compared(truth, reported, seconds, work)
@@ -103,7 +109,9 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
         present=array("d", (gpus / truth.gpu_shares for gpus in seen.held)),
         observed=seconds,
         used=work,
-        active=GrowingSum(job.start, _summed(active)),
+        lost=lost,
+        gained=gained,
+        active=GrowingSum(job.start, _summed(MINUTE * each for each in activities)),
         devices=seen.devices,
         agents=seen.agents,
         reported=reported,
@@ -113,7 +121,25 @@ def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
     )
 
 
-def _activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
+def _losses(
+    truth: JobTruth, seen: _Seen, activities: Iterable[float]
+) -> tuple[Mapping[str, GrowingSum], GrowingSum]:
+    lost: dict[str, list[float]] = {}
+    gained = []
+    minutes = zip(seen.gpus, seen.work, truth.ofu, truth.is_running, activities, strict=True)
+    for gpus, work, ofu, on, active in minutes:
+        mean = work * ofu / gpus if gpus > 0 else 0.0
+        shares = truth.lost(mean, active)
+        gained.append(MINUTE * gpus * on * max(0.0, -shares["clock"]))
+        for part, share in shares.items():
+            lost.setdefault(part, []).append(MINUTE * gpus * on * max(0.0, share))
+    start = truth.job.start
+    sums = {part: GrowingSum(start, _summed(values)) for part, values in lost.items()}
+    was_observed = any(map(operator.mul, seen.gpus, truth.is_running))
+    return sums if was_observed else {}, GrowingSum(start, _summed(gained))
+
+
+def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
     """The mean tensor activity of the job's GPUs in each of its minutes: a GPU with a lower clock is more active."""
     job = truth.job
     clock_hz, size = job.draft.clock_hz, job.size

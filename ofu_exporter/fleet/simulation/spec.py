@@ -186,6 +186,12 @@ class JobGroup(_SpecPart):
     )
     noise: float = Field(default=0.02, ge=0.0, le=0.2, description="From minute to minute.")
     clock_mhz: Mhz | None = None
+    idle: Ratio = Field(
+        default=0.04, description="Share of the time in which none of its kernels runs."
+    )
+    empty_sms: Ratio = Field(
+        default=0.06, description="Share of the SMs without work, of all time."
+    )
     report: Reporting | None = None
     changes: tuple[Change, ...] = ()
     straggler: Straggler | None = None

@@ -10,7 +10,7 @@ from itertools import accumulate
 from ofu_exporter import __version__
 from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
+from ofu_exporter.fleet.simulation.job_series import LONG, LOST, SHORT
 from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
 from ofu_exporter.fleet.simulation.spec import MINUTE
@@ -57,6 +57,7 @@ class OwnerSums:
         self._minutes = minutes
         self._sums: dict[tuple[tuple[str, ...], str], Totals] = {}
         self._verdicts: dict[str, Totals] = {}
+        self._lost: dict[str, Totals] = {}
 
     def add(self, series: RecordedSeries) -> None:
         """Take in a series of a job."""
@@ -64,6 +65,8 @@ class OwnerSums:
             owner = tuple(series.labels[label] for label in OWNER)
             key = (owner, SUMMED[series.name])
             self._sums.setdefault(key, Totals(self._minutes)).add(series)
+        elif series.name == LOST:
+            self._lost.setdefault(series.labels["part"], Totals(self._minutes)).add(series)
         elif series.name == "job:ofu_job_divergence_verdict:sum":
             held = array("d", (1.0 if value > 0 else ABSENT for value in series.values))
             ones = RecordedSeries("", {}, series.first, held)
@@ -109,6 +112,9 @@ class OwnerSums:
                 )
                 values = divided(sums[over].values, sums[under].values)
                 yield RecordedSeries(whole, labels, 0, values)
+        for part, totals in sorted(self._lost.items()):
+            name = "cluster:ofu_job_lost_seconds:rate5m"
+            yield RecordedSeries(name, {**labels, "part": part}, 0, totals.values)
         for verdict, totals in sorted(self._verdicts.items()):
             count = "cluster:ofu_job_divergence_verdict:count"
             yield RecordedSeries(count, {**labels, "verdict": verdict}, 0, totals.values)

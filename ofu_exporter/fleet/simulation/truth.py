@@ -64,6 +64,27 @@ class JobTruth:
         """The mean OFU of a GPU between two seconds of the fleet."""
         return (self.integral(end) - self.integral(start)) / (end - start)
 
+    def busy(self, active: float, pause: float = 1.0) -> tuple[float, float]:
+        """Engine and SM activity of a GPU of the job whose tensor pipes are active for this share of the time.
+
+        `pause` says how long it waits, over how long it does on average.
+        """
+        group = self.job.draft.group
+        if group.work == "idle":
+            return 0.0, 0.0
+        engine = max(1.0 - pause * group.idle, active)
+        return engine, max(engine - group.empty_sms, active)
+
+    def lost(self, ofu: float, active: float) -> dict[str, float]:
+        """Where the rest of the peak goes at this OFU and tensor activity, by part: with the OFU they add up to 1."""
+        engine, sm = self.busy(active)
+        return {
+            "clock": active - ofu,
+            "no_tensor": sm - active,
+            "empty_sms": engine - sm,
+            "idle": 1.0 - engine,
+        }
+
     def share_of(self, node: int, device: int) -> float:
         """The work of a device, as a share of the others' work."""
         spec = self.job.draft.group.straggler

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.observed import activity
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
@@ -54,6 +56,7 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
         "ofu": ofu,
         "mfu": ofu * truth.mfu_over_ofu,
         "reported_mfu": ofu * truth.reported_over_ofu if group.report else None,
+        "lost": _lost(truth, fleet),
         "mistake": None,
         "changes": [
             {"unix": begin_unix + MINUTE * (job.start + change.at), "factor": change.factor}
@@ -69,6 +72,19 @@ def job_facts(truth: JobTruth, fleet: SimulatedFleet, begin_unix: float) -> dict
         gpu = fleet.nodes[node].devices[device]
         facts["straggler"] = {"node": fleet.nodes[node].name, "gpu": gpu.index, "uuid": gpu.uuid}
     return facts
+
+
+def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
+    """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
+    minutes = [
+        truth.lost(ofu * truth.mean_share, active)
+        for ofu, active, is_running in zip(
+            truth.ofu, activity(truth, fleet), truth.is_running, strict=True
+        )
+        if is_running
+    ]
+    parts = minutes[0] if minutes else {}
+    return {part: math.fsum(each[part] for each in minutes) / len(minutes) for part in parts}
 
 
 def _minutes(truth: JobTruth, seed: int, begin_unix: float) -> Iterator[str]:

@@ -7,10 +7,8 @@ from types import MappingProxyType
 
 from ofu_exporter.support.drawing import Drawing, Shape, line
 from ofu_exporter.support.percent import percent
-from ofu_exporter.values.losses import Loss, Losses
+from ofu_exporter.values.losses import Losses, spans
 
-UNFILLED = (Loss.IDLE, Loss.WITHOUT_TENSOR, Loss.UNSPLIT)
-"""Parts that show the bar's ground."""
 Points = Sequence[float | None]
 """Values at equal distances; None where nothing was measured."""
 
@@ -19,14 +17,6 @@ def bar(used: float | None, losses: Losses = MappingProxyType({})) -> Drawing | 
     """An OFU as a bar: what is used, and where the rest of the peak went; what is idle or not known is not filled."""
     if used is None:
         return None
-    level = min(max(used, 0.0), 1.0)
-    spans = [("used", 0.0, level)]
-    drawn, reached = level, used
-    for loss, share in losses.items():
-        reached += share
-        if loss not in UNFILLED and min(reached, 1.0) > drawn:
-            spans.append((loss.value, drawn, min(reached, 1.0)))
-            drawn = min(reached, 1.0)
     parts = [
         Shape(
             "rect",
@@ -37,8 +27,7 @@ def bar(used: float | None, losses: Losses = MappingProxyType({})) -> Drawing | 
                 "height": 8,
             },
         )
-        for kind, x, end in spans
-        if end > x
+        for kind, x, end in spans(used, losses)
     ]
     label = ", ".join(
         [f"used {percent(used)}", *(f"{loss.words} {percent(s)}" for loss, s in losses.items())]

@@ -45,6 +45,16 @@ def test_clock_reads_scatter_as_the_paper_measured_it(tmp_path: Path) -> None:
     assert pstdev(clocks) == pytest.approx(32e6, rel=0.15)
 
 
+def test_engine_and_sms_are_busy_for_as_long_as_the_job_keeps_them(tmp_path: Path) -> None:
+    rest = ", idle: 0.1, empty_sms: 0.2"
+    found = [one.activity for window in readings(rest, tmp_path, range(400)) for one in window]
+    assert fmean(each.engine or 0.0 for each in found) == pytest.approx(0.9, abs=0.002)
+    assert fmean(each.sm or 0.0 for each in found) == pytest.approx(0.7, abs=0.002)
+    assert pstdev(each.engine or 0.0 for each in found) > 0.02
+    for window in readings(", start: 1h", tmp_path, range(4)):
+        assert all((one.activity.engine, one.activity.sm) == (0.0, 0.0) for one in window)
+
+
 def test_an_idle_gpu_has_an_idle_clock(tmp_path: Path) -> None:
     for reading, *_ in readings(", start: 1h", tmp_path, range(10)):
         assert reading.tensor_active == 0

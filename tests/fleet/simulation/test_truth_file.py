@@ -44,6 +44,21 @@ def test_a_job_is_described_with_its_means(tmp_path: Path) -> None:
     assert job["held_gpu_seconds"] == 8 * 86400
 
 
+def test_a_jobs_losses_add_up_with_its_ofu(tmp_path: Path) -> None:
+    text = ONE_JOB + ", clock_mhz: 1525, idle: 0.1, empty_sms: 0.2}\n"
+    (job,) = written(text, tmp_path)["jobs.jsonl"]
+    active = 0.4 * 1830 / 1525
+    assert job["lost"] == pytest.approx(
+        {"clock": active - 0.4, "no_tensor": 0.7 - active, "empty_sms": 0.2, "idle": 0.1}, abs=1e-4
+    )
+    (idle,) = written(text.replace("ofu: 0.4", "work: idle"), tmp_path)["jobs.jsonl"]
+    assert idle["lost"] == pytest.approx(
+        {"clock": 0.0, "no_tensor": 0.0, "empty_sms": 0.0, "idle": 1.0}
+    )
+    (slow,) = written(ONE_JOB + REST, tmp_path)["jobs.jsonl"]
+    assert sum(slow["lost"].values()) + slow["ofu"] == pytest.approx(1.0)
+
+
 def test_each_minute_has_a_line(tmp_path: Path) -> None:
     minutes = written(ONE_JOB + REST + FAULTS, tmp_path)["minutes.csv"]
     assert len(minutes) == 60
