@@ -53,7 +53,7 @@ class ServerClock(NamedTuple):
 
     def day_of(self, hour: int) -> int:
         """Days since 1970 (UTC) until the hour began."""
-        return math.floor(self.end_of(hour - 1) / DAY)
+        return _day_of(hour, self.phase)
 
     def hour_of(self, time: float) -> int:
         """The number of the hour that a time lies in; its very end belongs to it, its begin doesn't."""
@@ -67,6 +67,11 @@ class ServerClock(NamedTuple):
 def _hour_of(time: float, phase: float) -> int:
     """Kept, because thousands of jobs have values of the same few hours."""
     return math.ceil((round(time, 3) - phase) / HOUR - 1e-9)
+
+
+@lru_cache(maxsize=65536)
+def _day_of(hour: int, phase: float) -> int:
+    return math.floor(ServerClock(phase).end_of(hour - 1) / DAY)
 
 
 def phase_of(stamps: Iterable[float]) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
@@ -239,9 +239,9 @@ def _document(body: bytes) -> dict[str, Any] | None:
 
 def _series(row: Mapping[str, Any]) -> Series:
     values = row["values"] if "values" in row else [row["value"]]
-    points = ((float(time_), float(value)) for time_, value in values)
+    points = [(float(time_), float(value)) for time_, value in values]
     labels = {str(name): str(value) for name, value in row["metric"].items()}
-    return Series(labels, [point for point in points if math.isfinite(point[1])])
+    return Series(labels, [point for point in points if isfinite(point[1])])
 
 
 def _is_url(url: str) -> bool:

@@ -122,7 +122,7 @@ class AbsentNodeReader:
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     sums = JobSums()
                     setattr(sums, quantity.name, part)
-                    self._history.add_job(labels, hour, sums)
+                    self._history.add_hour(self._history.job(labels), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
                 gpus = known.gpus.get(labels["instance"]) or {"": 0.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock, TimeSpan
@@ -71,14 +71,16 @@ class FleetHistory:
 
     def job(self, labels: Mapping[str, str]) -> JobHistory:
         key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
-        return self.jobs.setdefault(key, JobHistory(key))
+        return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
 
-    def add_job(self, labels: Mapping[str, str], hour: int, sums: JobSums) -> None:
+    def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
         """What a job had in an hour."""
-        job = self.job(labels)
         job.seen(hour)
-        job.days.setdefault(self.clock.day_of(hour), JobSums()).add(sums)
-        self.hours.setdefault(hour, JobSums()).add(sums)
+        for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
+            if place in there:
+                there[place].add(sums)
+            else:
+                there[place] = replace(sums, lost=dict(sums.lost))
 
     def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
         day = self.clock.day_of(hour)

@@ -179,7 +179,8 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))
     for (hour, key), sums in sorted(hours.items()):
-        history.add_job({"cluster": key.cluster, "job_id": key.job_id}, hour, sums)
+        job = history.job({"cluster": key.cluster, "job_id": key.job_id})
+        history.add_hour(job, hour, sums)
     _add_sizes(history, answers[-1], aside)
 
 

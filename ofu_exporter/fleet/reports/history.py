@@ -7,7 +7,7 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
@@ -141,7 +141,7 @@ class _Collector:
         """What GPUs did that no one job had."""
         for answers in self._together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
-                for (hour, key), value in sorted(self._largest(answer, model_key).items()):
+                for key, hour, value in self._values_of(answer, model_key):
                     model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
                     for sums in (model.jobless, of_hour):
@@ -164,18 +164,17 @@ class _Collector:
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
         for answers in self._together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for (hour, key), value in sorted(self._largest(answer, part_key).items()):
-                    self._add_loss(hour, key, name, value)
+                for key, hours in sorted(self._largest(answer, part_key).items()):
+                    if job := self._history.jobs.get(JobKey(*key[:2])):
+                        self._add_loss(job, name, key[2], hours)
 
-    def _add_loss(self, hour: int, key: tuple[str, ...], name: str, value: float) -> None:
-        job = self._history.jobs.get(JobKey(*key[:2]))
-        day = self._history.clock.day_of(hour)
-        if job is None or day not in job.days:
-            return
-        more = JobSums(lost={key[2]: value}) if name == "lost" else JobSums.of({name: value})
-        job.days[day].add(more)
-        if hour in self._history.hours:
-            self._history.hours[hour].add(more)
+    def _add_loss(self, job: JobHistory, name: str, part: str, hours: Mapping[int, float]) -> None:
+        day_of = self._history.clock.day_of
+        for hour, value in sorted(hours.items()):
+            if of_day := job.days.get(day_of(hour)):
+                of_day.add_one(name, part, value)
+                if of_hour := self._history.hours.get(hour):
+                    of_hour.add_one(name, part, value)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -226,6 +225,8 @@ class _Collector:
                 there |= self._seen(answers)
                 yield [
                     [without(one, history.raw, history.clock) for one in answer]
+                    if history.raw
+                    else answer
                     for answer in answers
                 ]
             if all(each.is_always_there for each in quantities):
@@ -258,33 +259,45 @@ class _Collector:
 
     def _largest(
         self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
-    ) -> dict[tuple[int, tuple[str, ...]], float]:
-        """One value by hour and key: two replicas of a server tell the same hour twice."""
+    ) -> dict[tuple[str, ...], dict[int, float]]:
+        """One value by key and hour: two replicas of a server tell the same hour twice."""
         hour_of = self._history.clock.hour_of
-        found: dict[tuple[int, tuple[str, ...]], float] = {}
+        found: dict[tuple[str, ...], dict[int, float]] = {}
         for one in answer:
-            labels = key(one.labels)
-            for time, value in one.points:
-                place = (hour_of(time), labels)
-                found[place] = max(value, found.get(place, value))
+            hours = {hour_of(time): value for time, value in one.points}
+            other = found.setdefault(key(one.labels), hours)
+            if other is not hours:
+                for hour, value in hours.items():
+                    other[hour] = max(value, other.get(hour, value))
         return found
+
+    def _values_of(
+        self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
+    ) -> Iterator[tuple[tuple[str, ...], int, float]]:
+        """The same, value by value."""
+        for labels, hours in sorted(self._largest(answer, key).items()):
+            for hour, value in sorted(hours.items()):
+                yield labels, hour, value
 
     def _add_jobs(self, answers: Answers) -> None:
         by_name = {
             quantity.name: self._largest(answer, job_key)
             for quantity, answer in zip(queries.JOB_HOURS, answers, strict=True)
         }
-        for place in sorted(set().union(*by_name.values())):
-            hour, key = place
-            sums = sums_of_hour({name: values.get(place) for name, values in by_name.items()})
-            self._history.add_job({"cluster": key[0], "job_id": key[1]}, hour, sums)
+        for key in sorted(set().union(*by_name.values())):
+            job = self._history.job({"cluster": key[0], "job_id": key[1]})
+            of_job = {name: values.get(key, {}) for name, values in by_name.items()}
+            for hour in sorted(set().union(*of_job.values())):
+                sums = sums_of_hour({name: values.get(hour) for name, values in of_job.items()})
+                self._history.add_hour(job, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
         observed, utilized = (self._largest(answer, model_key) for answer in answers)
-        for hour, key in sorted(observed.keys() & utilized.keys()):
-            sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
-            sums.observed += observed[hour, key]
-            sums.utilized += utilized[hour, key]
+        for key in sorted(observed.keys() & utilized.keys()):
+            for hour in sorted(observed[key].keys() & utilized[key].keys()):
+                sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+                sums.observed += observed[key][hour]
+                sums.utilized += utilized[key][hour]
 
     def _name_jobs(self, answer: Iterable[Series]) -> None:
         for one in answer:
@@ -297,7 +310,7 @@ class _Collector:
                 frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
     def _take_installed(self, answer: list[Series]) -> None:
-        for (hour, key), value in sorted(self._largest(answer, model_key).items()):
+        for key, hour, value in self._values_of(answer, model_key):
             model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
             model.installed += value
 
@@ -306,25 +319,28 @@ class _Collector:
             self._history.covered[cluster_of(one.labels), one.hour] = min(1.0, one.value)
 
     def _take_size(self, answer: list[Series]) -> None:
-        for one, job in self._of_jobs(answer):
-            job.sizes.append(one.value)
+        for _, values, job in self._of_jobs(answer):
+            job.sizes += values
 
     def _take_verdict(self, answer: list[Series]) -> None:
-        for one, job in self._of_jobs(answer):
-            verdict = one.labels.get("verdict", "")
-            job.verdicts[verdict] = job.verdicts.get(verdict, 0.0) + one.value
+        for labels, values, job in self._of_jobs(answer):
+            verdict = labels.get("verdict", "")
+            job.verdicts[verdict] = job.verdicts.get(verdict, 0.0) + sum(values)
 
     def _take_cause(self, answer: list[Series]) -> None:
-        for one, job in self._of_jobs(answer):
-            cause = one.labels.get("cause", "")
-            job.causes[cause] = job.causes.get(cause, 0.0) + one.value
+        for labels, values, job in self._of_jobs(answer):
+            cause = labels.get("cause", "")
+            job.causes[cause] = job.causes.get(cause, 0.0) + sum(values)
 
-    def _of_jobs(self, answer: list[Series]) -> Iterator[tuple[HourValue, JobHistory]]:
-        """What is above 0, of jobs whose GPU-hours are known."""
-        for one in self._values(answer):
+    def _of_jobs(
+        self, answer: list[Series]
+    ) -> Iterator[tuple[dict[str, str], list[float], JobHistory]]:
+        """Labels and values above 0, of jobs whose GPU-hours are known."""
+        for one in answer:
             job = self._history.jobs.get(job_of(one.labels))
-            if job is not None and one.value > 0:
-                yield one, job
+            values = [value for _, value in one.points if value > 0]
+            if job is not None and values:
+                yield one.labels, values, job
 
     def _read_idle(self) -> None:
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
@@ -355,6 +371,6 @@ class _Collector:
         if all(job.models for job in self._history.jobs.values()):
             return
         for answer in self._either(queries.JOB_MODELS):
-            for one, job in self._of_jobs(answer):
-                model = one.labels.get("model", "")
-                job.models[model] = job.models.get(model, 0.0) + one.value
+            for labels, values, job in self._of_jobs(answer):
+                model = labels.get("model", "")
+                job.models[model] = job.models.get(model, 0.0) + sum(values)
