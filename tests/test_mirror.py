@@ -25,6 +25,8 @@ OF_A_SUBJECT = {
     "flops/test_parameters.py": "all families, against published parameters",
     "hardware/tiles/test_grammars.py": "all grammars, on names that profilers showed",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
+    "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
+    "simulator/test_causes.py": "bounds of causes, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
 }
 """Tests of one subject in many files of a folder."""

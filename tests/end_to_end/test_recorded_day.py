@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 TENSOR_HZ, PEAK_FLOPS = 1830e6, 989.43e12
 """Of the H100 SXM: dense BF16 is 132 SMs x 4096 FLOPs x 1830 MHz."""
 POLL_SECONDS = 0.25
-STEPS = Path(__file__).parents[1] / "recordings" / "h100-training.json"
+STEPS = Path(__file__).parents[1] / "measured" / "h100-training.json"
 HONEST = {"101": "plain", "104": "waiting"}
 """Jobs whose MFU is right, and their names in h100-training.json."""
 ATTENTION = "scaled_dot_product"

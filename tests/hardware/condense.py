@@ -1,4 +1,4 @@
-"""Makes the small files in tests/recordings/ from what the hardware tests left behind.
+"""Makes the small files in tests/measured/ from what the hardware tests left behind.
 
     python -m tests.hardware.condense FOLDER
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 SETTLING_SECONDS = 0.8
-RECORDINGS = Path(__file__).parents[1] / "recordings"
+MEASURED = Path(__file__).parents[1] / "measured"
 Row = Mapping[str, Any]
 
 
@@ -106,7 +106,7 @@ def _lines(path: Path) -> list[Row]:
 
 def _write(name: str, rows: Iterator[Row]) -> None:
     lines = ",\n".join(json.dumps(row) for row in rows)
-    (RECORDINGS / name).write_text(f"[\n{lines}\n]\n")
+    (MEASURED / name).write_text(f"[\n{lines}\n]\n")
 
 
 def main(args: Sequence[str]) -> None:

@@ -19,13 +19,13 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Activity
 
-RECORDINGS = Path(__file__).parents[1] / "recordings"
+MEASURED = Path(__file__).parents[1] / "measured"
 H100 = Gpu(index="0", uuid="GPU-a", name="NVIDIA H100 80GB HBM3", sm_count=132)
 Row = Mapping[str, Any]
 
 
 def recorded(name: str) -> list[Row]:
-    return list(json.loads((RECORDINGS / name).read_text()))
+    return list(json.loads((MEASURED / name).read_text()))
 
 
 def rating() -> Any:

@@ -82,7 +82,9 @@ def a_node_with_reports() -> Snapshot:
 PAGES: dict[str, Callable[[], Snapshot]] = {
     "jobs": a_node_with_jobs,
     "reports": a_node_with_reports,
-    **{path.name.split(".")[0]: partial(play, path) for path in sorted(RECORDINGS.iterdir())},
+    **{
+        path.name.split(".")[0]: partial(play, path) for path in sorted(RECORDINGS.glob("*.jsonl*"))
+    },
 }
 
 
