@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,16 @@ IN_PYTHON = [example for example in EXAMPLES if example[0].startswith(PYTHON)]
 
 def test_every_command_has_an_example() -> None:
     assert {command.split()[0] for command, _ in SHOWN} == {*PURE}
+
+
+@pytest.fixture(autouse=True)
+def logging_of_the_tests() -> Iterator[None]:
+    """A command that runs in this process sets the log as its flags say; later tests want theirs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.mark.parametrize(("command", "lines"), SHOWN)

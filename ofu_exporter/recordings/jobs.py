@@ -7,7 +7,6 @@ report is `{"report": {...}}` with the body of a `POST /v1/mfu`. All times are s
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
@@ -19,6 +18,8 @@ from ofu_exporter.values.job import Job
 
 MOST_LINES = 100_000
 """Most jobs and reports that are read of one recording, because they are held in memory."""
+LONGEST_SECONDS = 1e8
+"""Three years: no recording is longer."""
 _TEXTS = frozenset(field.name for field in fields_of(Job) if field.type == "str") - {"scheduler"}
 
 
@@ -78,7 +79,7 @@ def read_jobs(path: Path, scheduler: str) -> RecordedJobs:
             else:
                 seconds = max(seconds, _seconds(fields.get("end", fields.get("at", 0.0))))
         except BAD_LINE:
-            damaged += 1
+            damaged += "job" in fields or "report" in fields
         if len(jobs) + len(reports) + damaged >= MOST_LINES:
             break
     reports.sort(key=lambda report: report.end)
@@ -109,7 +110,6 @@ def _report(body: Mapping[str, Any]) -> RecordedReport:
 
 
 def _seconds(value: object) -> float:
-    seconds = float(str(value))
-    if not math.isfinite(seconds):
-        raise ValueError(f"{value} is no time")
-    return seconds
+    if not isinstance(value, int | float) or not 0 <= value <= LONGEST_SECONDS:
+        raise ValueError(f"{value!r} is no time of a recording")
+    return float(value)

@@ -60,7 +60,9 @@ def test_a_recording_without_jobs_has_none(path: Path) -> None:
         {"job": {**job_line(JOB)["job"], "end": "soon"}},
         {"job": {**job_line(JOB)["job"], "end": 1e999}},
         {"job": {"gpus": ["0"], "start": 0.0, "end": 1.0}},
+        {"job": {**job_line(JOB)["job"], "start": -1e308}},
         {"report": {"job_id": "7"}},
+        {"report": {**BODY, "start": "1"}},
         {"report": None},
     ],
     ids=str,
@@ -68,6 +70,11 @@ def test_a_recording_without_jobs_has_none(path: Path) -> None:
 def test_a_line_that_cannot_be_read_is_counted_and_left_out(path: Path, line: object) -> None:
     played = read_jobs(written(path, line, job_line(JOB)), "replay")
     assert (played.jobs, played.damaged) == ((JOB,), 1)
+
+
+def test_a_reading_that_cannot_be_read_is_left_to_the_source_to_count(path: Path) -> None:
+    played = read_jobs(written(path, {"n": 0, "start": 0.0, "end": "late"}), "replay")
+    assert (played.seconds, played.damaged) == (0.0, 0)
 
 
 def test_what_is_no_json_is_left_to_the_source_to_count(path: Path) -> None:
