@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
@@ -177,7 +177,7 @@ def _adjusted_lines(reported: ReportedMfu) -> list[str]:
 
 
 def _run_line(run: RunTotals) -> str:
-    began = datetime.fromtimestamp(run.began, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    began = datetime.fromtimestamp(run.began, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     length = "still running" if run.ended is None else f"{run.ended - run.began:.0f} s long"
     return (
         f"  {run.node} run since {began} UTC, {length}: OFU {percent(run.utilization_ratio)}, "
