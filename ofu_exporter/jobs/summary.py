@@ -90,7 +90,7 @@ def text(job: JobTotals) -> str:
 def part_lines(job: JobTotals) -> Iterator[str]:
     """Where the peak went, the largest loss first."""
     sums, seconds = job.sums, job.gpu_seconds
-    if not seconds or sums.lost.keys() <= {Loss.UNSPLIT}:
+    if not seconds or not sums.lost:
         return
     parts = sorted(sums.net.items(), key=lambda part: -part[1])
     shares = ", ".join(f"{loss.words} {percent(lost / seconds)}" for loss, lost in parts)

@@ -37,8 +37,8 @@ class GpuTotals(BaseModel):
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
     """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
-    lost_seconds: dict[Loss, NonNegativeFloat] | None = None
-    """Where the rest of the peak went in the observed GPU-seconds; None in totals of versions that did not say."""
+    lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
+    """Where the rest of the peak went in the observed GPU-seconds."""
     gained_seconds: NonNegativeFloat = 0.0
     """What the tensor pipes gained above the tensor clock: observed = utilization + all that was lost - gained."""
     no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
@@ -56,13 +56,9 @@ class GpuTotals(BaseModel):
 
     @property
     def sums(self) -> LossSums:
-        """Where the rest of the peak went; what nobody split is `unsplit`."""
-        lost, gained = self.lost_seconds, self.gained_seconds
-        if lost is None:
-            rest = self.observed_seconds - self.utilization_seconds
-            lost, gained = {Loss.UNSPLIT: max(rest, 0.0)} if rest else {}, max(-rest, 0.0)
+        """Where the rest of the peak went, and the energy."""
         energy = self.energy_joules, self.idle_energy_joules
-        return LossSums(lost, gained, self.no_tensor_bounds, *energy)
+        return LossSums(self.lost_seconds, self.gained_seconds, self.no_tensor_bounds, *energy)
 
     @property
     def key(self) -> GpuKey:

@@ -20,11 +20,11 @@ from ofu_exporter.values.reading import Activity, Window
 def bounds(
     no_tensor_seconds: float | None, window: Window, activity: Activity, links: LinkPeaks | None
 ) -> CauseBounds:
-    """The fewest and the most GPU-seconds of `no_tensor` that each cause may have; empty without that part.
+    """The fewest and the most GPU-seconds of `no_tensor` that each cause may have; empty where there are none.
 
     Sums of these bounds are bounds of the sum.
     """
-    if no_tensor_seconds is None:
+    if not no_tensor_seconds:
         return {}
     whole = window.gpu_seconds
     tensor = (window.tensor_active or 0.0) * whole

@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Loss(str, Enum):
     """A part of the peak that was not used; the label value of `ofu_gpu_lost_seconds_total`.
 
-    The last four stand for several of the first four, where a counter is missing that would tell them apart.
+    The last four stand for several of the first four: three where a counter is missing that would tell them apart,
+    and `unsplit` in a report where the history has no parts. No agent counts it.
     """
 
     CLOCK = "clock"
@@ -65,7 +66,7 @@ MEANINGS: Mapping[Loss, str] = {
     Loss.ENGINE_WITHOUT_TENSOR: "kernels ran, but no tensor instruction",
     Loss.EMPTY_OR_IDLE: "SMs had no work",
     Loss.WITHOUT_TENSOR: "no tensor instruction ran",
-    Loss.UNSPLIT: "counted by a version that did not split it",
+    Loss.UNSPLIT: "no series says in which part",
 }
 Losses = Mapping[Loss, float]
 """What was lost, by part; only the parts that were measured. As shares of a window `clock` is negative where the pipes

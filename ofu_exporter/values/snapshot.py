@@ -68,7 +68,7 @@ class SourceHealth:
         show(self, ("detail", "recorded"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobView:
     """Everything that the agent's pages may say about one job on this node."""
 
@@ -109,7 +109,7 @@ class JobView:
     def utilization_seconds(self) -> float:
         return math.fsum(usage.utilization_seconds for usage in self.usage)
 
-    @property
+    @functools.cached_property  # several metrics of each page are made of it
     def sums(self) -> LossSums:
         """Where the rest of the peak went in the observed seconds."""
         return functools.reduce(LossSums.plus, (usage.sums for usage in self.usage), NO_LOSSES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from pathlib import Path
 
@@ -16,8 +18,10 @@ from ofu_exporter.fleet.reports.job_result import (
     SlowGpuRow,
     StretchRow,
 )
+from ofu_exporter.fleet.reports.job_text import text as job_text
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.values.losses import Loss
 from tests.fleet.reports.test_fleet_report import history, job, report
 from tests.helpers.browser import BROWSER, seen, violations, with_script
 from tests.helpers.screenshots import LOOKS
@@ -35,7 +39,15 @@ STORY = JobResult(
     step_seconds=60,
     points=[
         PointRow(
-            time=f"2026-01-01T00:{n:02}:00Z", gpus=8, ofu=0.2, mfu=0.4, activity=0.3, clock=0.7
+            time=f"2026-01-01T00:{n:02}:00Z",
+            gpus=8,
+            ofu=0.2,
+            mfu=0.4,
+            activity=0.3,
+            clock=0.7,
+            lost={Loss.CLOCK: 0.1, Loss.NO_TENSOR: 0.25, Loss.EMPTY_SMS: 0.05, Loss.IDLE: 0.4}
+            if n
+            else {},
         )
         for n in range(30)
     ],
@@ -55,6 +67,23 @@ PAGES = {"report": page(report()), "job": job_page(STORY)}
 def test_nothing_is_fetched_from_anywhere(name: str) -> None:
     assert not re.search(r"\b(src|href)=|url\(", PAGES[name])
     assert "default-src 'none'" in PAGES[name]
+
+
+def test_a_jobs_page_has_a_line_for_each_part_that_is_known() -> None:
+    (values,) = re.findall(r'data-ratios="([^"]*no tensor work[^"]*)"', PAGES["job"])
+    lines = dict(json.loads(html.unescape(values)))
+    assert list(lines) == ["clock", "no tensor work", "empty SMs", "idle"]
+    assert lines["idle"] == [None, *[40] * 29]
+    without = STORY.model_copy(update={"points": STORY.points[:1]})
+    assert "Where the rest of the peak went" not in job_page(without)
+
+
+def test_the_text_names_the_largest_loss_of_each_stretch() -> None:
+    first, *others = (
+        job_text(STORY).partition("Over time:")[2].split("Slow GPUs")[0].splitlines()[5:-1]
+    )
+    assert "idle 40.0%" in first
+    assert all("idle 40.0%" in line for line in others)
 
 
 def test_names_of_others_are_text() -> None:
