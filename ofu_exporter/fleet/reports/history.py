@@ -17,6 +17,7 @@ from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
     HourValue,
+    add_up,
     cluster_of,
     job_key,
     job_of,
@@ -324,13 +325,11 @@ class _Collector:
 
     def _take_verdict(self, answer: list[Series]) -> None:
         for labels, values, job in self._of_jobs(answer):
-            verdict = labels.get("verdict", "")
-            job.verdicts[verdict] = job.verdicts.get(verdict, 0.0) + sum(values)
+            add_up(job.verdicts, labels.get("verdict", ""), values)
 
     def _take_cause(self, answer: list[Series]) -> None:
         for labels, values, job in self._of_jobs(answer):
-            cause = labels.get("cause", "")
-            job.causes[cause] = job.causes.get(cause, 0.0) + sum(values)
+            add_up(job.causes, labels.get("cause", ""), values)
 
     def _of_jobs(
         self, answer: list[Series]
@@ -372,5 +371,4 @@ class _Collector:
             return
         for answer in self._either(queries.JOB_MODELS):
             for labels, values, job in self._of_jobs(answer):
-                model = labels.get("model", "")
-                job.models[model] = job.models.get(model, 0.0) + sum(values)
+                add_up(job.models, labels.get("model", ""), values)

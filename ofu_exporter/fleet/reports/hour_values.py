@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock
@@ -27,6 +27,12 @@ def sums_of_hour(values: Mapping[str, float | None]) -> JobSums:
             for name in together:
                 known.pop(name, None)
     return JobSums.of(known)
+
+
+def add_up(sums: MutableMapping[str, float], name: str, values: Iterable[float]) -> None:
+    """Add values one by one, so that the sum is the same to the last bit however the time is cut."""
+    for value in values:
+        sums[name] = sums.get(name, 0.0) + value
 
 
 def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
