@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.promtool import ALERTS, ROOT, read_yaml, run, the_alert
+from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, the_alert
 from tests.deploy.test_rules import KNOWN, NAMES, selected
 
 pytestmark = pytest.mark.slow
@@ -24,8 +24,12 @@ def stem(path: Path) -> str:
     return path.stem
 
 
+def file_of(path: Path) -> Path:
+    return TESTS / f"{path.stem}.test.yaml"
+
+
 def cases(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read_yaml(TESTS / f"{path.stem}.test.yaml")["tests"]
+    found: list[dict[str, Any]] = read_yaml(file_of(path))["tests"]
     return found
 
 
@@ -45,8 +49,20 @@ def test_every_test_is_of_an_alert() -> None:
 
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
-def test_it_fires_and_keeps_quiet_as_its_test_says(path: Path, tmp_path: Path) -> None:
-    assert run(cases(path), tmp_path, path) == "SUCCESS"
+def test_it_fires_and_keeps_quiet_as_its_test_says(path: Path) -> None:
+    assert said(file_of(path)) == "SUCCESS"
+
+
+@pytest.mark.parametrize("path", ALERTS, ids=stem)
+def test_its_test_is_over_all_rules_in_their_order(path: Path) -> None:
+    """Otherwise an alert could be tested on series that no rule has made yet."""
+    whole = read_yaml(file_of(path))
+    rules, alert = ((TESTS / each).resolve() for each in whole["rule_files"])
+    assert (rules, alert) == (ROOT / "helm/ofu-exporter/files/rules/*.yaml", path)
+    assert whole["group_eval_order"] == ORDER
+    assert {check["alertname"] for case in cases(path) for check in case["alert_rule_test"]} == {
+        the_alert(path)["alert"]
+    }
 
 
 @pytest.mark.parametrize("path", ALERTS, ids=stem)

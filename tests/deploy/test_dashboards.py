@@ -126,7 +126,7 @@ def test_a_new_version_of_the_agent_is_marked_for_ten_minutes(
 ) -> None:
     checks = [
         {
-            "expr": filled(mark.expression, {}),
+            "expr": f"round({filled(mark.expression, {})})",
             "eval_time": f"{minute}m",
             "exp_samples": [
                 {"labels": f'{{cluster="c",version="{version}"}}', "value": 1} for version in found

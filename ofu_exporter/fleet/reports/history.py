@@ -7,7 +7,7 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
 from ofu_exporter.fleet.parts import PartReader
@@ -17,12 +17,15 @@ from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
     HourValue,
+    add_up,
     cluster_of,
     job_key,
     job_of,
+    largest,
     model_key,
     part_key,
     sums_of_hour,
+    values_of,
     without,
 )
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
@@ -141,7 +144,7 @@ class _Collector:
         """What GPUs did that no one job had."""
         for answers in self._together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
-                for key, hour, value in self._values_of(answer, model_key):
+                for key, hour, value in values_of(answer, model_key, self._history.clock):
                     model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
                     for sums in (model.jobless, of_hour):
@@ -164,7 +167,7 @@ class _Collector:
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
         for answers in self._together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for key, hours in sorted(self._largest(answer, part_key).items()):
+                for key, hours in sorted(largest(answer, part_key, self._history.clock).items()):
                     if job := self._history.jobs.get(JobKey(*key[:2])):
                         self._add_loss(job, name, key[2], hours)
 
@@ -225,8 +228,6 @@ class _Collector:
                 there |= self._seen(answers)
                 yield [
                     [without(one, history.raw, history.clock) for one in answer]
-                    if history.raw
-                    else answer
                     for answer in answers
                 ]
             if all(each.is_always_there for each in quantities):
@@ -257,31 +258,9 @@ class _Collector:
                 times[cluster_of(one.labels)].update(time for time, _ in one.points)
         return {(cluster, hour_of(time)) for cluster, seen in times.items() for time in seen}
 
-    def _largest(
-        self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
-    ) -> dict[tuple[str, ...], dict[int, float]]:
-        """One value by key and hour: two replicas of a server tell the same hour twice."""
-        hour_of = self._history.clock.hour_of
-        found: dict[tuple[str, ...], dict[int, float]] = {}
-        for one in answer:
-            hours = {hour_of(time): value for time, value in one.points}
-            other = found.setdefault(key(one.labels), hours)
-            if other is not hours:
-                for hour, value in hours.items():
-                    other[hour] = max(value, other.get(hour, value))
-        return found
-
-    def _values_of(
-        self, answer: Iterable[Series], key: Callable[[dict[str, str]], tuple[str, ...]]
-    ) -> Iterator[tuple[tuple[str, ...], int, float]]:
-        """The same, value by value."""
-        for labels, hours in sorted(self._largest(answer, key).items()):
-            for hour, value in sorted(hours.items()):
-                yield labels, hour, value
-
     def _add_jobs(self, answers: Answers) -> None:
         by_name = {
-            quantity.name: self._largest(answer, job_key)
+            quantity.name: largest(answer, job_key, self._history.clock)
             for quantity, answer in zip(queries.JOB_HOURS, answers, strict=True)
         }
         for key in sorted(set().union(*by_name.values())):
@@ -292,7 +271,7 @@ class _Collector:
                 self._history.add_hour(job, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
-        observed, utilized = (self._largest(answer, model_key) for answer in answers)
+        observed, utilized = (largest(answer, model_key, self._history.clock) for answer in answers)
         for key in sorted(observed.keys() & utilized.keys()):
             for hour in sorted(observed[key].keys() & utilized[key].keys()):
                 sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
@@ -310,7 +289,7 @@ class _Collector:
                 frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
     def _take_installed(self, answer: list[Series]) -> None:
-        for key, hour, value in self._values_of(answer, model_key):
+        for key, hour, value in values_of(answer, model_key, self._history.clock):
             model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
             model.installed += value
 
@@ -324,13 +303,11 @@ class _Collector:
 
     def _take_verdict(self, answer: list[Series]) -> None:
         for labels, values, job in self._of_jobs(answer):
-            verdict = labels.get("verdict", "")
-            job.verdicts[verdict] = job.verdicts.get(verdict, 0.0) + sum(values)
+            add_up(job.verdicts, labels.get("verdict", ""), values)
 
     def _take_cause(self, answer: list[Series]) -> None:
         for labels, values, job in self._of_jobs(answer):
-            cause = labels.get("cause", "")
-            job.causes[cause] = job.causes.get(cause, 0.0) + sum(values)
+            add_up(job.causes, labels.get("cause", ""), values)
 
     def _of_jobs(
         self, answer: list[Series]
@@ -372,5 +349,4 @@ class _Collector:
             return
         for answer in self._either(queries.JOB_MODELS):
             for labels, values, job in self._of_jobs(answer):
-                model = labels.get("model", "")
-                job.models[model] = job.models.get(model, 0.0) + sum(values)
+                add_up(job.models, labels.get("model", ""), values)

@@ -57,7 +57,10 @@ class JobSums:
     @classmethod
     def of(cls, sums: Mapping[str, float]) -> JobSums:
         """Those with these names; all others are 0."""
-        return cls(**sums)
+        made = cls()
+        for name, hours in sums.items():
+            setattr(made, name, hours)
+        return made
 
     @property
     def parts(self) -> dict[str, float]:
