@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,7 +149,9 @@ def test_a_folder_without_code_runs_no_other(tmp_path: Path, repository: Reposit
     shutil.rmtree(tmp_path / "today" / "ofu_exporter")
     with pytest.raises(subprocess.CalledProcessError) as caught:
         ran(tmp_path / "today")
-    assert "No module named 'ofu_exporter'" in caught.value.stderr
+    assert re.search(
+        "No module named 'ofu_exporter'|AssertionError: .*ofu_exporter", caught.value.stderr
+    )
 
 
 def test_a_release_that_is_not_there_is_none(repository: Repository, tmp_path: Path) -> None:

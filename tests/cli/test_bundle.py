@@ -15,8 +15,8 @@ import pytest
 from ofu_exporter import __version__
 from ofu_exporter.cli.bundle import CONTENTS, LOG_BYTES, log_tail
 from ofu_exporter.cli.settings import option_models
+from ofu_exporter.recordings import recording
 from ofu_exporter.settings import PullSetting, Settings
-from ofu_exporter.sources.replay import recording
 from tests.helpers.agent import call, page_server
 from tests.helpers.passwords import hashed
 
