@@ -61,12 +61,17 @@ OF_AGENTS = {
     ("ofu_exporter_simulated", ""): 0.0,
     ("ofu_exporter_paused", ""): 0.0,
     ("ofu_exporter_missed_deadlines_total", ""): 0.0,
+    ("ofu_exporter_config_last_reload_successful", ""): 1.0,
     ("ofu_exporter_config_reloads_total", ',outcome="failed"'): 0.0,
     ("ofu_exporter_state_writes_total", ',outcome="failed"'): 0.0,
     ("process_resident_memory_bytes", ""): 5e7,
     ("process_start_time_seconds", ""): 1.7e9,
 }
 """What each agent says of itself, by name and further labels, whenever it is asked."""
+
+
+LOST = {"clock": 0.4, "no_tensor": 1.4, "empty_sms": 0.6, "idle": 0.4}
+"""Lost GPU-seconds a second of a job's four GPUs on a node: with the 1.2 that are used they are 4."""
 
 
 class Fleet:
@@ -132,6 +137,10 @@ class Fleet:
                 ("compared_mfu", 1.1),
             ):
                 yield f"ofu_job_{name}_seconds_total{{{here}}}", rate * elapsed
+            for part, rate in LOST.items():
+                yield f'ofu_job_lost_seconds_total{{{here},part="{part}"}}', rate * elapsed
+            yield f"ofu_job_gained_seconds_total{{{here}}}", 0.0
+            yield f"ofu_job_energy_joules_total{{{here}}}", 2000.0 * elapsed
             yield f'ofu_job_reports_total{{{here},outcome="accepted"}}', elapsed / 10
             yield f"ofu_job_report_timestamp_seconds{{{here}}}", at
             yield f'ofu_job_divergence_verdict{{{here},verdict="agree"}}', 1

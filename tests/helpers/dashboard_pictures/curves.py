@@ -30,7 +30,7 @@ def graph(panel: dict[str, Any], found: Sequence[Series], box: Box, span: Place)
     frame = frame.holding(known, defaults.get("min"), defaults.get("max"))
     kind = bars if custom["drawStyle"] == "bars" else areas if custom.get("stacking") else curves
     names = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
-    drawn = band(frame, found) if names else kind(frame, layers)
+    drawn = band(frame, found) if {"upper", "lower"} <= names else kind(frame, layers)
     beside = Box(box.x + box.width - legend_width, box.y, legend_width, box.height)
     return joined([frame.drawn(), *drawn, *(legend(found, beside, unit) if legend_width else ())])
 
