@@ -115,3 +115,8 @@ def _totals(job: SteadyJob, here: dict[str, str], ran: float) -> Iterator[Sample
         ("compared_utilization", job.ofu),
     ):
         yield f"ofu_job_{name}_seconds_total", own, share * GPUS * ran
+    for part, share in (("no_tensor", 0.75), ("idle", 0.25)):
+        lost = labelled(**here, job_id=job.job_id, part=part)
+        yield "ofu_job_lost_seconds_total", lost, share * (1 - job.ofu) * GPUS * ran
+    yield "ofu_job_gained_seconds_total", own, 0.0
+    yield "ofu_job_energy_joules_total", own, 500.0 * GPUS * ran
