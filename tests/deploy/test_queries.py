@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving.page import LiveCounts, Page
 from ofu_exporter.values.job import Job
+from ofu_exporter.values.reading import Activity
 from tests.deploy.promtool import ORDER, ROOT, RULES
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, whole
@@ -37,6 +38,8 @@ PAGES = sorted(
 JOB, NODE = "1234", "NODE"
 """As the documentation calls them."""
 MINUTES = 180
+ACTIVITY = Activity(engine=0.9, sm=0.8, energy_joules=12_000.0)
+"""Of the whole GPU, beside its tensor activity."""
 
 EMPTY: dict[str, str] = {
     "time() - ofu_exporter_snapshot_timestamp_seconds > 120": "a sampler that hangs",
@@ -109,9 +112,11 @@ def pages() -> Iterator[str]:
         page.publish(desk.shown)
         page.count_request("/metrics", 200)
         yield page.render().body.decode()
-        desk.run(60.0, window=30.0)
+        desk.run(55.0, window=30.0)
         desk.node.tick(desk.clock.now, reading(60.0 * minute, desk.clock.now, device=gpu(1)))
-        desk.show()
+        last = (desk.clock.now, desk.clock.now + 5.0)
+        desk.node.tick(last[1], reading(*last, device=gpu(1), activity=ACTIVITY))
+        desk.run(5.0)
         desk.report(JOB, mfu=0.38, peak_tflops=989.4)
 
 
