@@ -154,6 +154,7 @@ EXPECTED = {
     for rule in group["rules"]
 } - {
     "cluster:ofu_gpu_unavailable:sum",
+    "job:engine_idle:ratio2h",
     "cluster:ofu_exporter_rejected_reports:rate15m",
     "partition:ofu:ratio_rate5m",
     "partition:mfu:ratio_rate15m",
