@@ -36,7 +36,7 @@ def test_pages_have_tables_of_their_own() -> None:
 
 
 def test_the_documentation_has_every_source_and_every_load() -> None:
-    """Written by `python -m tests.simulator --write`, and of every interval by `python -m tests.bench.accuracy --write`."""
+    """Written by `python -m tests.simulator --write`, and `python -m tests.bench.accuracy --write`."""
     text = Path(PAGE).read_text()
     assert text.count(BEGIN) == 1
     section = text.partition(BEGIN)[2].partition(END)[0]
