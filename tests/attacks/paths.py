@@ -1,4 +1,4 @@
-"""What each path costs that anybody may ask for: `python -m tests.attacks.paths`, for docs/security-tests.md.
+"""What each path costs that anybody may ask for: `python -m tests.attacks.paths`, for tests/attacks/results.md.
 
 CPU time of an agent with 8 simulated GPUs and four jobs for one GET over a kept connection, after the first.
 """
