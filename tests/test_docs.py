@@ -93,9 +93,9 @@ def metrics() -> list[str]:
 @pytest.mark.parametrize(
     ("page", "section"),
     [
-        ("trouble-counters.md", reasons),
-        ("trouble-jobs.md", scheduler_reasons),
-        ("trouble-reports.md", report_reasons),
+        ("troubles.md", reasons),
+        ("troubles.md", scheduler_reasons),
+        ("troubles.md", report_reasons),
         ("configuration.md", settings),
         ("metrics.md", metrics),
     ],
@@ -118,10 +118,9 @@ def test_generated_sections_are_up_to_date(
 
 
 def test_every_rejection_is_explained() -> None:
-    for page, rejections in (("counters", Rejection), ("jobs", ClaimRejection)):
-        text = (DOCS / f"trouble-{page}.md").read_text()
-        for rejection in rejections:
-            assert f"`{rejection.value}`" in text
+    text = (DOCS / "troubles.md").read_text()
+    for rejection in (*Rejection, *ClaimRejection):
+        assert f"`{rejection.value}`" in text
 
 
 def test_the_readme_is_read_in_three_minutes() -> None:
@@ -182,8 +181,8 @@ def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> No
 
 
 @pytest.mark.slow
-def test_every_endpoint_is_on_the_page_of_first_steps() -> None:
-    text = (DOCS / "start.md").read_text()
+def test_every_endpoint_is_on_the_page_about_pages() -> None:
+    text = (DOCS / "terminal.md").read_text()
     with agent("demo") as running:
         paths = json.loads(running.get("/openapi.json")[1])["paths"]
     assert "/v1/gpus" in paths
