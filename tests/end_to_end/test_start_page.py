@@ -37,8 +37,10 @@ command_of() { sed -n 's/^ExecStart=//p' "$units/$1.service" | sed 's/%%/%/g'; }
 case "$*" in
   daemon-reload)
     for unit in "$units"/ofu-*; do
-      [ ! -e "$unit" ] || { said=$(systemd-analyze verify --man=no "$unit" 2>&1); echo "$said"; [ -z "$said" ]; }
-    done ;;
+      [ ! -e "$unit" ] || said=$said$(systemd-analyze verify --man=no "$unit" 2>&1) || said="$said refused"
+    done
+    echo "$said"
+    [ -z "$said" ] ;;
   "enable --now ofu-exporter")
     for n in 1 2 3 4 5 6 7 8; do
       export OFU_SOURCE=simulate OFU_SCHEDULER=simulate OFU_SEED=$n OFU_LISTEN=127.0.0.$n:9846
@@ -66,7 +68,9 @@ jobs: [{name: train, users: [ada], gpus: 64, mfu: 0.40, report: {}}]
 
 def blocks(heading: str) -> list[str]:
     """The indented blocks below a heading of the page, as they are copied from it."""
-    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
+    section = re.search(
+        rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S
+    )
     assert section, heading
     found = re.findall(r"(?:^(?: {4}.*)?\n)+", section[1], re.M)
     return [textwrap.dedent(block).strip() + "\n" for block in found if block.strip()]
@@ -96,10 +100,14 @@ class Site:
         self.inside = children.read_text().split()[0]
 
     def do(self, script: str, net: bool = True) -> str:
-        """What a script prints; `net` is the machine's own network, where no index of packages is."""
+        """What a script prints, all of which must succeed, also what stands before `&&`.
+
+        `net` is the machine's own network, where no index of packages is.
+        """
         spaces = ["--mount", "--pid", *(["--net"] if net else [])]
+        shell = ["sh", "-ec", script.replace(" && ", "\n")]
         done = subprocess.run(
-            ["nsenter", "--target", self.inside, *spaces, f"--wd={self.checkout}", "sh", "-ec", script],
+            ["nsenter", "--target", self.inside, *spaces, f"--wd={self.checkout}", *shell],
             env={**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -127,8 +135,10 @@ class Site:
         """Puts two hours of a fleet into the folder that the page gives Prometheus."""
         (self.folder / "before.yaml").write_text(BEFORE)
         self.do(
-            f"cd {self.folder}; /opt/ofu-exporter/bin/ofu-exporter fleet simulate before.yaml --history history --end now; "
-            "for file in history/*.om; do promtool tsdb create-blocks-from openmetrics -q $file /var/lib/prometheus; done"
+            f"cd {self.folder}; "
+            "/opt/ofu-exporter/bin/ofu-exporter fleet simulate before.yaml --history history --end now; "
+            "for file in history/*.om; do "
+            "promtool tsdb create-blocks-from openmetrics -q $file /var/lib/prometheus; done"
         )
 
 

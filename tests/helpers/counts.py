@@ -1,4 +1,4 @@
-"""Counts what there is to read: `python -m tests.helpers.counts` prints words by page and lines by room of the package."""
+"""Prints what there is to read, words by page and lines by room of the package: `python -m tests.helpers.counts`."""
 
 from __future__ import annotations
 
