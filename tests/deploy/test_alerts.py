@@ -104,7 +104,7 @@ def test_it_leads_to_a_section_that_says_what_to_look_at(path: Path) -> None:
     """A heading's anchor is the heading in small letters."""
     alert = the_alert(path)
     assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS}#{alert['alert'].lower()}"
-    assert len(runbook()[alert["alert"]].split()) > 15
+    assert len(runbook()[alert["alert"]].split()) > 20
 
 
 def test_every_section_is_of_an_alert() -> None:
