@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.serving import metrics
 from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, said
+from tests.helpers.every import every
 
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yaml"))
 SPECS = list(metrics.specs())
@@ -39,8 +40,8 @@ RECORDED = [(file, rule) for file, rule in ALL if "record" in rule]
 NAMES = {rule["record"] for _, rule in RECORDED}
 
 
-def name(value: Any) -> str:
-    return str(value.get("record", value.get("alert"))) if isinstance(value, dict) else str(value)
+def name(file: str, rule: dict[str, Any]) -> str:
+    return f"{file}: {rule.get('record') or rule['alert']}"
 
 
 def selected(expression: str) -> set[str]:
@@ -110,7 +111,7 @@ def test_no_rule_is_recorded_twice() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(("file", "rule"), RECORDED, ids=name)
+@every(RECORDED, name)
 def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]) -> None:
     levels = (
         "job|job_gpu|job_model|gpu|node|model|owner|user|account|partition|namespace|cluster|fleet"
@@ -118,12 +119,12 @@ def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]
     assert re.fullmatch(rf"({levels}):[a-z0-9_]+:[a-z0-9_]+", rule["record"])
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_it_reads_what_exists(file: str, rule: dict[str, Any]) -> None:
     assert selected(rule["expr"]) <= KNOWN | NAMES
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) -> None:
     """What group_left takes labels from is cut to one series for what it's matched on."""
     for on, one_side in re.findall(
@@ -137,6 +138,6 @@ def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) 
     assert seen == joins
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_no_level_is_a_mean_of_ratios(file: str, rule: dict[str, Any]) -> None:
     assert not re.search(r"avg by[^(]*\([^)]*\) \([^)]*:(ratio|mfu|ofu)", rule["expr"])
