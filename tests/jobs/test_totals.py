@@ -334,12 +334,16 @@ def test_reports_may_be_of_one_gpu_of_a_job_with_many() -> None:
     assert both.verdict is Verdict.MFU_ABOVE_OFU
 
 
-SUMS = ("held_seconds", "observed_seconds", "utilization_seconds")
-
-
 def run(began: float, node: str = "n1") -> RunTotals:
     """A run of 50 s."""
-    return RunTotals(node=node, began=began, ended=began + 50.0, **dict.fromkeys(SUMS, 50.0))
+    return RunTotals(
+        node=node,
+        began=began,
+        ended=began + 50.0,
+        held_seconds=50.0,
+        observed_seconds=50.0,
+        utilization_seconds=50.0,
+    )
 
 
 def test_runs_of_several_nodes_are_in_the_order_of_time_then_of_nodes() -> None:
