@@ -203,12 +203,16 @@ def with_held(state: JobState, held: Held, seconds: float, waited: float | None 
 
 
 def credited_before(jobs: Iterable[JobState], now: Instant) -> Credited:
-    """For which time each GPU is credited to the jobs that an earlier agent left."""
+    """For which time each GPU is credited to the jobs that an earlier agent left.
+
+    A job that had its GPUs before it was seen is credited with more than the time since then.
+    """
     credited: Credited = {}
     for state in jobs:
-        start, end = now.at_unix(state.began), now.at_unix(state.ended or state.began)
-        for key in state.usage:
-            credited = credit_span(credited, key, start.monotonic, end.monotonic)
+        seen, end = (now.at_unix(at).monotonic for at in (state.began, state.ended or state.began))
+        for key, usage in state.usage.items():
+            start = min(seen, end - usage.held_seconds / usage.share)
+            credited = credit_span(credited, key, start, end)
     return credited
 
 
