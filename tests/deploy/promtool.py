@@ -99,7 +99,7 @@ def read_rules(
         new = [
             rule
             for rule in rules
-            if wanted.fullmatch(rule.get("record", "")) and rule["record"] not in names
+            if (name := rule.get("record")) and name not in names and wanted.fullmatch(name)
         ]
         names |= {rule["record"] for rule in new}
         asked = [rule["expr"] for rule in new]
