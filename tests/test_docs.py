@@ -154,7 +154,7 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     text = (DOCS / "flops-conventions.md").read_text()
     for name in (*conventions.names(), *readers.names()):
         assert f"`{name}`" in text
-    text = (DOCS / "tiles.md").read_text()
+    text = (DOCS / "validation.md").read_text()
     for name in (*tiles.names(), *profiles.names()):
         assert f"`{name}`" in text
     for name in tiles.names():
@@ -174,7 +174,7 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
 
 
 def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
-    text = (DOCS / "plausibility.md").read_text()
+    text = (DOCS / "accuracy.md").read_text()
     assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
     text = (DOCS / "glossary.md").read_text()
     words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]

@@ -35,12 +35,12 @@ def said_of_rules(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def alerts() -> list[str]:
-    lines = ["| alert | severity | after | what it is | what to do |", "|---|---|---|---|---|"]
+    lines = ["| alert | severity | after | what it is |", "|---|---|---|---|"]
     for path in ALERTS:
         alert = the_alert(path)
-        severity, after = alert["labels"]["severity"], alert["for"]
-        what = f"{heading(path)} | {alert['annotations']['description']}"
-        lines.append(f"| `{alert['alert']}` | {severity} | {after} | {what} |")
+        name, severity, after = alert["alert"], alert["labels"]["severity"], alert["for"]
+        link = f"[{name}](runbooks.md#{name.lower()})"
+        lines.append(f"| {link} | {severity} | {after} | {heading(path)} |")
     return lines
 
 
@@ -49,9 +49,21 @@ def rules() -> list[str]:
     for path in RULES:
         (group,) = groups(path)
         lines += ["", f"### {path.name}, every {group['interval']}", "", heading(path), ""]
-        lines += ["| series | |", "|---|---|"]
-        lines += [f"| `{name}` | {text} |" for name, text in said_of_rules(path)]
+        lines += [f"- {names}: {text}" for names, text in by_levels(path)]
     return lines[1:]
+
+
+def by_levels(path: Path) -> Iterator[tuple[str, str]]:
+    """The recorded names of a file: what is recorded at several levels stands once, with the other levels' names."""
+    meanings = dict(said_of_rules(path))
+    levels: dict[str, list[str]] = {}
+    for name in meanings:
+        level, _, operation = name.partition(":")
+        levels.setdefault(operation, []).append(level)
+    for operation, (first, *others) in levels.items():
+        also = ", ".join(f"`{level}:`" for level in others)
+        name = f"{first}:{operation}"
+        yield f"`{name}`{also and f', also {also}'}", meanings[name]
 
 
 def dashboards() -> list[str]:
