@@ -1,4 +1,4 @@
-"""How often `fleet changes` calls a healthy GPU slow, and how many slow ones it finds: the table of docs/changes.md.
+"""How often `fleet changes` calls a healthy GPU slow, and how many slow ones it finds: the table of tests/measured/changes.md.
 
     python -m tests.bench.peers [--fleets 40]
 

@@ -53,14 +53,18 @@ def rules() -> list[str]:
     return lines[1:]
 
 
+LEVELS = ("job", "owner", "user", "account", "partition", "namespace", "model", "cluster")
+
+
 def by_levels(path: Path) -> Iterator[tuple[str, str]]:
     """The recorded names of a file: what is recorded at several levels stands once, with the other levels' names."""
     meanings = dict(said_of_rules(path))
-    levels: dict[str, list[str]] = {}
+    levels: dict[tuple[str, str], list[str]] = {}
     for name in meanings:
         level, _, operation = name.partition(":")
-        levels.setdefault(operation, []).append(level)
-    for operation, (first, *others) in levels.items():
+        alone = "" if level in LEVELS else level
+        levels.setdefault((operation, alone), []).append(level)
+    for (operation, _), (first, *others) in levels.items():
         also = ", ".join(f"`{level}:`" for level in others)
         name = f"{first}:{operation}"
         yield f"`{name}`{also and f', also {also}'}", meanings[name]
