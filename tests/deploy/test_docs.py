@@ -136,4 +136,4 @@ def test_what_rules_cost_is_there_for_every_group() -> None:
 
 
 def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
-    assert rows("scale.md", "| dashboard | panels |").keys() == set(BOARDS)
+    assert rows("dashboards.md", "| dashboard | panels |").keys() == set(BOARDS)

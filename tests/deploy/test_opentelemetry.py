@@ -88,7 +88,7 @@ def test_a_metric_gets_its_unit_before_it_loses_its_name() -> None:
 
 
 def test_the_page_lists_what_is_kept_and_what_it_becomes() -> None:
-    page = (ROOT / "docs" / "opentelemetry.md").read_text()
+    page = (ROOT / "docs" / "dashboards.md").read_text()
     assert all(f"`{name}`" in page for name in [*METRICS, "hw.gpu.utilization"])
     for name in kept():
         assert f"`{name}`" in page or name.startswith("ofu_job_"), name
