@@ -246,8 +246,8 @@ def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:
 def markdown() -> str:
     """The table as Markdown, clocks in MHz and dense peaks in TFLOP/s; models with the same figures share a row."""
     head = (
-        "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 | confidence |",
-        "|---|---:|---:|---:|---:|---:|---:|---|",
+        "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     )
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in ROWS:
@@ -269,7 +269,6 @@ def _figures(row: GpuModel) -> tuple[str, ...]:
         bf16,
         _peak_cell(row, "fp8"),
         _peak_cell(row, "fp64"),
-        row.confidence,
     )
 
 

@@ -46,28 +46,30 @@ def alerts() -> list[str]:
 
 def rules() -> list[str]:
     lines: list[str] = []
-    for path in RULES:
-        (group,) = groups(path)
-        lines += ["", f"### {path.name}, every {group['interval']}", "", heading(path), ""]
-        lines += [f"- {names}: {text}" for names, text in by_levels(path)]
+    assert {group["interval"] for path in RULES for group in groups(path)} == {*INTERVALS}
+    for interval in INTERVALS:
+        lines += ["", f"### Every {interval}", ""]
+        lines += [f"- {names}: {text}" for names, text in recorded(interval)]
     return lines[1:]
 
 
+INTERVALS = ("1m", "3m", "1h")
 LEVELS = ("job", "owner", "user", "account", "partition", "namespace", "model", "cluster")
 
 
-def by_levels(path: Path) -> Iterator[tuple[str, str]]:
-    """The recorded names of a file: what is recorded at several levels stands once, with the other levels' names."""
-    meanings = dict(said_of_rules(path))
-    levels: dict[tuple[str, str], list[str]] = {}
-    for name in meanings:
-        level, _, operation = name.partition(":")
-        alone = "" if level in LEVELS else level
-        levels.setdefault((operation, alone), []).append(level)
-    for (operation, _), (first, *others) in levels.items():
+def recorded(interval: str) -> Iterator[tuple[str, str]]:
+    """What is recorded so often: once for all levels, in the words of the first."""
+    meanings: dict[tuple[str, str], dict[str, str]] = {}
+    for path in RULES:
+        if groups(path)[0]["interval"] == interval:
+            for name, text in said_of_rules(path):
+                level, _, operation = name.partition(":")
+                alone = "" if level in LEVELS else level
+                meanings.setdefault((operation, alone), {})[level] = text
+    for (operation, alone), texts in meanings.items():
+        first, *others = [level for level in (alone, *LEVELS) if level in texts]
         also = ", ".join(f"`{level}:`" for level in others)
-        name = f"{first}:{operation}"
-        yield f"`{name}`{also and f', also {also}'}", meanings[name]
+        yield f"`{first}:{operation}`{also and f', also {also}'}", texts[first]
 
 
 def dashboards() -> list[str]:
@@ -123,17 +125,17 @@ def test_what_may_be_dropped_at_the_scrape_is_read_by_nothing_that_is_shipped() 
         assert not re.search(dropped[1], path.read_text()), path
 
 
-def rows(page: str, heading: str) -> dict[str, str]:
+def rows(page: Path, heading: str) -> dict[str, str]:
     """The second cells of the table that begins with a heading, by the first."""
-    table = (DOCS / page).read_text().partition(f"\n{heading}")[2].partition("\n\n")[0]
+    table = page.read_text().partition(f"\n{heading}")[2].partition("\n\n")[0]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
     return {first: second for first, second, *_ in cells}
 
 
 def test_what_rules_cost_is_there_for_every_group() -> None:
     expected = {group["name"]: group["interval"] for path in RULES for group in groups(path)}
-    assert rows("rules.md", "| group | evaluated every |") == {**expected, "all alerts": "1m"}
+    assert rows(ROOT / "tests/measured/rules.md", "| group | evaluated every |") == {**expected, "all alerts": "1m"}
 
 
 def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
-    assert rows("dashboards.md", "| dashboard | panels |").keys() == set(BOARDS)
+    assert rows(DOCS / "dashboards.md", "| dashboard | panels |").keys() == set(BOARDS)
