@@ -84,10 +84,10 @@ def default_of(field: FieldInfo) -> str:
 
 def metrics() -> list[str]:
     rows = [
-        f"| `{spec.shown_name}` | {spec.kind} | {', '.join(spec.labels)} | {spec.help} |"
+        f"| `{spec.shown_name}` | {', '.join(spec.labels)} | {spec.help} |"
         for spec in names.specs()
     ]
-    return ["| metric | type | labels | |", "|---|---|---|---|", *rows]
+    return ["| metric | labels | |", "|---|---|---|", *rows]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,14 @@ def test_generated_sections_are_up_to_date(
     if regenerate:
         path.write_text(wanted)
     assert path.read_text() == wanted
+
+
+def test_the_name_of_a_metric_says_its_type() -> None:
+    """As the page on metrics says."""
+    for spec in names.specs():
+        counts = spec.shown_name.endswith("_total")
+        summary = spec.shown_name == "ofu_exporter_read_seconds"
+        assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")
 
 
 def test_every_rejection_is_explained() -> None:

@@ -244,14 +244,18 @@ def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:
 
 
 def markdown() -> str:
-    """The table as Markdown, clocks in MHz and dense peaks in TFLOP/s; models with the same figures share a row."""
+    """The table as Markdown, clocks in MHz and dense peaks in TFLOP/s; models with the same figures share a row.
+
+    In parentheses stands how well the sources of a model agree, where that is less than high.
+    """
     head = (
         "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 |",
         "|---|---:|---:|---:|---:|---:|---:|",
     )
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in ROWS:
-        alike.setdefault(_figures(row), []).append(row.key)
+        sure = "" if row.confidence == "high" else f" ({row.confidence})"
+        alike.setdefault(_figures(row), []).append(f"{row.key}{sure}")
     rows = (f"| {' | '.join((', '.join(keys), *cells))} |" for cells, keys in alike.items())
     return "\n".join((*head, *rows))
 

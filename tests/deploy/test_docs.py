@@ -35,12 +35,12 @@ def said_of_rules(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def alerts() -> list[str]:
-    lines = ["| alert | severity | after | what it is |", "|---|---|---|---|"]
+    lines = []
     for path in ALERTS:
         alert = the_alert(path)
         name, severity, after = alert["alert"], alert["labels"]["severity"], alert["for"]
-        link = f"[{name}](runbooks.md#{name.lower()})"
-        lines.append(f"| {link} | {severity} | {after} | {heading(path)} |")
+        when = severity if after == "0m" else f"{severity} after {after}"
+        lines.append(f"- [{name}](runbooks.md#{name.lower()}), {when}: {heading(path)}")
     return lines
 
 
@@ -134,7 +134,10 @@ def rows(page: Path, heading: str) -> dict[str, str]:
 
 def test_what_rules_cost_is_there_for_every_group() -> None:
     expected = {group["name"]: group["interval"] for path in RULES for group in groups(path)}
-    assert rows(ROOT / "tests/measured/rules.md", "| group | evaluated every |") == {**expected, "all alerts": "1m"}
+    assert rows(ROOT / "tests/measured/rules.md", "| group | evaluated every |") == {
+        **expected,
+        "all alerts": "1m",
+    }
 
 
 def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
