@@ -117,14 +117,6 @@ def test_generated_sections_are_up_to_date(
     assert path.read_text() == wanted
 
 
-def test_the_name_of_a_metric_says_its_type() -> None:
-    """As the page on metrics says."""
-    for spec in names.specs():
-        counts = spec.shown_name.endswith("_total")
-        summary = spec.shown_name == "ofu_exporter_read_seconds"
-        assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")
-
-
 def test_every_rejection_is_explained() -> None:
     for page, rejections in (("counters", Rejection), ("jobs", ClaimRejection)):
         text = (DOCS / f"trouble-{page}.md").read_text()
@@ -176,6 +168,14 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
         pattern = r"(?<!:)\bofu_(?:gpu|model|job|exporter)_[a-z0-9_]+\b"
         for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
+
+
+def test_the_name_of_a_metric_says_its_type() -> None:
+    """As the page on metrics says."""
+    for spec in names.specs():
+        counts = spec.shown_name.endswith("_total")
+        summary = spec.shown_name == "ofu_exporter_read_seconds"
+        assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")
 
 
 def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
