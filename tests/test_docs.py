@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -82,12 +82,18 @@ def default_of(field: FieldInfo) -> str:
     return text if text == "none" else f"`{text}`"
 
 
+GPU_LABELS = ("gpu", "uuid", "gpu_instance")
+
+
 def metrics() -> list[str]:
-    rows = [
-        f"| `{spec.shown_name}` | {', '.join(spec.labels)} | {spec.help} |"
-        for spec in names.specs()
-    ]
-    return ["| metric | labels | |", "|---|---|---|", *rows]
+    return [f"- `{spec.shown_name}`{labels(spec.labels)}: {spec.help}" for spec in names.specs()]
+
+
+def labels(of: Sequence[str]) -> str:
+    """The labels of a metric in parentheses; "GPU" stands for those that a GPU is known by."""
+    rest = [label for label in of if label not in GPU_LABELS]
+    shown = [*(["GPU"] if {*of} >= {*GPU_LABELS} else []), *rest]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 @pytest.mark.parametrize(
