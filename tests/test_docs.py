@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -81,12 +81,18 @@ def default_of(field: FieldInfo) -> str:
     return text if text == "none" else f"`{text}`"
 
 
+GPU_LABELS = ("gpu", "uuid", "gpu_instance")
+
+
 def metrics() -> list[str]:
-    rows = [
-        f"| `{spec.shown_name}` | {spec.kind} | {', '.join(spec.labels)} | {spec.help} |"
-        for spec in names.specs()
-    ]
-    return ["| metric | type | labels | |", "|---|---|---|---|", *rows]
+    return [f"- `{spec.shown_name}`{labels(spec.labels)}: {spec.help}" for spec in names.specs()]
+
+
+def labels(of: Sequence[str]) -> str:
+    """The labels of a metric in parentheses; "GPU" stands for those that a GPU is known by."""
+    rest = [label for label in of if label not in GPU_LABELS]
+    shown = [*(["GPU"] if {*of} >= {*GPU_LABELS} else []), *rest]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     text = (DOCS / "flops-conventions.md").read_text()
     for name in (*conventions.names(), *readers.names()):
         assert f"`{name}`" in text
-    text = (DOCS / "tiles.md").read_text()
+    text = (DOCS / "validation.md").read_text()
     for name in (*tiles.names(), *profiles.names()):
         assert f"`{name}`" in text
     for name in tiles.names():
@@ -164,15 +170,20 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
         # What stands between colons is recorded by a rule: tests/deploy/test_rules.py knows those.
         pattern = r"(?<!:)\bofu_(?:gpu|model|job|exporter)_[a-z0-9_]+\b"
-        text = path.read_text()
-        if path.name == "CHANGELOG.md":  # the first column of its tables has names that are no more
-            text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)
-        for name in re.findall(pattern, text):
+        for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
 
 
+def test_the_name_of_a_metric_says_its_type() -> None:
+    """As the page on metrics says."""
+    for spec in names.specs():
+        counts = spec.shown_name.endswith("_total")
+        summary = spec.shown_name == "ofu_exporter_read_seconds"
+        assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")
+
+
 def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
-    text = (DOCS / "plausibility.md").read_text()
+    text = (DOCS / "accuracy.md").read_text()
     assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
     text = (DOCS / "glossary.md").read_text()
     words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]

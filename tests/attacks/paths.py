@@ -27,7 +27,7 @@ PATHS = (
         "/v1/events",
     ),
 )
-"""Every path of docs/exporter.md's table."""
+"""Every path of docs/dcgm.md's table."""
 
 
 def cpu_ms(running: Target, path: str) -> float:
