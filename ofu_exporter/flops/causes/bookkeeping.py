@@ -11,6 +11,10 @@ from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Si
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
 NODE = 8
+USUAL = (2, 4, 8, 16, 32, 64)
+"""Steps of gradient accumulation to try if their number is not given."""
+GIVEN = 2.0
+"""Rarity of a mistake with an accumulation that the job is known to have."""
 
 
 def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -25,6 +29,23 @@ def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
             yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
     if world > 1:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
+
+
+def _accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
+    known = facts.accumulation
+    rarity = None if known is None else GIVEN
+    for steps in USUAL if known is None else (known,):
+        if steps > 1:
+            yield Hypothesis(
+                f"{steps} micro-batches make a step, and the count has one of them",
+                1 / steps,
+                rarity=rarity,
+            )
+            yield Hypothesis(
+                f"the count has all {steps} micro-batches of a step already, and is multiplied by their number",
+                float(steps),
+                rarity=rarity,
+            )
 
 
 def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -48,7 +69,16 @@ CAUSES = (
         Side.REPORT,
         4.0,
         _gpus,
+        settled_by=("gpus",),
         meaning="the report divides by a wrong number of GPUs",
+    ),
+    Cause(
+        "gradient_accumulation",
+        Side.REPORT,
+        4.5,
+        _accumulation,
+        settled_by=("accumulation",),
+        meaning="several micro-batches make a step, and the count has one of them, or has them twice",
     ),
     Cause(
         "other_convention",
