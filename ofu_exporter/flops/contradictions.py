@@ -1,5 +1,5 @@
-"""Recognises when no mistake in a report can be the cause: OFU is almost 0, is above what the card can do, or contradicts the
-throughput."""
+"""Recognises when no mistake in a report can be the cause: OFU is almost 0, more than the card can do, or
+contradicts the throughput."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def above_the_card(ofu: float, standard_error: float, row: GpuModel | None) -> s
     if ofu <= most + CLEAR * min(standard_error, MEASURED):
         return ""
     card = row.key if row else "a data-center GPU"
-    ask = "is the tensor clock that OFU divides by the one of this GPU?"
+    unnamed = "" if row else " Which GPU is it (--gpu)?"
     return (
-        f"an OFU of {ofu:.0%} is impossible: {card} has at most {most:.0%}, at its highest clock. "
-        + (ask if row else f"Which GPU is it (--gpu), and {ask}")
+        f"an OFU of {ofu:.0%} is impossible: {card} has at most {most:.0%}, at its highest clock.{unnamed} "
+        "Is OFU divided by the tensor clock of this GPU?"
     )

@@ -339,4 +339,3 @@ def _tied(found: Sequence[Candidate]) -> int:
         return 0
     limit = found[0].misfit ** 2 + ALIKE
     return sum(each.misfit**2 <= limit for each in found)
-

@@ -34,9 +34,7 @@ def untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
     )
 
 
-def telling(
-    tied: Sequence[Tied], facts: CauseFacts, right_mfu: float | None
-) -> tuple[str, ...]:
+def telling(tied: Sequence[Tied], facts: CauseFacts, right_mfu: float | None) -> tuple[str, ...]:
     """Facts that were not given and can tell tied causes apart, by the names of their options.
 
     A fact tells causes apart if it settles some of them and not all. A throughput does if the right MFUs differ.
@@ -45,8 +43,10 @@ def telling(
         return ()
     given = {**_given(facts), THROUGHPUT: right_mfu is not None}
     settled_by = {each.slug: {*each.settled_by} for each in causes()}
-    of_each = [set.union(*(settled_by[slug] for slug in each.causes)) for each in tied]
-    some = set.union(*of_each) - set.intersection(*of_each)
+    of_each = [{name for slug in each.causes for name in settled_by[slug]} for each in tied]
+    some = {
+        name for names in of_each for name in names if not all(name in each for each in of_each)
+    }
     reports = [each.report for each in tied]
     if max(reports) / min(reports) > 1 + APART and not given[THROUGHPUT]:
         some |= {*NEEDED_BY_THROUGHPUT, THROUGHPUT}

@@ -37,7 +37,7 @@ def test_json() -> None:
     assert list(out) == ["observed_ratio", "verdict", "advice", "causes"]
     assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
     assert out["verdict"] == "mfu_below_ofu"
-    assert list(out["causes"][0]) == ["cause", "expected_ratio", "misfit", "evidence"]
+    assert list(out["causes"][0]) == [*("cause", "expected_ratio", "misfit", "rarity", "evidence")]
     assert out["causes"][0]["cause"] == "activation_recompute"
 
 
@@ -111,10 +111,10 @@ def test_the_throughput_tells_a_small_mistake() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 .* percentage, give 0.5427"),
-        (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 .* percentage, give 0.2558"),
-        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is not .* give 0.017 or 1.7%; .* give 170%"),
-        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is not .* give 0.057 or 5.7%"),
+        (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 is out of range; write 0.5427"),
+        (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 is out of range; write 0.2558"),
+        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is .* write 0.017 or 1.7%, or 170%"),
+        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is .* write 0.057 or 5.7%"),
         (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "tile_overhead: 2 is .* 0.02"),
         (
             ("--mfu", "0.3", "--ofu", "0.4", "--peak-tflops", "989e12"),
@@ -128,13 +128,13 @@ def test_the_throughput_tells_a_small_mistake() -> None:
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
         (
             ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
-            "ofu_stderr: 2 is not .* give 0.02",
+            "ofu_stderr: 2 is .* write 0.02",
         ),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),
         (("--mfu", "0.3", "--ofu", "0.3", "--precision", "bf17"), "bf17"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: nan is not"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: 'nan' is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--tile-overhead", "-1"), "tile_overhead: -1.0"),
         (("--mfu", "0.3", "--ofu", "0.3", "--tokens-per-second", "1e6"), "needs --config, --gpu"),
         (

@@ -129,7 +129,7 @@ def test_the_answers_tell_the_honest_job_from_the_other(told: Told) -> None:
     first = told.latent["causes"][0]
     assert first["cause"] == "latent_moe_full_hidden"
     assert first["expected_ratio"] == pytest.approx(REPORTED / RIGHT, rel=0.01)
-    put_right = float(first["evidence"].rpartition("MFU is ")[2].rstrip("%"))
+    put_right = float(first["evidence"].rpartition("MFU: ")[2].rstrip("%"))
     assert put_right == pytest.approx(100 * RIGHT, abs=0.05)
 
 

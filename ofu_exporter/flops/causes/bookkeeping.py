@@ -15,6 +15,8 @@ USUAL = (2, 4, 8, 16, 32, 64)
 """Steps of gradient accumulation to try if their number is not given."""
 GIVEN = 2.0
 """Rarity of a mistake with an accumulation that the job is known to have."""
+COUNTED_TWICE = 6.0
+"""Rarity of an accumulation that is not known and counted twice."""
 
 
 def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -32,19 +34,18 @@ def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
-    known = facts.accumulation
-    rarity = None if known is None else GIVEN
-    for steps in USUAL if known is None else (known,):
+    is_given = facts.accumulation is not None
+    for steps in USUAL if facts.accumulation is None else (facts.accumulation,):
         if steps > 1:
             yield Hypothesis(
                 f"{steps} micro-batches make a step, and the count has one of them",
                 1 / steps,
-                rarity=rarity,
+                rarity=GIVEN if is_given else None,
             )
             yield Hypothesis(
-                f"the count has all {steps} micro-batches of a step already, and is multiplied by their number",
+                f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more",
                 float(steps),
-                rarity=rarity,
+                rarity=GIVEN if is_given else COUNTED_TWICE,
             )
 
 

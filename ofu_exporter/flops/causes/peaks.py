@@ -26,11 +26,11 @@ TAKEN_FOR: Mapping[str, tuple[str, ...]] = {
     "L40": ("L40S",),
     "A10": ("A10G",),
 }
-"""The card that frameworks take others for, which begin so: their tables lack these cards, or look for parts of names.
+"""Cards, and how the names of those begin that frameworks take for them, because their tables lack these.
 
-OLMo-core, torchtitan and KempnerForge take an unknown card for an A100. KempnerForge takes Blackwell for an H100; it, verl
-and VeOmni take every H100 for the SXM part. OLMo-core takes a GB200 for a B200, verl an L20X for an L20, Lightning and
-nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge and Lightning an A10G for an A10 (read and run).
+OLMo-core, torchtitan and KempnerForge take an unknown card for an A100. KempnerForge takes Blackwell for an H100; it,
+verl and VeOmni take every H100 for the SXM part. OLMo-core takes a GB200 for a B200, verl an L20X for an L20,
+Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge and Lightning an A10G for an A10.
 """
 IN_ALL_TABLES = "H100-SXM5-80GB"
 FALLBACK = 1.5
@@ -173,12 +173,13 @@ def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
     there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
     present = {model.key for model in there if model}
     for ratio, keys in _rated_alike(facts).items():
-        rarity, key = min((_rarity(own.key, key, present), key) for key in keys)
+        rarity_of = {key: _rarity(own.key, key, present) for key in keys}
+        key = min(rarity_of, key=rarity_of.__getitem__)
         more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
         found = Hypothesis(
             f"the peak is that of {key}{more}, and the GPU is {own.key}",
             ratio,
-            rarity=rarity,
+            rarity=rarity_of[key],
             says={"peak's GPU": key, "peak's precision": math},
         )
         yield from _hypothesis(facts, found)

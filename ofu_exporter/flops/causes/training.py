@@ -149,7 +149,9 @@ def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
 def _joined(step: CountedStep, length: int) -> CountedStep:
     """The step with its samples joined to sequences of a length; what is left over is a shorter one."""
     packs, rest = divmod(int(step.lengths.tokens()), length)
-    parts = [fixed(number, tokens=each) for number, each in ((packs, length), (1, rest)) if number * each]
+    parts = [
+        fixed(number, tokens=each) for number, each in ((packs, length), (1, rest)) if number * each
+    ]
     return replace(step, lengths=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 

@@ -1,4 +1,6 @@
-"""Plants 60 mistakes of ten kinds in six architectures, and makes 600 honest jobs: `python -m tests.flops.causes.planted`.
+"""Plants 60 mistakes of ten kinds in six architectures, and makes 600 honest jobs.
+
+`python -m tests.flops.causes.planted` prints what is missed and who is accused.
 
 Nothing of the package counts here. FLOPs are written out from the sizes of the model cards, peaks are those of the data
 sheets. A job runs as real training was measured to run (docs/hardware.md): its OFU is 1.00 to 1.13 times what its FLOPs
@@ -110,16 +112,26 @@ class Sizes:
 QWEN = Sizes("qwen2.5-7b", 16384, 28, 3584, 28, 4, 128, 18944, 152064)
 NEOX = Sizes("gpt-neox-20b", 8192, 44, 6144, 64, 64, 96, 24576, 50432, matrices=2)
 GEMMA = Sizes("gemma-2-9b", 16384, 42, 3584, 16, 8, 256, 14336, 256000, window=4096)
-DEEPSEEK = replace(
-    Sizes("deepseek-v2-lite", 8192, 27, 2048, 16, 16, 128, 10944, 102400, blocks=1, latent=512),
-    **{"sparse": 26, "experts": 64, "active": 6, "shared": 2, "expert_width": 1408},
+DEEPSEEK = Sizes(
+    *("deepseek-v2-lite", 8192, 27, 2048, 16, 16, 128, 10944, 102400),
+    blocks=1,
+    sparse=26,
+    experts=64,
+    active=6,
+    shared=2,
+    expert_width=1408,
+    latent=512,
 )
 NEMOTRON = Sizes(
     *("nemotron-h-8b", 32768, 4, 4096, 32, 8, 128, 21504, 131072, 2), blocks=24, states=24
 )
-OLMOE = replace(
-    Sizes("olmoe-1b-7b", 4096, 16, 2048, 16, 16, 128, 1024, 50304, blocks=0),
-    **{"sparse": 16, "experts": 64, "active": 8, "expert_width": 1024},
+OLMOE = Sizes(
+    *("olmoe-1b-7b", 4096, 16, 2048, 16, 16, 128, 1024, 50304),
+    blocks=0,
+    sparse=16,
+    experts=64,
+    active=8,
+    expert_width=1024,
 )
 MODELS = (QWEN, NEOX, GEMMA, DEEPSEEK, NEMOTRON, OLMOE)
 OLMOE_CONFIG = {
@@ -249,8 +261,10 @@ def explained(job: Job, seed: int) -> Explanation:
 def right_mfu(job: Job, right: float) -> float:
     """MFU as the package has it from the tokens per second, which are made of the FLOPs and peaks written here."""
     # FP8 runs at twice the rate of BF16 (data sheets), so a share of it takes half of the time.
-    peak = PEAKS[job.gpu] * 1e12 / sum(
-        share / (2 if name == "fp8" else 1) for name, share in job.precision.items()
+    peak = (
+        PEAKS[job.gpu]
+        * 1e12
+        / sum(share / (2 if name == "fp8" else 1) for name, share in job.precision.items())
     )
     rate = right * job.gpus * peak / (3 * job.model.forward() / job.model.length)
     step = facts_of(job).step
