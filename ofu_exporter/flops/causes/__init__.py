@@ -182,6 +182,8 @@ class Cause:
     """Facts without which the cause has no ratio."""
     settled_by: tuple[str, ...] = ()
     """Facts that say by themselves whether it is this cause."""
+    shown_ratio: str = field(default="computed", kw_only=True)
+    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
     meaning: str = field(kw_only=True)
     """What is wrong, or rightly left out, in any job: the sentence that is used if the job's facts are not known."""
 

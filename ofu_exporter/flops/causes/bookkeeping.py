@@ -71,6 +71,7 @@ CAUSES = (
         4.0,
         _gpus,
         settled_by=("gpus",),
+        shown_ratio="world/counted",
         meaning="the report divides by a wrong number of GPUs",
     ),
     Cause(
@@ -79,6 +80,7 @@ CAUSES = (
         4.5,
         _accumulation,
         settled_by=("accumulation",),
+        shown_ratio="1/n; n",
         meaning="several micro-batches make a step, and the count has one of them, or has them twice",
     ),
     Cause(

@@ -224,6 +224,7 @@ CAUSES = (
         2.0,
         _sparse,
         settled_by=("peak_tflops",),
+        shown_ratio="0.5",
         meaning="the peak is the one for 2:4 sparse matrices, twice the dense one",
     ),
     Cause(
@@ -232,6 +233,7 @@ CAUSES = (
         2.5,
         _FP8_UNUSED,
         settled_by=("precision", "peak_tflops"),
+        shown_ratio="0.5",
         meaning="the peak is that of FP8, and the math is BF16",
     ),
     Cause(
@@ -240,6 +242,7 @@ CAUSES = (
         2.0,
         _fp8_used,
         settled_by=("precision", "peak_tflops"),
+        shown_ratio="2, less in a mix",
         meaning="the peak is that of BF16, and the math is FP8",
     ),
     Cause(
@@ -248,6 +251,7 @@ CAUSES = (
         4.0,
         _FP4_UNUSED,
         settled_by=("precision", "peak_tflops"),
+        shown_ratio="0.25, 0.17",
         meaning="the peak is that of FP4, and the math is another",
     ),
     Cause(
@@ -256,6 +260,7 @@ CAUSES = (
         4.0,
         _tf32,
         settled_by=("precision", "peak_tflops"),
+        shown_ratio="2; 0.5",
         meaning="the peak is that of TF32 and the math is BF16, or the reverse",
     ),
     Cause(
@@ -265,6 +270,7 @@ CAUSES = (
         _max_clock,
         ("gpu",),
         ("peak_tflops",),
+        shown_ratio="0.87 to 0.97",
         meaning="the peak is computed at the maximum SM clock, and rated at a lower one",
     ),
     Cause(
@@ -273,6 +279,7 @@ CAUSES = (
         5.0,
         _measured,
         settled_by=("peak_tflops",),
+        shown_ratio="1.1 to 1.4",
         meaning="the peak is a measured matrix product, not the rated one",
     ),
     Cause(
@@ -282,6 +289,7 @@ CAUSES = (
         _device,
         ("gpu",),
         ("peak_tflops",),
+        shown_ratio="peak over peak",
         meaning="the peak is that of another GPU",
     ),
 )

@@ -39,6 +39,7 @@ CAUSES = (
         1.0,
         _real_work,
         ("tile_overhead",),
+        shown_ratio="down to 0.89, or as given",
         meaning="tiles, the backward pass of attention and the clock, which no MFU counts",
     ),
 )

@@ -162,6 +162,7 @@ CAUSES = (
         1.0,
         _recompute,
         settled_by=("recompute",),
+        shown_ratio="computed, else 0.75",
         meaning="the job may recompute activations, which the hardware runs and MFU rightly leaves out",
     ),
     Cause(
@@ -178,6 +179,7 @@ CAUSES = (
         Side.REPORT,
         2.0,
         _recompute_counted,
+        shown_ratio="4/3",
         meaning="the count is 4 forwards: HFU, reported as MFU",
     ),
     Cause(
@@ -194,6 +196,7 @@ CAUSES = (
         3.5,
         _forward_only,
         settled_by=("training",),
+        shown_ratio="3; 1/3",
         meaning="a forward pass is counted as training, or training as a forward pass",
     ),
     Cause(
@@ -202,6 +205,7 @@ CAUSES = (
         1.0,
         _frozen,
         ("config",),
+        shown_ratio="computed, up to 1.5 with adapters",
         meaning="adapters or parts are trained and the rest is frozen, and the count trains everything",
     ),
     Cause(
@@ -210,6 +214,7 @@ CAUSES = (
         2.0,
         _repeats,
         ("config",),
+        shown_ratio="1/repeats",
         meaning="the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
     ),
     Cause(

@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -441,13 +440,3 @@ def test_a_report_against_the_right_mfu() -> None:
     )
     with pytest.raises(ConfigError, match="reported_mfu"):
         causes_of_report(0.0, 0.4, facts)
-
-
-def test_the_page_says_of_every_cause_what_the_cause_says_itself() -> None:
-    text = (Path(__file__).parents[3] / "docs/explain.md").read_text()
-    said = dict(re.findall(r"^\| `(\w+)` \| [^|]* \| (.*) \|$", text, re.MULTILINE))
-    plain = {slug: re.sub(r"\[(.*?)\]\(.*?\)", r"\1", what) for slug, what in said.items()}
-    nothing = {Side.HARDWARE: "nothing: ", Side.REPORT: ""}
-    assert (
-        plain.items() >= {each.slug: nothing[each.side] + each.meaning for each in causes()}.items()
-    )
