@@ -151,6 +151,9 @@ def _counted_step(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengt
         _refuse_without_config(options)
         return None, None
     model, lengths, executed = read_step(options["config"], options)
+    pack, longest = options["pack_length"], lengths.longest()
+    if pack is not None and pack < longest:
+        raise ConfigError(f"--pack-length: {pack} is shorter than a sequence of {longest}")
     ran = {"convention": "model", "recompute": options["recompute"] or "none"}
     chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
     counted = CountedStep(model, lengths, chosen.counting, chosen.passes)

@@ -142,6 +142,11 @@ def test_the_throughput_tells_a_small_mistake() -> None:
             "recompute: a forward-only pass",
         ),
         (("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--freeze", "vision"), "frozen: no part vision"),
+        (("--mfu", "0.3", "--ofu", "0.4", "--pack-length", "8"), "--pack-length needs --config"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--pack-length", "8"),
+            "--pack-length: 8 is shorter than a sequence of 8192",
+        ),
     ],
 )
 def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
@@ -149,6 +154,20 @@ def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
     assert result.returncode == 2
     assert re.search(message, result.stderr), result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_accumulation_and_packs_that_are_told_are_tried() -> None:
+    out = report("--mfu", "0.05", "--ofu", "0.41", *H100, "--accumulation", "8")
+    assert out["causes"][0]["cause"] == "gradient_accumulation"
+    args = (*LLAMA[:2], "--seq-len", "1024", "--batch-size", "64", "--pack-length", "8192")
+    out = report("--mfu", "0.46", "--ofu", "0.41", *args, *H100, "--precision", "bf16")
+    assert "pack_as_one_sequence" in {each["cause"] for each in out["causes"]}
+
+
+def test_what_would_tell_causes_apart_is_named_by_its_options() -> None:
+    text = shown("--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
+    assert re.search(r"^\d+ other causes fit equally well; .*--peak-tflops.* can tell", text, re.M)
+    assert "Order: misfit²/2 + rarity" in text
 
 
 def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:
