@@ -181,7 +181,8 @@ def test_a_gpu_that_no_framework_falls_back_to_is_never_likelier_than_a_plain_mi
     facts: CauseFacts, mfu: float, ofu: float
 ) -> None:
     found = explain(Observation(mfu, ofu), facts).causes
-    present = {row.key for name in facts.present if (row := find(Gpu("", "", name=name)))}
+    expected = {row.key for name in facts.present if (row := find(Gpu("", "", name=name)))}
+    expected.add("A100-SXM4-80GB")  # what several frameworks take an unknown card for
     absent = False
     for each in found:
         named = re.search(
@@ -189,7 +190,7 @@ def test_a_gpu_that_no_framework_falls_back_to_is_never_likelier_than_a_plain_mi
         )
         if "the peak of the report is that" in each.evidence:
             continue  # no guess: the report itself says by what it divides
-        if named and named[1] not in present:
+        if named and named[1] not in expected:
             absent = True
         else:
             assert not absent, f"{each.cause} stands behind a GPU that is not there"
