@@ -154,7 +154,8 @@ def test_a_mistake_is_found_with_the_throughput(cause: str, step: Step, mistake:
 
 def test_enough_causes_in_enough_families() -> None:
     assert len({cause for cause, _, _ in CASES}) >= 12
-    assert len({flops.read(step.config).family for _, step, _ in CASES}) >= 5
+    every = (*CASES, *WITH_THROUGHPUT)
+    assert len({flops.read(step.config).family for _, step, _ in every}) >= 5
 
 
 @pytest.mark.slow
