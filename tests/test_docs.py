@@ -18,6 +18,7 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
+from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.reports.simulated import REPORTING
 from ofu_exporter.serving import metrics as names
@@ -95,9 +96,16 @@ def labels(of: Sequence[str]) -> str:
     return f" ({', '.join(shown)})" if shown else ""
 
 
+def causes_of_explain() -> list[str]:
+    nothing = {Side.HARDWARE: "nothing: ", Side.REPORT: ""}
+    rows = [f"| `{c.slug}` | {c.shown_ratio} | {nothing[c.side]}{c.meaning} |" for c in causes()]
+    return ["| cause | ratio | what is wrong |", "|---|---|---|", *rows]
+
+
 @pytest.mark.parametrize(
     ("page", "section"),
     [
+        ("explain.md", causes_of_explain),
         ("troubles.md", reasons),
         ("troubles.md", scheduler_reasons),
         ("troubles.md", report_reasons),
