@@ -11,7 +11,7 @@ from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
-from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
@@ -81,7 +81,7 @@ class ShownNode:
         return replace(self.desk.shown, source=source)
 
     def node_page(self) -> str:
-        return node_page(self.snapshot, self.history, "node-17", 1.4, Faults())
+        return node_page(self.snapshot, NodeAbout("node-17", 1.4, self.history), Faults())
 
     def job_page(self, job_id: str) -> str:
         found = JobBook(lambda: self.snapshot, "node-17").find(job_id)
