@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -27,7 +28,7 @@ class ApiDescription:
         """The OpenAPI document, and the page that is made of it."""
         async with self._lock:
             if self._answers is None:
-                self._answers = await asyncio.to_thread(self._made)
+                self._answers = await to_thread.run_sync(self._made)
             return self._answers
 
     def _made(self) -> tuple[Response, Response]:
