@@ -122,11 +122,11 @@ HeaderText = Annotated[str, Field(pattern=r"^[ -~]*$")]
 
 
 class _Headers(_Section):
-    csp: HeaderText | None = Field(None, alias="Content-Security-Policy")
-    hsts: HeaderText | None = Field(None, alias="Strict-Transport-Security")
-    content_type: Literal["nosniff"] | None = Field(None, alias="X-Content-Type-Options")
-    frame: Literal["deny", "sameorigin"] | None = Field(None, alias="X-Frame-Options")
-    xss: HeaderText | None = Field(None, alias="X-XSS-Protection")
+    csp: HeaderText | None = Field(default=None, alias="Content-Security-Policy")
+    hsts: HeaderText | None = Field(default=None, alias="Strict-Transport-Security")
+    content_type: Literal["nosniff"] | None = Field(default=None, alias="X-Content-Type-Options")
+    frame: Literal["deny", "sameorigin"] | None = Field(default=None, alias="X-Frame-Options")
+    xss: HeaderText | None = Field(default=None, alias="X-XSS-Protection")
 
 
 class _Http(_Section):
@@ -139,7 +139,7 @@ class _File(_Section):
     http_server_config: _Http = _Http()
     basic_auth_users: dict[
         Annotated[str, AfterValidator(_user)], Annotated[str, AfterValidator(_hash)]
-    ] = Field({}, max_length=MOST_USERS)
+    ] = Field(default={}, max_length=MOST_USERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,11 @@ def read_web_config(path: Path | None) -> WebConfig:
         raise ConfigError(f"web configuration {path}: {_problem(error)}") from None
     except ValueError as error:
         raise ConfigError(f"web configuration {path}: {error}") from None
+    tls = read.tls_server_config
     headers = read.http_server_config.headers.model_dump(by_alias=True, exclude_none=True)
     return WebConfig(
         file=path,
-        tls=read.tls_server_config and read.tls_server_config.files(path.parent),
+        tls=tls.files(path.parent) if tls else None,
         users={name: value.encode() for name, value in read.basic_auth_users.items()},
         headers=tuple(headers.items()),
     )
