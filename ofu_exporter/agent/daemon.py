@@ -20,6 +20,7 @@ from ofu_exporter.agent.build import (
     report_policy,
     what_is_sampled,
 )
+from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.reloads import LastReloads, Reloads
 from ofu_exporter.agent.sampler import Sampler
@@ -70,6 +71,7 @@ class Daemon:
         self._load = load
         path = configured.settings.telemetry_path
         self._page = Page(time.monotonic, self._counts, unix=time.time, path=path)
+        self._changes = ChangeLog(time.time(), self._page.faults)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         web = read_web_config(configured.settings.web_config_file)
@@ -141,6 +143,7 @@ class Daemon:
     def _publish(self, snapshot: Snapshot) -> None:
         before = self._page.snapshot()
         snapshot = self._reports.reviewed(snapshot)
+        self._changes.take(snapshot)
         self._page.publish(snapshot)
         if self._state_writer is not None and _any_ended(before, snapshot):
             self._state_writer.wake()
@@ -167,6 +170,7 @@ class Daemon:
 
     async def _run(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        changes.addHandler(self._page.last_lines)
         _on(loop, signal.SIGTERM, self._stop.set)
         _on(loop, signal.SIGINT, self._stop.set)
         _on(loop, signal.SIGHUP, self._reloads.ask)

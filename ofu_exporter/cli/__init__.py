@@ -64,7 +64,6 @@ COMMANDS = _Commands(
         "check": "check:check",
         "completion": "completion:completion",
         "demo": "run:demo",
-        "events": "events:events",
         "explain": "explain:explain",
         "files": "files:files",
         "fleet": "fleet:fleet",
@@ -85,7 +84,7 @@ COMMANDS = _Commands(
 )
 SUBJECTS = {
     "Measure": ("check", "run", "top", "record", "demo"),
-    "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
+    "Jobs on this node": ("job", "tail", "pause", "resume"),
     "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
     "A whole fleet": ("fleet",),
     "This program": ("list", "files", "completion"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import format_option, json_flag
+from ofu_exporter.cli.answers import format_option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
@@ -150,7 +150,6 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | No
     help="The agent's state file, to look into where the agent is away.",
 )
 @format_option
-@json_flag
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Show what a job's GPUs on this node did, also after it has ended."""
     from ofu_exporter.cli import job_totals

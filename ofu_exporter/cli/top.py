@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import FORMATS, csv_text, json_flag
+from ofu_exporter.cli.answers import FORMATS, csv_text
 from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
@@ -61,7 +61,6 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     type=click.Choice(FORMATS),
     help="Print one page, and end.",
 )
-@json_flag
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),

@@ -239,12 +239,6 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
         if ended is not None and not _is_past(ended, math.inf):
             log.warning("job %s in the state file has an impossible end: left out", job.job_id)
             continue
-        if job.counts_instances_whole:
-            log.warning(
-                "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
-                job.job_id,
-            )
-            continue
         readable.append(job.model_copy(update={"ended": ended}))
     return tuple(readable)
 

@@ -188,7 +188,7 @@ def _run_line(run: RunTotals) -> str:
 def _gpu_line(gpu: GpuTotals) -> str:
     name, unit = f"GPU {gpu.gpu} ({gpu.uuid})", "s"
     if gpu.gpu_instance:
-        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share)} GPUs)"
+        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share_ratio)} GPUs)"
         unit = "GPU-seconds"
     return (
         f"  {gpu.node} {name}: OFU {percent(gpu.utilization_ratio)}, "

@@ -92,7 +92,7 @@ def test_one_page_of_text(demo: Agent) -> None:
 
 def test_everything_as_json_with_what_does_not_answer(demo: Agent) -> None:
     where = demo.url.removeprefix("http://")
-    done = call("top", "--json", "--hosts", f"{where},127.0.0.1:[1-2]")
+    done = call("top", "--format", "json", "--hosts", f"{where},127.0.0.1:[1-2]")
     data = json.loads(done.stdout)
     assert done.returncode == 0
     assert list(data["nodes"]) == [where]
@@ -184,7 +184,7 @@ def test_without_the_extra_there_is_one_page_and_what_the_screen_needs(demo: Age
     once = without("--once", "--agent", demo.url)
     assert (once.returncode, once.stderr) == (0, "")
     assert len(done.stdout.splitlines()) == len(once.stdout.splitlines()) > 8
-    assert without("--json", "--agent", demo.url).returncode == 0
+    assert without("--format", "json", "--agent", demo.url).returncode == 0
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="needs Debian's tmux")
