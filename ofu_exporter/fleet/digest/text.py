@@ -14,6 +14,8 @@ LONGEST_NAME = 60
 """Most characters of a user's name that are shown in a line of text."""
 MOST_ADVICE = 12
 """Most pieces of advice in a digest."""
+MOST_SHORT = 5
+"""The same in a digest of a few lines."""
 DO, STAND, JOBS, MEANING, KNOW = (
     "What to do",
     "Where this stands",
@@ -51,6 +53,13 @@ def text(digest: Digest, most_jobs: int) -> str:
     for title, part in ((MEANING, digest.limits), (KNOW, digest.remarks)):
         lines += ["", f"{title}:", "", *(f"- {shown(each)}" for each in part)] if part else []
     return "\n".join([*lines, *(["", shown_lines(digest.contact)] if digest.contact else [])])
+
+
+def short(digest: Digest) -> str:
+    """The digest in a few lines, for a chat."""
+    lines = [*facts(digest), *(f"- {job}: {advice}" for job, advice in to_do(digest)[:MOST_SHORT])]
+    lines += [*rank_lines(digest), *digest.contact.splitlines()]
+    return "\n".join(shown(line) for line in lines)
 
 
 def facts(digest: Digest) -> Iterator[str]:
@@ -130,8 +139,7 @@ def to_do(digest: Digest) -> list[tuple[str, str]]:
         for each in job.advice:
             key = (job.row.job_name or title(job), each.kind)
             alike.setdefault(key, []).append((job, each.said))
-    told = [(_titled(every), every[0][1]) for every in alike.values()]
-    return told[:MOST_ADVICE]
+    return [(_titled(every), every[0][1]) for every in alike.values()][:MOST_ADVICE]
 
 
 def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
