@@ -186,11 +186,11 @@ def test_a_url_that_cannot_be_used_is_refused_and_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("url", "more"), [("json://h/{to}", {}), ("json://h", {"to": "{name}@example.org"})]
+    ("url", "to"), [("json://h/{to}", None), ("json://h", "{name}@example.org")]
 )
-def test_an_address_has_its_place_in_the_url(url: str, more: dict[str, str]) -> None:
+def test_an_address_has_its_place_in_the_url(url: str, to: str | None) -> None:
     with pytest.raises(ConfigError, match="needs `to` or `addresses`"):
-        sender(url, **more)
+        sender(url, to=to)
 
 
 @pytest.mark.parametrize(
