@@ -47,7 +47,7 @@ SORTS = {
     "i": "idle",
     "h": "GPU-hours",
 }
-"""What rows can be sorted by, by the letter that is typed after `o`."""
+"""What rows can be sorted by, by its letter in `--sort`."""
 HOUR_CELLS = 30
 
 
@@ -184,8 +184,6 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
         notes.append(("SIMULATED", "bad"))
     if any(source.source == RECORDED for node in scene.nodes for source in node.sources[:1]):
         notes.append(("RECORDED", "bad"))
-    if scene.paused:
-        notes.append(("PAUSED", "warn"))
     missing = scene.missing
     if missing and len(scene.answers) > 1:
         answered = len(scene.answers) - len(missing)
