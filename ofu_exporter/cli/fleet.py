@@ -17,6 +17,7 @@ from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class _Time(click.ParamType[datetime.datetime]):
         return zoned
 
 
-@click.group()
+@click.group(cls=SubjectGroup)
 def fleet() -> None:
     """Report on many nodes at once, or simulate them."""
 

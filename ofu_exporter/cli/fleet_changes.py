@@ -10,6 +10,7 @@ import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.fleet.changes.survey import Kind
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand,
+    common=("server", "since", "until", "kinds", "least", "format_", "rows", "output"),
+)
 @server_options
 @click.option(
     "--of",

@@ -22,6 +22,7 @@ from ofu_exporter.cli.fleet_server import (
     open_client,
     server_options,
 )
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
 from ofu_exporter.values.text import shown
@@ -39,7 +40,22 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path)
 
 
-@click.command(context_settings={"default_map": {"since": "7d"}})
+@click.command(
+    cls=SubjectCommand,
+    context_settings={"default_map": {"since": "7d"}},
+    common=(
+        "server",
+        "since",
+        "until",
+        "by",
+        "config",
+        "target",
+        "only",
+        "output",
+        "send",
+        "as_json",
+    ),
+)
 @server_options
 @click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)
 @click.option(

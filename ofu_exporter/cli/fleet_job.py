@@ -11,12 +11,15 @@ import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand, common=("server", "since", "until", "cluster", "format_", "output")
+)
 @click.argument("job_id")
 @server_options
 @click.option(

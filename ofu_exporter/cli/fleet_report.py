@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import click
 
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import By
@@ -35,7 +36,21 @@ TARGET = click.option(
 )
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand,
+    common=(
+        "server",
+        "since",
+        "until",
+        "source",
+        "by",
+        "prices",
+        "target",
+        "format_",
+        "rows",
+        "output",
+    ),
+)
 @server_options
 @click.option(
     "--from",

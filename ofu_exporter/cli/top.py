@@ -35,7 +35,22 @@ SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
 TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_command('top')}"
 
 
-@click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Watch GPUs, jobs and users in the terminal.",
+    common=(
+        "agent",
+        "hosts",
+        "hosts_file",
+        "once",
+        "format_",
+        "view",
+        "words",
+        "sort",
+        "source",
+        "path",
+    ),
+)
 @partial(setting_flags, own=PRESET, names=SAMPLE)
 @click.option(
     "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."

@@ -58,7 +58,22 @@ OWN = frozenset(
 """Options that are no settings of the agent."""
 
 
-@click.command(cls=SubjectCommand, short_help="Measure how close OFU is to MFU on this card.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Measure how close OFU is to MFU on this card.",
+    common=(
+        "quick",
+        "clocks",
+        "simulate",
+        "report",
+        "output",
+        "precisions",
+        "minutes",
+        "gpu",
+        "format_",
+        "source",
+    ),
+)
 @click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
 @click.option(

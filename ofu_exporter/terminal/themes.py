@@ -1,4 +1,4 @@
-"""The styles of texts and bars: on the screen in the colours of textual's themes, in plain text in the terminal's own."""
+"""The styles of texts and bars: in the colours of textual's themes, and in plain text in the terminal's own."""
 
 from __future__ import annotations
 
