@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobSums
 
@@ -43,17 +42,8 @@ class _Before:
     """Nodes that were there after it."""
 
 
-class AbsentNodeReader:
+class AbsentNodeReader(HistoryAnswers):
     """Adds to a history what it lacks of nodes that were away."""
-
-    def __init__(
-        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
-    ) -> None:
-        """`jobs`: a matcher of the jobs that are wanted; all without it."""
-        self._client = client
-        self._reader = reader
-        self._history = history
-        self._jobs = jobs
 
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
@@ -71,7 +61,7 @@ class AbsentNodeReader:
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for answer in self._steps("nodes", queries.ABSENT, self._history.span):
+        for _, (answer,) in self.stepped("nodes", [queries.ABSENT], self._history.span):
             for one in answer:
                 place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
                 for time, share in one.points:
@@ -95,7 +85,7 @@ class AbsentNodeReader:
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
             asked = expression.replace("NODES", wanted)
             hour = TimeSpan(time - HOUR, time)
-            for answer in self._steps("nodes that were away", asked, hour):
+            for _, (answer,) in self.stepped("nodes that were away", [asked], hour):
                 for one in answer:
                     node = one.labels.get("instance", "")
                     if expression is queries.PRESENT:
@@ -155,13 +145,6 @@ class AbsentNodeReader:
                 more = one.points[-1][1] - seen.get(tuple(sorted(one.labels.items())), 0.0)
                 if more > 0:
                     yield one.labels, more / HOUR
-
-    def _steps(self, what: str, expression: str, span: TimeSpan) -> Iterator[list[Series]]:
-        fetch = partial(self._hourly, expression)
-        return (answer for _, answer in self._reader.read(what, span, fetch))
-
-    def _hourly(self, expression: str, part: TimeSpan) -> list[Series]:
-        return self._client.steps(expression, *part, HOUR)
 
 
 def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:
