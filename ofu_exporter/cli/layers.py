@@ -80,7 +80,7 @@ def environment_layer(
         elif key not in {"config", "agent"}:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
-            ignored.append(f"the variable {name} is no setting and is ignored{hint}")
+            ignored.append(f"the variable {name} is not a setting and is ignored{hint}")
     return layer, tuple(ignored)
 
 

@@ -64,7 +64,7 @@ def profile(
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     ofu = options["ofu"]
     if ofu is not None and not 0 <= ofu < float("inf"):
-        raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
+        raise ConfigError(f"--ofu must be a ratio such as 0.41: {ofu!r}")
     given = gemm_csv.read(shapes) if shapes else ()
     found = tile_overhead.overhead([profiles.read(file) for file in files], given)
     known = as_data(found, options["gpu"], ofu)

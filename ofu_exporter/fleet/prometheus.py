@@ -127,7 +127,7 @@ class PrometheusClient:
             return [_series(row) for row in data["result"]]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
-                QueryReason.NOT_PROMETHEUS, "answers with what is no series"
+                QueryReason.NOT_PROMETHEUS, "the answer is not a list of series"
             ) from error
 
     def _data(self, path: str, form: dict[str, str]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_a_table_comes_without_log_lines_and_an_ignored_variable_is_said() -> No
     assert done.returncode == 0
     assert done.stdout.startswith("Source: simulate")
     assert done.stderr == (
-        "ofu-exporter: the variable OFU_INTERVALL is no setting and is ignored; "
+        "ofu-exporter: the variable OFU_INTERVALL is not a setting and is ignored; "
         "did you mean OFU_INTERVAL?\n"
     )
 

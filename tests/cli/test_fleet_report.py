@@ -40,7 +40,7 @@ class TestOnARealPrometheus:
     def test_text_begins_with_what_matters(self, prometheus: Prometheus) -> None:
         result = run(prometheus.url, *UNTIL)
         assert result.exit_code == 0, result.output
-        assert result.stdout.startswith("15.0% of the installed GPU-hours were computed with.")
+        assert result.stdout.startswith("The fleet delivered 15.0% of its peak.")
         assert "1 job reports a higher MFU than the hardware allows" in result.stdout
         assert "Load helm/ofu-exporter/files/rules/*.yaml" in result.stdout
 

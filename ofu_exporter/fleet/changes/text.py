@@ -52,7 +52,7 @@ def facts(report: ChangesReport) -> Iterator[str]:
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
     yield (
-        f"Sure: of whole answers over made noise, at most {report.report_level:.0%} had a sure change that was none "
+        f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
         f"Possible: {_false_alarms(report.expected_false)} expected among all series."
     )

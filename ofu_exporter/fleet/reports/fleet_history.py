@@ -47,7 +47,7 @@ class FleetHistory:
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
-    """The sums of GPUs that no one job had, by hour."""
+    """The sums of GPUs not held by exactly one job, by hour."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False

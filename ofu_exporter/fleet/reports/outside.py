@@ -1,4 +1,4 @@
-"""Adds up the GPU-hours that belong to no one job: free, shared by several, or of jobs that no scheduler told of.
+"""Adds up the GPU-hours of GPUs not held by exactly one job: free, shared, or of unknown jobs.
 
 What is measured of them in all is what the GPUs have beyond their jobs. Whether such a GPU was busy is known by looks
 at it alone, so that a part of the hours stays unknown: around the ends of jobs, and before the rules kept the looks.

@@ -142,7 +142,7 @@ JOBLESS = (
     _jobless("utilized", _UTILIZED),
     _jobless("idle", f"{_OBSERVED} and {_UTILIZED} < 0.001 * {_OBSERVED}"),
 )
-"""GPU-hours by model of GPUs that no one job had: measured, at the full peak, and without tensor activity."""
+"""GPU-hours by model of GPUs not held by exactly one job: measured, at the full peak, and without tensor activity."""
 
 AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))"
 """Agents whose own series the server has, by cluster."""

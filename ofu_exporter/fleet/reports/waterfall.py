@@ -31,7 +31,7 @@ def lost_hours(row: SumsRow) -> dict[Loss, float]:
 
 
 def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:
-    """The steps. What GPUs did that no one job had is no part of what is delivered."""
+    """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
     price = None if total.cost is None else total.cost / (total.held_gpu_hours or 1.0)
