@@ -136,7 +136,7 @@ def test_instances_are_parts_of_gpus_in_words_too() -> None:
     line = "GPU 3/1 (GPU-3, 0.43 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
     assert line in text(both)
     assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
-    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))
+    assert "0.43 GPUs (1 MIG instance) on n1, measured" in text(made(gpus=(parts[0],)))
 
 
 def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:

@@ -136,7 +136,7 @@ def test_what_gpus_did_beyond_their_jobs_counts_also_where_nobody_looked_whether
     steps = {step.name: step.gpu_hours for step in found.funnel}
     assert (steps["effective"], steps["active"], steps["free"]) == (30.0, 30.0, 0.0)
     assert steps["unknown"] == 70.0
-    assert any("is not known of 100 measured GPU-hours" in note for note in found.notes)
+    assert any("is not known for 100 measured GPU-hours" in note for note in found.notes)
 
 
 def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known() -> None:

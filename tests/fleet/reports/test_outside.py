@@ -102,7 +102,7 @@ class TestOfAgents:
         assert of_agents.total.ofu == pytest.approx(0.4, rel=0.001)
         assert of_agents.no_job is not None
         assert of_agents.no_job.effective_gpu_hours == pytest.approx(work - 4.8, rel=0.01)
-        assert "GPUs were busy for no known job in 31." in of_agents.headline
+        assert "% of the GPU-hours GPUs were busy without a known job." in of_agents.headline
 
 
 def dcgm_pages(activity: float, gpus: int, busy: int) -> str:
