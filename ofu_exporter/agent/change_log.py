@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 def log_changes(before: Snapshot | None, after: Snapshot) -> None:
     """Log one line for every change whose time an operator may look for."""
     _log_pause(before, after)
-    known = {view.gpu.key: view for view in before.gpus} if before else {}
+    views_before = {view.gpu.key: view for view in before.gpus} if before else {}
     for view in after.gpus:
-        old = known.get(view.gpu.key)
+        old = views_before.get(view.gpu.key)
         if old is None or old.reason != view.reason:
             _log_reason(view)
         if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
@@ -54,9 +54,9 @@ def _log_pause(before: Snapshot | None, after: Snapshot) -> None:
 
 
 def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[SchedulerHealth]) -> None:
-    known = {health.name: health for health in before}
+    health_before = {health.name: health for health in before}
     for health in after:
-        old = known.get(health.name)
+        old = health_before.get(health.name)
         if old is not None and (old.reason, _kind(old)) == (health.reason, _kind(health)):
             continue
         if health.reason is None:

@@ -264,12 +264,12 @@ def _error_notes(snapshot: Snapshot) -> list[str]:
     if not budgets:
         return []
     clock = [each["clock_interval_95_points"] for each in budgets]
-    known = [points for points in clock if points is not None]
+    measured = [points for points in clock if points is not None]
     clock_error = "one a window, so their error is not known"
-    if known:
+    if measured:
         seconds = max(each["window_seconds"] for each in budgets)
         clock_error = (
-            f"±{max(known):.2g} points a window of {seconds:.3g} s (95 %), "
+            f"±{max(measured):.2g} points a window of {seconds:.3g} s (95 %), "
             "shrinking as 1/sqrt(n) over n windows"
         )
     return [

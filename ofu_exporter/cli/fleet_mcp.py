@@ -93,7 +93,7 @@ def _report(asked: dict[str, Any], by: By, rows: int) -> bytes:
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
 
-    found = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
-    if not found.jobs and not found.clusters:
+    answer = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
+    if not answer.jobs and not answer.clusters:
         raise OfuError("no data of the agents in this time")
-    return fleet_report.rendered(found, "markdown", rows)
+    return fleet_report.rendered(answer, "markdown", rows)

@@ -176,10 +176,10 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
             raise ConfigError("agents sample by their own settings: leave out the sources' flags")
         return Agents(hosts), WAIT_SECONDS
     if not given:
-        own = Host("this node", default_url())
+        this_node = Host("this node", default_url())
         try:
-            read_node(own.url)
-            return Agents([own]), WAIT_SECONDS
+            read_node(this_node.url)
+            return Agents([this_node]), WAIT_SECONDS
         except NoAnswerError as error:
             click.echo(
                 f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True

@@ -144,23 +144,23 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
     _check_numbers(options)
-    found = _stored(options) if options["report"] else _measured(options)
+    results = _stored(options) if options["report"] else _measured(options)
     from ofu_exporter.validation import findings
 
     if plot is not None:
         from ofu_exporter.validation.plot import draw
 
-        draw(found, plot)
+        draw(results, plot)
     print_answer(
         format_,
-        lambda: findings.text(found),
-        lambda: findings.plain(found),
-        lambda: findings.plain(found)["clock_domains" if options["clocks"] else "accuracy"],
+        lambda: findings.text(results),
+        lambda: findings.plain(results),
+        lambda: findings.plain(results)["clock_domains" if options["clocks"] else "accuracy"],
     )
-    if not found.compared:
+    if not results.compared:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:
-        sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[found.verdict])
+        sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[results.verdict])
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
@@ -204,8 +204,8 @@ def _measured(options: Mapping[str, Any]) -> Findings:
         left = running.run(products, size.deadline, _print_product)
     drawn = set(products)
     trials = [trial for trial in store.trials if trial.product in drawn]
-    found = _findings(configured, header, trials, options)
-    return replace(found, refused=refused, left_out=left)
+    findings = _findings(configured, header, trials, options)
+    return replace(findings, refused=refused, left_out=left)
 
 
 def _place(
@@ -327,8 +327,8 @@ def _peak(text: str) -> tuple[str, float]:
     except ValueError:
         peak = 0.0
     if precision not in plan.PRECISIONS or not 0 < peak < float("inf"):
-        known = ", ".join(plan.PRECISIONS)
-        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {known}")
+        choices = ", ".join(plan.PRECISIONS)
+        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {choices}")
     return precision, peak * 1e12
 
 

@@ -142,14 +142,14 @@ def sections(scene: Scene, choice: Choice) -> list[TableSection]:
 
 def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
     words = choice.words.casefold()
-    found = [row for row in rows if words in row.words.casefold()]
+    matching = [row for row in rows if words in row.words.casefold()]
     if not choice.sort:
-        return found
-    known = [row for row in found if row.order.get(choice.sort) is not None]
-    unknown = [row for row in found if row.order.get(choice.sort) is None]
-    is_text = any(isinstance(row.order[choice.sort], str) for row in known)
-    known.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
-    return known + unknown  # unknown values are neither high nor low
+        return matching
+    with_value = [row for row in matching if row.order.get(choice.sort) is not None]
+    unknown = [row for row in matching if row.order.get(choice.sort) is None]
+    is_text = any(isinstance(row.order[choice.sort], str) for row in with_value)
+    with_value.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
+    return with_value + unknown  # unknown values are neither high nor low
 
 
 def _value(row: Row, letter: str) -> tuple[float, str]:
@@ -193,8 +193,8 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
     elif missing:
         notes.append((missing[0].problem or "no answer yet", "bad"))
     apart = sum(
-        (verdict := worst_verdict(found)) is not None and verdict.diverged
-        for found in jobs_of(scene)
+        (verdict := worst_verdict(on_nodes)) is not None and verdict.diverged
+        for on_nodes in jobs_of(scene)
     )
     if apart:
         notes.append((f"{apart} job{'s' * (apart > 1)} disagree{'s' * (apart == 1)}", "bad"))

@@ -171,7 +171,10 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (("--since", "2 weeks"), "--since must be from 1h to 5 years, such as 12h, 14d or 4w: '2 weeks'"),
+        (
+            ("--since", "2 weeks"),
+            "--since must be from 1h to 5 years, such as 12h, 14d or 4w: '2 weeks'",
+        ),
         (("--since", "10m"), "from 1h to 5 years"),
         (("--until", "yesterday"), "--until must be a time such as 2026-11-22T12:00: 'yesterday'"),
         (("--target", "41"), "target"),

@@ -39,18 +39,18 @@ class HourReader(HistoryAnswers):
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
         """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
-        found: Hours = defaultdict(dict)
+        by_labels: Hours = defaultdict(dict)
         for answer in self.parts(
             quantity.name,
             lambda part: self._client.recorded(quantity.recorded, *part),
             quantity.of_cluster,
         ):
             for one in answer:
-                hours = found[tuple(one.labels.get(label, "") for label in labels)]
+                hours = by_labels[tuple(one.labels.get(label, "") for label in labels)]
                 for time, value in one.points:
                     hour = self._history.clock.hour_of(time)
                     hours[hour] = max(value, hours.get(hour, value))
-        return found
+        return by_labels
 
 
 class JobHours(NamedTuple):
@@ -81,21 +81,21 @@ def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[
 
 def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
-    known = {(row.cluster, row.job_id): row for row in rows}
+    row_of = {(row.cluster, row.job_id): row for row in rows}
     later = {
         key: {hour: observed[hour] for hour in sorted(observed)[1:]}
         for key, observed in hours.observed.items()
     }
     return [
-        OfuSeries("job", _named(dict(each.labels), known), each.points)
+        OfuSeries("job", _named(dict(each.labels), row_of), each.points)
         for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
     ]
 
 
 def _named(
-    labels: Mapping[str, str], known: Mapping[tuple[str, str], JobRow]
+    labels: Mapping[str, str], row_of: Mapping[tuple[str, str], JobRow]
 ) -> tuple[tuple[str, str], ...]:
-    row = known.get((labels["cluster"], labels["job_id"]))
+    row = row_of.get((labels["cluster"], labels["job_id"]))
     names = {"job_name": row.job_name, "user": row.user} if row else {}
     return tuple({**labels, **names}.items())
 

@@ -42,7 +42,7 @@ def cut(name: str) -> str:
 def text(digest: Digest, most_jobs: int) -> str:
     """The whole digest."""
     lines = [*facts(digest)]
-    doing = [f"- {job}: {said}" for job, said in to_do(digest)]
+    doing = [f"- {job}: {advice}" for job, advice in to_do(digest)]
     for title, part in (
         (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
         (STAND, [*rank_lines(digest)]),
@@ -71,8 +71,8 @@ def facts(digest: Digest) -> Iterator[str]:
         f"({counted(time.hours, 'hour')}), {covered} of it covered by data."
     )
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
-    held = with_cost(total.held_gpu_hours, total.cost, digest.currency)
-    yield f"{counted(total.jobs, 'job')} held {held}. OFU {share(total.ofu)}{aim}."
+    gpu_hours = with_cost(total.held_gpu_hours, total.cost, digest.currency)
+    yield f"{counted(total.jobs, 'job')} held {gpu_hours}. OFU {share(total.ofu)}{aim}."
     yield from _waste(digest)
     if total.idle_gpu_hours >= 1:
         idle = with_cost(total.idle_gpu_hours, total.idle_cost, digest.currency)

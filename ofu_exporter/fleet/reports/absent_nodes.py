@@ -48,16 +48,16 @@ class AbsentNodeReader(HistoryAnswers):
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
-            known = self._around(gap)
+            around = self._around(gap)
             for node, shares in sorted(gap.nodes.items()):
-                gpus = known.gpus.get(node, {})
+                gpus = around.gpus.get(node, {})
                 self._history.absent.append(
-                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in known.back)
+                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in around.back)
                 )
-                if node in known.back:
+                if node in around.back:
                     self._install(gap.cluster, gpus, shares)
-            if known.back:
-                self._bridge(gap, known)
+            if around.back:
+                self._bridge(gap, around)
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
@@ -66,12 +66,12 @@ class AbsentNodeReader(HistoryAnswers):
                 place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
                 for time, share in one.points:
                     nodes[place][self._history.clock.hour_of(time)] = share
-        found: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
+        by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
         for (cluster, node), shares in nodes.items():
             for first, last in runs(shares):
                 part = {hour: shares[hour] for hour in range(first, last + 1)}
-                found[cluster, first, last][node] = part
-        for (cluster, first, last), together in sorted(found.items()):
+                by_hours[cluster, first, last][node] = part
+        for (cluster, first, last), together in sorted(by_hours.items()):
             names = sorted(together)
             for at in range(0, len(names), NODES_AT_ONCE):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
@@ -79,7 +79,7 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _around(self, gap: _Gap) -> _Before:
         """Which GPUs the nodes had before, and which nodes are there again."""
-        known = _Before()
+        around = _Before()
         span = self._history.clock.span(gap.first, gap.last)
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
@@ -89,11 +89,11 @@ class AbsentNodeReader(HistoryAnswers):
                 for one in answer:
                     node = one.labels.get("instance", "")
                     if expression is queries.PRESENT:
-                        known.back.add(node)
+                        around.back.add(node)
                     else:
-                        gpus = known.gpus.setdefault(node, {})
+                        gpus = around.gpus.setdefault(node, {})
                         gpus[one.labels.get("model", "")] = one.points[-1][1]
-        return known
+        return around
 
     def _install(
         self, cluster: str, gpus: Mapping[str, float], shares: Mapping[int, float]
@@ -104,8 +104,8 @@ class AbsentNodeReader(HistoryAnswers):
                 sums = self._history.model(hour, {"cluster": cluster, "model": model})
                 sums.installed += count * share
 
-    def _bridge(self, gap: _Gap, known: _Before) -> None:
-        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', known.back)}"
+    def _bridge(self, gap: _Gap, around: _Before) -> None:
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', around.back)}"
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, jobs):
@@ -115,7 +115,7 @@ class AbsentNodeReader(HistoryAnswers):
                     self._history.add_hour(self._history.job(labels), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
-                gpus = known.gpus.get(labels["instance"]) or {"": 0.0}
+                gpus = around.gpus.get(labels["instance"]) or {"": 0.0}
                 model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     of_model = self._history.model(hour, model)

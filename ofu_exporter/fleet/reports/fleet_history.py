@@ -66,8 +66,8 @@ class FleetHistory:
 
     @property
     def clusters(self) -> list[str]:
-        known = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
-        return sorted(known | {key.cluster for key in self.jobs})
+        names = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
+        return sorted(names | {key.cluster for key in self.jobs})
 
     def job(self, labels: Mapping[str, str]) -> JobHistory:
         key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))

@@ -40,7 +40,7 @@ def funnel(
 
     idle_cost = None if price is None else total.idle_cost or 0.0
     is_seen = whole.gpu_hours is not None or rest.observed > 0
-    found: dict[str, PricedHours] = {
+    steps: dict[str, PricedHours] = {
         "installed": whole,
         "free": rest.idle if is_seen else UNKNOWN,
         "unclaimed": rest.busy if is_seen else UNKNOWN,
@@ -52,7 +52,7 @@ def funnel(
         "effective": priced(total.effective_gpu_hours).plus(rest.effective),
     }
     base = whole.gpu_hours or total.held_gpu_hours + rest.observed
-    return [_step(name, each, base) for name, each in found.items()]
+    return [_step(name, each, base) for name, each in steps.items()]
 
 
 def _step(name: str, priced: PricedHours, base: float) -> FunnelStep:

@@ -76,13 +76,13 @@ def _begun(
 
 def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
-    found: list[float] = []
+    stamps: list[float] = []
     name = queries.MODEL_HOURS[0].recorded
     for _, series in reader.read(
         "hours on record", span, lambda part: client.recorded(name, *part)
     ):
-        found += [time for one in series for time, _ in one.points]
-    return found
+        stamps += [time for one in series for time, _ in one.points]
+    return stamps
 
 
 class _Collector(HistoryAnswers):
@@ -169,14 +169,14 @@ class _Collector(HistoryAnswers):
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
         clusters = {key.cluster for key in self._history.jobs}
-        said = {
+        flags = {
             one.labels.get("simulated")
             for answer in self.either(queries.SIMULATED)
             for one in answer
             if one.points and (not self._jobs or cluster_of(one.labels) in clusters)
         }
-        self._history.is_simulated = "1" in said
-        self._history.is_partly_measured = "0" in said
+        self._history.is_simulated = "1" in flags
+        self._history.is_partly_measured = "0" in flags
 
     def _values(self, answer: Iterable[Series]) -> Iterator[HourValue]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
@@ -248,17 +248,17 @@ class _Collector(HistoryAnswers):
 
     def _read_idle(self) -> None:
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
-        found: dict[tuple[JobKey, int], float] = defaultdict(float)
+        idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
             for one in self._values(answer):
-                found[job_of(one.labels), one.hour] = one.value
+                idle[job_of(one.labels), one.hour] = one.value
         span = self._history.span
         asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
         for _, (answer,) in self.stepped("idle GPUs", asked, span):
             for one in self._values(answer):
                 place = (job_of(one.labels), one.hour)
-                found[place] = max(found[place], one.value)
-        for (key, hour), value in sorted(found.items()):
+                idle[place] = max(idle[place], one.value)
+        for (key, hour), value in sorted(idle.items()):
             day = self._history.clock.day_of(hour)
             if key in self._history.jobs and day in self._history.jobs[key].days:
                 sums = self._history.jobs[key].days[day]

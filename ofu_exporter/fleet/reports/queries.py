@@ -37,7 +37,7 @@ class Quantity(NamedTuple):
         """The expression over the agents' own series, for the jobs that a matcher selects."""
         agents = matcher("cluster", cluster)
         names = {"AGENTS": agents, "CLUSTER": f"{agents},{jobs}" if jobs else agents}
-        return _MATCHERS.sub(lambda found: names[found[0]], self.raw)
+        return _MATCHERS.sub(lambda match: names[match[0]], self.raw)
 
     def of_jobs(self, jobs: str) -> str:
         """The expression over recorded series, for the jobs that a matcher selects."""

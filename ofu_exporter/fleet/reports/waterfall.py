@@ -25,9 +25,9 @@ ADVICE: Mapping[Loss, str] = {
 
 def lost_hours(row: SumsRow) -> dict[Loss, float]:
     """The GPU-hours that some jobs lost, by part; only the parts that are known, the largest first."""
-    found = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
-    known = {loss: hours for loss, hours in found.items() if hours is not None}
-    return dict(sorted(known.items(), key=lambda part: -part[1]))
+    by_loss = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
+    measured = {loss: hours for loss, hours in by_loss.items() if hours is not None}
+    return dict(sorted(measured.items(), key=lambda part: -part[1]))
 
 
 def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:

@@ -49,9 +49,9 @@ class HourSums:
         lost = {part: _hours(sums, hours) for part, sums in job.lost.items()}
         if lost:
             values["gained_gpu_hours:increase1h"] = _hours(job.gained, hours)
-        told = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
+        has_framework = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
         for named, is_wanted in series.named():
-            mask = [one == is_wanted for one in told]
+            mask = [one == is_wanted for one in has_framework]
             for name, each in values.items():
                 yield RecordedSeries(f"job:{name}", named, HOUR * first, _where(each, mask), HOUR)
             for part, each in lost.items():

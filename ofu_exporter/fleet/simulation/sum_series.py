@@ -54,19 +54,19 @@ class GpuSums:
             if job.reported:
                 self._add_compared(job, model, part)
 
-        for node, own in job.truth.job.devices.items():
+        for node, devices in job.truth.job.devices.items():
             runs = [(start, end + SHORT) for start, end in job.truth.job.runs]
-            for device in own:
+            for device in devices:
                 self._taken.setdefault((node, device), []).extend(runs)
 
     def _parts(self, job: ObservedJob) -> Mapping[str, float]:
         """The part of the job that is on each model."""
-        found: dict[str, float] = {}
-        for node, own in job.truth.job.devices.items():
+        parts: dict[str, float] = {}
+        for node, devices in job.truth.job.devices.items():
             shares = self._fleet.nodes[node].shares
             model = self._fleet.nodes[node].model.names[0]
-            found[model] = found.get(model, 0.0) + math.fsum(shares[d] for d in own)
-        return {model: shares / job.truth.gpu_shares for model, shares in found.items()}
+            parts[model] = parts.get(model, 0.0) + math.fsum(shares[d] for d in devices)
+        return {model: shares / job.truth.gpu_shares for model, shares in parts.items()}
 
     def _add_compared(self, job: ObservedJob, model: str, part: float) -> None:
         first = job.reported[0][0] + 1
@@ -108,7 +108,10 @@ class GpuSums:
         taken = accumulate(grown)
         return array(
             "d",
-            (max(0.0, gpus - own) for gpus, own in zip(self.measured(model), taken, strict=False)),
+            (
+                max(0.0, gpus - of_jobs)
+                for gpus, of_jobs in zip(self.measured(model), taken, strict=False)
+            ),
         )
 
     def used(self, model: str) -> array[float]:
@@ -126,8 +129,8 @@ class GpuSums:
                 continue
             for minute in range(self._minutes):
                 kinds = (*UNAVAILABLE, "agent_missing")
-                held = [f for f in faults if f.kind in kinds and f.holds(minute)]
-                blind = frozenset[int]().union(*(f.devices for f in held))
+                active = [f for f in faults if f.kind in kinds and f.holds(minute)]
+                blind = frozenset[int]().union(*(f.devices for f in active))
                 lost[minute] += math.fsum(node.shares[device] for device in blind)
         return lost
 
@@ -139,20 +142,20 @@ class GpuSums:
             used, measured = self.used(model), self.measured(model)
             yield RecordedSeries("model:ofu_gpu_utilization_seconds:rate5m", labels, 0, used)
             yield RecordedSeries("model:ofu_gpu_observed_seconds:rate5m", labels, 0, measured)
-            known = self._told_of(model)
-            yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, known)
+            reported = self._told_of(model)
+            yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, reported)
             yield from self._compared_series(model, labels)
         yield from self._of_agents(cluster)
 
     def _told_of(self, model: str) -> array[float]:
         """GPUs of a model that agents report, or reported in the last minutes."""
-        known = array("d", [self._known[model]]) * self._minutes
+        reported = array("d", [self._known[model]]) * self._minutes
         for number, faults in self._fleet.faults.items():
             node = self._fleet.nodes[number]
             if node.model.names[0] == model:
                 for minute in untold(faults, self._minutes):
-                    known[minute] -= math.fsum(node.shares)
-        return known
+                    reported[minute] -= math.fsum(node.shares)
+        return reported
 
     def _compared_series(self, model: str, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
         mfu, used, seconds = (totals.values for totals in self._compared[model])

@@ -73,10 +73,10 @@ class DeviceSeries:
     def evidence(self, first: int, last: int) -> Evidence:
         """Other counters that show whether the GPU worked."""
         others = [self.mean_of(field, first, last) for field in OTHER_PIPES]
-        known = [activity for activity in others if activity is not None]
+        measured = [activity for activity in others if activity is not None]
         percent = self.mean_of(GPU_PERCENT, first, last)
         return Evidence(
-            other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
+            other_active=max(measured) if len(measured) == len(OTHER_PIPES) else None,
             power=self._power(last),
             utilization_ratio=None if percent is None else percent / 100,
             worked_seconds=self._worked_seconds(first, last),
@@ -85,10 +85,10 @@ class DeviceSeries:
     def _worked_seconds(self, first: int, last: int) -> float | None:
         """How long after its start utilization and power last showed work in a window; None if they did not."""
         for point in reversed(self.field_series(GPU_PERCENT).inside(first, last)):
-            known = Evidence(
+            evidence = Evidence(
                 utilization_ratio=(point.value or 0.0) / 100, power=self._power(point.micros)
             )
-            if known.shows_work:
+            if evidence.shows_work:
                 return (point.micros - first) * MICROS
         return None
 

@@ -280,10 +280,10 @@ class DeviceSamples(DeviceSeries):
 
 def _mean_pipes(parts: Sequence[ActivitySample]) -> Mapping[str, float]:
     """The mean of every pipe that is known in all parts."""
-    known = set.intersection(*(set(part.pipes) for part in parts))
+    in_all = set.intersection(*(set(part.pipes) for part in parts))
     seconds = parts[-1].end - parts[0].start
     return {
         pipe: math.fsum(p.pipes[pipe] * (p.end - p.start) for p in parts) / seconds
         for pipe in parts[0].pipes
-        if pipe in known
+        if pipe in in_all
     }
