@@ -35,7 +35,7 @@ def settle(
 
 
 def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState | None:
-    """A job that nobody has watched; None where somebody may have."""
+    """A job that no agent watched; None where an earlier agent may have, or its begin is not known."""
     job, ended = claim.job, claim.ended or 0.0
     if watched_until is None or ended <= watched_until or job.started is None:
         return None

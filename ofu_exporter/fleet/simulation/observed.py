@@ -153,7 +153,7 @@ def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
                 continue
             for place in range(len(more)):
                 clocks_hz = [f.clock_hz or own_hz for f in mine if f.holds(job.start + place)]
-                more[place] += clock_hz / min(own_hz, *clocks_hz, own_hz) - 1
+                more[place] += clock_hz / min([own_hz, *clocks_hz]) - 1
     tensor_clock_hz = fleet.nodes[next(iter(job.devices))].tensor_clock_hz
     per_ofu = truth.mean_share * tensor_clock_hz / clock_hz
     return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=True))
