@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, the_alert
-from tests.deploy.test_rules import KNOWN, NAMES, selected
+from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, selected, the_alert
+from tests.deploy.test_rules import KNOWN, NAMES
 
 pytestmark = pytest.mark.slow
 

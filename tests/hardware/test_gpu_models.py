@@ -25,6 +25,7 @@ from ofu_exporter.hardware.gpu_models import (
     rate,
 )
 from ofu_exporter.values.gpu import Gpu, Rating
+from tests.helpers.every import every
 
 REPO = Path(__file__).parents[2]
 
@@ -72,7 +73,7 @@ def rated(gpu: Gpu, *extra: GpuModel) -> Rating:
 # Rows.
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+@every(ROWS, lambda row: row.key)
 def test_published_peaks_follow_from_the_rest_of_the_row(row: GpuModel) -> None:
     for precision, published in row.published_peak_flops.items():
         assert precision in PRECISIONS
@@ -85,7 +86,7 @@ def test_published_peaks_follow_from_the_rest_of_the_row(row: GpuModel) -> None:
         assert row.peak_flops(precision) == row.sm_count * flops * clock_hz
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+@every(ROWS, lambda row: row.key)
 def test_a_row_is_complete_and_in_base_units(row: GpuModel) -> None:
     assert row.key == row.key.strip() != ""
     assert row.names or row.pci_device_ids
@@ -101,11 +102,10 @@ def test_a_row_is_complete_and_in_base_units(row: GpuModel) -> None:
     assert (row.sm_count is None) == (row.tensor_clock_hz is None)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+@every(ROWS, lambda row: row.key)
 def test_a_tensor_clock_is_never_above_the_maximum_sm_clock(row: GpuModel) -> None:
-    if row.max_sm_clock_hz is None or row.tensor_clock_hz is None:
-        pytest.skip("one of the clocks is not known")
-    assert row.tensor_clock_hz <= row.max_sm_clock_hz
+    if row.max_sm_clock_hz is not None and row.tensor_clock_hz is not None:
+        assert row.tensor_clock_hz <= row.max_sm_clock_hz
 
 
 def test_no_two_rows_claim_one_key_or_one_name() -> None:
@@ -168,7 +168,7 @@ def test_a_capped_part_keeps_its_published_peaks() -> None:
 # Recognition.
 
 
-@pytest.mark.parametrize(("row", "name"), NAMED, ids=[name for _, name in NAMED])
+@every(NAMED, lambda _, name: name)
 def test_a_name_resolves_to_its_row(row: GpuModel, name: str) -> None:
     assert find(device(name)) is row
     assert find(device(name.replace(" ", "-"))) is row
@@ -178,7 +178,7 @@ def test_a_name_resolves_to_its_row(row: GpuModel, name: str) -> None:
     assert find(device(name, sm_count=row.sm_count)) is row
 
 
-@pytest.mark.parametrize(("row", "device_id"), IDENTIFIED, ids=[i for _, i in IDENTIFIED])
+@every(IDENTIFIED, lambda _, device_id: device_id)
 def test_a_pci_id_resolves_to_its_row(row: GpuModel, device_id: str) -> None:
     name = row.names[0] if row.names else ""
     assert find(device(name, device_id)) is row
@@ -391,7 +391,7 @@ def clock_marks() -> dict[str, bool]:
     return {cells[0]: "†" in cells[2] for cells in rows if cells[2] != "-"}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+@every(ROWS, lambda row: row.key)
 def test_a_clock_that_its_published_peak_does_not_imply_is_marked(row: GpuModel) -> None:
     """Implied by the figure as published, which may be rounded to whole TFLOP/s."""
     if row.tensor_clock_hz is None:
@@ -427,7 +427,7 @@ def test_the_marked_clocks() -> None:
     }
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+@every(ROWS, lambda row: row.key)
 def test_every_rating_is_usable(row: GpuModel) -> None:
     rating = rate(
         device(
