@@ -30,18 +30,7 @@ EXIT_GPU = 4
 @click.command(
     cls=SubjectCommand,
     short_help="Measure once and show every input, or why it cannot be.",
-    common=(
-        "bundle",
-        "config",
-        "format_",
-        "source",
-        "interval",
-        "scheduler",
-        "url",
-        "path",
-        "simulated_gpus",
-        "log_level",
-    ),
+    common="bundle config format_ source interval scheduler url path simulated_gpus log_level",
 )
 @click.option(
     "--bundle",

@@ -36,18 +36,7 @@ def step_options(command: CommandT) -> CommandT:
 @click.command(
     cls=SubjectCommand,
     short_help="Why a reported MFU differs from OFU.",
-    common=(
-        "mfu",
-        "ofu",
-        "config",
-        "forward_only",
-        "recompute",
-        "gpu",
-        "gpus",
-        "tokens_per_second",
-        "seq_len",
-        "format_",
-    ),
+    common="mfu ofu config forward_only recompute gpu gpus tokens_per_second seq_len format_",
 )
 @click.option(
     "--mfu",

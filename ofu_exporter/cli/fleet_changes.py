@@ -21,7 +21,7 @@ FORMATS = ("text", "json", "markdown")
 
 @click.command(
     cls=SubjectCommand,
-    common=("server", "since", "until", "kinds", "least", "format_", "rows", "output"),
+    common="server since until kinds least format_ rows output",
 )
 @server_options
 @click.option(

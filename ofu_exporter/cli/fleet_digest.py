@@ -43,18 +43,7 @@ _FILE = click.Path(path_type=Path)
 @click.command(
     cls=SubjectCommand,
     context_settings={"default_map": {"since": "7d"}},
-    common=(
-        "server",
-        "since",
-        "until",
-        "by",
-        "config",
-        "target",
-        "only",
-        "output",
-        "send",
-        "as_json",
-    ),
+    common="server since until by config target only output send as_json",
 )
 @server_options
 @click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)

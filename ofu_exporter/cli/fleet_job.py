@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
-@click.command(
-    cls=SubjectCommand, common=("server", "since", "until", "cluster", "format_", "output")
-)
+@click.command(cls=SubjectCommand, common="server since until cluster format_ output")
 @click.argument("job_id")
 @server_options
 @click.option(

@@ -27,9 +27,7 @@ Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is n
 Rows = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
-@click.command(
-    cls=SubjectCommand, common=("server", "since", "until", "bearer_token_file", "ca", "tenant")
-)
+@click.command(cls=SubjectCommand, common="server since until bearer_token_file ca tenant")
 @server_options
 def mcp(**options: Any) -> None:
     """Give reports, jobs and changes of a fleet to an assistant, read-only (MCP, standard input and output).

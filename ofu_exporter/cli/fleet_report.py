@@ -38,18 +38,7 @@ TARGET = click.option(
 
 @click.command(
     cls=SubjectCommand,
-    common=(
-        "server",
-        "since",
-        "until",
-        "source",
-        "by",
-        "prices",
-        "target",
-        "format_",
-        "rows",
-        "output",
-    ),
+    common="server since until source by prices target format_ rows output",
 )
 @server_options
 @click.option(

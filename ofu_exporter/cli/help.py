@@ -32,12 +32,13 @@ class SubjectOption(click.Option):
 class SubjectCommand(click.Command):
     """A command whose help has a section for each subject of its options.
 
-    `common` names the options that --help shows; without it these are all that are not rare themselves.
+    `common` has the names of the options that --help shows, with spaces between them; without it --help shows all that
+    are not rare themselves.
     """
 
-    def __init__(self, *args: Any, common: Collection[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, common: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._common = common
+        self._common = common.split()
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's options, and --help-all where --help does not show all of them."""

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import FORMATS, csv_text, json_flag
-from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
@@ -38,18 +38,7 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
 @click.command(
     cls=SubjectCommand,
     short_help="Watch GPUs, jobs and users in the terminal.",
-    common=(
-        "agent",
-        "hosts",
-        "hosts_file",
-        "once",
-        "format_",
-        "view",
-        "words",
-        "sort",
-        "source",
-        "path",
-    ),
+    common="agent hosts hosts_file once format_ view words sort source path",
 )
 @partial(setting_flags, own=PRESET, names=SAMPLE)
 @click.option(
@@ -88,30 +77,22 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     default=None,
     metavar="KEY",
     help="Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--theme",
     metavar="NAME",
     help="Colours of the screen: a theme of textual, such as textual-light; none where NO_COLOR is set.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     help="Whether --once is coloured: auto = on a terminal.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--width",
     type=click.IntRange(40, 1000),
     help="Width of --once; default: the terminal's.",
-    cls=SubjectOption,
-    rare=True,
 )
 def top(  # noqa: PLR0913, PLR0917 - one per flag
     agent: str | None,

@@ -14,7 +14,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
@@ -61,18 +61,7 @@ OWN = frozenset(
 @click.command(
     cls=SubjectCommand,
     short_help="Measure how close OFU is to MFU on this card.",
-    common=(
-        "quick",
-        "clocks",
-        "simulate",
-        "report",
-        "output",
-        "precisions",
-        "minutes",
-        "gpu",
-        "format_",
-        "source",
-    ),
+    common="quick clocks simulate report output precisions minutes gpu format_ source",
 )
 @click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
@@ -99,8 +88,6 @@ OWN = frozenset(
     default=1,
     show_default=True,
     help="Seed of the products.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
 @click.option(
@@ -109,8 +96,6 @@ OWN = frozenset(
     default=2.0,
     show_default=True,
     help="Mean absolute error allowed, in points.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--adjusted-bound",
@@ -118,23 +103,17 @@ OWN = frozenset(
     default=0.5,
     show_default=True,
     help="The same for the adjusted OFU.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--published",
     multiple=True,
     metavar="PRECISION=TFLOPS",
     help="Published dense peak, for --clocks on a card that is not in the table.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
     help="Draw the result to this file (matplotlib).",
-    cls=SubjectOption,
-    rare=True,
 )
 @format_option
 @partial(setting_flags, own=PRESET, names=MEASURE, owners=("source",))
