@@ -87,8 +87,8 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        own = [host_and_port(settings.listen)[0]]
-        self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
+        hosts = [host_and_port(settings.listen)[0]]
+        self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._count_web_reload)
@@ -303,12 +303,12 @@ class Daemon:
     async def _feed_watchdog(self) -> None:
         """Notify systemd's watchdog at each new snapshot. The snapshot shows that the sampler works, this task that
         the loop does."""
-        told: float | None = None
+        fed_at: float | None = None
         while (limit := self._systemd.watchdog_seconds) is not None:
             await asyncio.sleep(limit / 4)
             snapshot = self._page.snapshot()
-            if snapshot is not None and snapshot.at != told:
-                told = snapshot.at
+            if snapshot is not None and snapshot.at != fed_at:
+                fed_at = snapshot.at
                 self._systemd.alive()
 
 

@@ -316,5 +316,5 @@ def _of_sums(sums: LossSums) -> dict[str, Any]:
 
 def _known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of the values that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) if numbers else None

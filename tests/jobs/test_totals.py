@@ -298,8 +298,10 @@ def waited(seconds: float | None) -> JobTotals:
 def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:
     assert waited(100.0).observed_ratio == pytest.approx(0.75)
     assert waited(100.0).waiting_gpu_seconds == pytest.approx(100.0)
-    assert "Before that it had GPUs for 0.03 GPU-hours and ran nothing" in text(waited(100.0))
-    assert "Before that" not in text(waited(0.0))
+    assert "Before its first run it held GPUs for 0.03 GPU-hours, which are not counted" in text(
+        waited(100.0)
+    )
+    assert "Before its first run" not in text(waited(0.0))
 
 
 def test_where_nobody_says_whether_a_job_ran_the_waiting_is_unknown() -> None:
