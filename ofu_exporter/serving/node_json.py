@@ -29,6 +29,9 @@ class SourceJson(BaseModel):
     source: str
     up: bool
     simulated: bool
+    recorded: str = Field(
+        description="The recording that is played; empty while GPUs are measured."
+    )
     reason: str | None = Field(description="Why it cannot be read; null while it is.")
     detail: str
     advice: str = Field(description="What to do about the reason.")
@@ -143,6 +146,7 @@ def _source(health: SourceHealth) -> SourceJson:
         source=health.name,
         up=health.up,
         simulated=health.simulated,
+        recorded=health.recorded,
         reason=None if reason is None else reason.value,
         detail=health.detail,
         advice="" if reason is None else reason.advice,

@@ -11,8 +11,9 @@ from prometheus_client import Metric
 from ofu_exporter.serving.collector import counted, families, filled, timestamps
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.metrics.spec import MetricSpec
+from ofu_exporter.values.snapshot import SourceHealth
 from tests.helpers.node import EPOCH, snapshot_of
-from tests.helpers.values import gpu, reading
+from tests.helpers.values import gpu, health, reading
 
 SPEC = MetricSpec("ofu_x", "counter", ("gpu",), "Help.")
 
@@ -51,6 +52,22 @@ def test_every_metric_is_there_once_and_a_gpu_that_cannot_be_shown_costs_its_own
     assert [each.labels["gpu"] for each in some["ofu_gpu_utilization_ratio"].samples] == ["1"]
     assert some.keys() == made.keys()
     assert faults.counts()["ofu_gpu_utilization_ratio"] == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (health(), 0.0),
+        (health("simulate", simulated=True), 1.0),
+        (replace(health("replay"), recorded="an H100"), 1.0),
+    ],
+)
+def test_a_page_says_when_no_gpu_of_the_node_is_measured(
+    source: SourceHealth, shown: float
+) -> None:
+    made = families(snapshot_of(reading(), source=source), Faults())
+    (simulated,) = (each for each in made if each.name == "ofu_exporter_simulated")
+    assert simulated.samples[0].value == shown
 
 
 def test_times_are_unix_times() -> None:

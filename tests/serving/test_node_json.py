@@ -89,5 +89,5 @@ def test_a_real_agent_answers_for_its_node() -> None:
         until(lambda: json.loads(running.get("/v1/node")[1])["utilization_ratio"])
         answer = NodeJson.model_validate_json(running.get("/v1/node")[1])
     assert len(answer.gpus) == 8
-    assert answer.sources[0].simulated
+    assert (answer.sources[0].simulated, answer.sources[0].recorded) == (True, "")
     assert 0 <= answer.age_seconds < 60

@@ -16,9 +16,9 @@ SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
     Metric(
         gauge(
             "ofu_exporter_simulated",
-            "1 when the values on this page are simulated and no GPU was measured.",
+            "1 when no GPU of this node is measured: the values are simulated or played from a recording.",
         ),
-        lambda health: single(float(health.simulated)),
+        lambda health: single(float(health.simulated or bool(health.recorded))),
     ),
     Metric(
         gauge("ofu_exporter_source_up", "Whether the counter source can be read.", "source"),
