@@ -158,8 +158,13 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     """The model, its samples, and the samples with their padding; None where there is none."""
     from ofu_exporter import flops as package
 
-    model = package.read_file(config, options["ignore_field"])
-    lengths, padded = step_lengths(options), options["padded_to"]
+    if options.get("executed"):
+        from ofu_exporter.cli.executed import recipe_of
+
+        model = recipe_of(config, options).model()
+    else:
+        model = package.read_file(config, options["ignore_field"])
+    lengths, padded = step_lengths(options, model.usual), options["padded_to"]
     missing = [stream for stream in model.streams if stream not in lengths.streams]
     if missing:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
@@ -168,8 +173,11 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     return model, lengths, executed
 
 
-def step_lengths(options: Mapping[str, Any]) -> Lengths:
-    """The lengths of the samples of a step. Raises ConfigError where they are given in two ways."""
+def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = None) -> Lengths:
+    """The lengths of the samples of a step, the usual ones where none are given.
+
+    Raises ConfigError where they are given in two ways.
+    """
     from ofu_exporter import flops as package
 
     streams = dict(_stream(item) for item in options["length"])
@@ -186,7 +194,7 @@ def step_lengths(options: Mapping[str, Any]) -> Lengths:
         mean, _, square = options["moments"].partition(",")
         first, second = _number("--moments", mean), _number("--moments", square)
         return package.from_moments(options["batch_size"], first, second)
-    return package.fixed(options["batch_size"], **streams)
+    return package.fixed(options["batch_size"], **{**(usual or {}), **streams})
 
 
 def _lines(path: Path) -> list[str]:

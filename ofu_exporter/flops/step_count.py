@@ -120,6 +120,10 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     Raises ConfigError for a field that is missing, negative, contradictory or unknown, which it names, and for an
     architecture that no family reads, with the nearest one.
     """
+    if "recipe_version" in config:
+        from ofu_exporter.flops import recipe  # noqa: PLC0415 - pydantic takes milliseconds
+
+        return recipe.read(config).model()
     architecture = _architecture(config)
     family = families.load(families.family_of(architecture))
     neutral = NEUTRAL | family.NEUTRAL | {*ignore}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,8 +21,8 @@ from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
 from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
-COUNTED = (("tokens",), ("source", "target"), ("latent",), ("image",), ("audio",))
-"""The streams that a count per token divides by, as closed forms do: the first of these that a sample has."""
+LAZY = "Could not import module"
+"""What transformers says of a class whose import fails, whatever the reason is, which it chains."""
 
 
 def executed_of(
@@ -58,11 +59,6 @@ def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
     return dict(streams), number
 
 
-def counted_tokens(streams: Mapping[str, int]) -> int:
-    """The tokens of a sample: images, sounds, frames and a prompt stand beside them."""
-    return next(filter(None, (sum(streams.get(name, 0) for name in names) for names in COUNTED)), 0)
-
-
 def built(config: Configuration) -> Any:
     """The module of a configuration, on the meta device. Raises ConfigError where it can't be built."""
     diffusion = "_class_name" in config
@@ -87,8 +83,7 @@ def _without_values(values: Any) -> Any:
 
 
 def _library(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             return importlib.import_module(name)
         except ImportError as error:
@@ -162,9 +157,14 @@ def plain_kernels(config: Any) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep a library's own messages from being printed between our lines."""
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # their handlers keep the stderr that they began with
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
@@ -172,5 +172,7 @@ def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
 
 
 def _first_line(error: BaseException) -> str:
+    while LAZY in str(error) and (cause := error.__cause__ or error.__context__):
+        error = cause
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
