@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.cli.answers import print_answer
-from ofu_exporter.cli.step import step_lengths
+from ofu_exporter.cli.step import recipe_of, step_lengths, traced
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.config_file import read_configuration
-from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
-    from ofu_exporter.flops.recipe import Recipe
     from ofu_exporter.flops.trace.execution import Executed
 
 CLOSED_FORM_ONLY = {
@@ -36,32 +33,15 @@ ALL_PAIRS = (
 )
 
 
-def recipe_of(config: Path, options: Mapping[str, Any]) -> Recipe:
-    """The recipe of a configuration, through the longest sample of the step. Raises ConfigError."""
-    making = _traced("making")
-    lengths = step_lengths(options)
-    streams = {stream: lengths.longest(stream) for stream in sorted(lengths.streams)}
-    found: Recipe = making.recipe_of_config(read_configuration(config), streams)
-    return found
-
-
 def save_recipe(config: Path, options: Mapping[str, Any]) -> Path:
     """Write the recipe of a configuration to the file of `--save`. Raises ConfigError."""
     path: Path = options["save"]
-    text = recipe_of(config, options).text()
+    found = recipe_of(config, options)
     try:
-        path.write_text(text, encoding="utf-8")
+        found.save(path)
     except OSError as error:
         raise ConfigError(f"--save: {path}: {error}") from error
     return path
-
-
-def _traced(name: str) -> Any:
-    """A module that needs torch. Raises ConfigError where that is missing."""
-    try:
-        return importlib.import_module(f"ofu_exporter.flops.trace.{name}")
-    except ImportError as error:
-        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
 
 
 def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> None:
@@ -73,9 +53,9 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
                 f"{option} describes a count by formulas and cannot be used with --executed"
             )
     read = read_configuration(config)
-    from ofu_exporter.flops.recipe import tokens_of
+    from ofu_exporter.flops.recipes import tokens_of
 
-    from_config = _traced("from_config")
+    from_config = traced("from_config")
     lengths = step_lengths(options)
     streams, samples = from_config.sample_of(lengths)
     found = from_config.executed_of(read, streams, backward=not options["forward_only"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +12,12 @@ import click
 
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
+    from ofu_exporter.flops.recipes import Recipe
 
 _RARE: dict[str, Any] = {"cls": SubjectOption, "subject": "Step", "rare": True}
 _STEP: dict[str, Any] = {"cls": SubjectOption, "subject": "Step"}
@@ -159,8 +162,6 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     from ofu_exporter import flops as package
 
     if options.get("executed"):
-        from ofu_exporter.cli.executed import recipe_of
-
         model = recipe_of(config, options).model()
     else:
         model = package.read_file(config, options["ignore_field"])
@@ -171,6 +172,25 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
         raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
     executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
     return model, lengths, executed
+
+
+def recipe_of(config: Path, options: Mapping[str, Any]) -> Recipe:
+    """The recipe of a configuration, through the longest sample of the step. Raises ConfigError."""
+    from ofu_exporter.flops.config_file import read_configuration
+
+    making = traced("making")
+    lengths = step_lengths(options)
+    streams = {stream: lengths.longest(stream) for stream in sorted(lengths.streams)}
+    found: Recipe = making.recipe_of_config(read_configuration(config), streams)
+    return found
+
+
+def traced(name: str) -> Any:
+    """A module that needs torch. Raises ConfigError where that is missing."""
+    try:
+        return importlib.import_module(f"ofu_exporter.flops.trace.{name}")
+    except ImportError as error:
+        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
 
 
 def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = None) -> Lengths:

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import gcd, isqrt, prod
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.recipe import SAMPLES, Fit
+from ofu_exporter.flops.recipes import SAMPLES, Fit
 from ofu_exporter.flops.trace.execution import Executed
 from ofu_exporter.flops.trace.grouping import Group, groups
 
@@ -65,8 +65,11 @@ class _Runs:
         return self.done[key]
 
 
-def fitted(run: Run, lengths: Lengths) -> Fitted:
-    """The polynomials of what `run` executes, through the given lengths. Raises what `run` raises there."""
+def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
+    """The polynomials of what `run` executes of some samples, through the given lengths of each.
+
+    Raises what `run` raises at these.
+    """
     runs = _Runs(run)
     full = dict(lengths)
     whole = runs(full)
@@ -87,8 +90,8 @@ def fitted(run: Run, lengths: Lengths) -> Fitted:
     fit = Fit(
         fitted_at=tuple({name: point[name] for name in sorted(named)} for point in points),
         verified_at={name: verified_at[name] for name in sorted(named)} if named else None,
-        executed_flops=runs(verified_at).flops,
-        recipe_flops=_both_passes(polynomials, verified_at),
+        executed_flops=round(Fraction(_once(runs(verified_at)), samples)),
+        recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
     )
     kept = {name: full[name] for name in full if name in named}
     fixed = {name: full[name] for name in full if name not in {*named, *unused}}
@@ -185,11 +188,16 @@ def _polynomial(
     return {factor: value for factor, value in zip(factors, values, strict=True) if value}
 
 
-def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> int:
-    return round(
-        sum(
-            value * _value(factor, lengths) * (1 + sum(group.gradients))
-            for group, polynomial in polynomials.items()
-            for factor, value in polynomial.items()
-        )
+def _once(executed: Executed) -> int:
+    """FLOPs of both passes, each activation computed once."""
+    assert executed.recorder is not None
+    return executed.flops - executed.recorder.recomputed
+
+
+def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> Fraction:
+    terms = (
+        value * _value(factor, lengths) * (1 + sum(group.gradients))
+        for group, polynomial in polynomials.items()
+        for factor, value in polynomial.items()
     )
+    return sum(terms, Fraction())

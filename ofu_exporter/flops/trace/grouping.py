@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ofu_exporter.flops.recipe import Matrix, RecipeTerm
+from ofu_exporter.flops.recipes import Matrix, RecipeTerm
 from ofu_exporter.flops.terms import Part
 from ofu_exporter.flops.trace.recorder import CONVOLUTION_NAMES, Product, Recorder
 

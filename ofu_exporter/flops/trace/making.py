@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.recipe import Recipe, RecipeTerm, tokens_of
+from ofu_exporter.flops.recipes import Recipe, RecipeTerm, tokens_of
 from ofu_exporter.flops.trace import from_config
 from ofu_exporter.flops.trace.execution import Executed, executed
 from ofu_exporter.flops.trace.fitting import Fitted, fitted
@@ -90,7 +90,7 @@ def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
         cut = pytree.tree_map(lambda each: _cut(each, tokens, lengths.get(TOKENS)), shapes)
         return _run(module, cut, backward)
 
-    found = fitted(run, {TOKENS: tokens} if tokens else {})
+    found = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
     return _recipe(type(module).__name__, None, found, samples)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -79,6 +80,28 @@ class Untracked:
         """There is nothing to undo."""
 
 
+class FusedAttention(TorchFunctionMode):
+    """Sees whether torch's own attention, which runs as plain products here, was asked to be causal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_causal: bool | None = None
+        """None outside of it, and where a mask was given."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one function."""
+        named = kwargs or {}
+        if func is not torch.nn.functional.scaled_dot_product_attention:
+            return func(*args, **named)
+        is_masked = (args[3] if len(args) > 3 else named.get("attn_mask")) is not None
+        is_causal = bool(args[5] if len(args) > 5 else named.get("is_causal", False))
+        self.is_causal = None if is_masked else is_causal
+        try:
+            return func(*args, **named)
+        finally:
+            self.is_causal = None
+
+
 class Recorder(FlopCounterMode):
     """Torch's counter, which also keeps every product of a module with these parameters."""
 
@@ -91,12 +114,15 @@ class Recorder(FlopCounterMode):
         self.looked_up: set[int] = set()
         """Storages of tables that are looked up."""
         self.is_backward = False
+        self.recomputed = 0
+        """FLOPs of activations that are computed again in the backward pass."""
         self.unmatched = 0
         """FLOPs of the backward pass that belong to no product of the forward pass."""
         self._is_decoder = type(module).__name__.endswith("ForCausalLM")
         self._names = {id(each): name for name, each in module.named_modules()}
         self._stack: list[Any] = [module]
         self._nodes: dict[int, Product] = {}
+        self._fused = FusedAttention()
         self._weights = {
             storage: Weights(storage, each.numel()) for storage, each in self.parameters.items()
         }
@@ -110,13 +136,15 @@ class Recorder(FlopCounterMode):
         after = hooks.register_module_forward_hook(self._end, always_call=True)
         self._watch.callback(before.remove)
         self._watch.callback(after.remove)
+        self._watch.enter_context(self._fused)
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> Any:
         """End."""
+        ended = super().__exit__(*error)
         self._watch.close()
-        return super().__exit__(*error)
+        return ended
 
     def names(self) -> list[str]:
         """The names of modules with products."""
@@ -152,7 +180,9 @@ class Recorder(FlopCounterMode):
             self._add_gradient(flops)
         elif flops:
             product = self._product(func_packet, args, flops)
-            if not self.is_backward:
+            if self.is_backward:
+                self.recomputed += flops
+            else:
                 self.products.append(product)
             # Activations that are computed again: their gradients belong to the first product alike.
             self._nodes[torch._C._autograd._get_sequence_nr() - 1] = product
@@ -194,6 +224,8 @@ class Recorder(FlopCounterMode):
 
     def _mask(self) -> tuple[bool, int | None]:
         """Whether the attention that runs is causal, and its window, as the modules say of themselves."""
+        if self._fused.is_causal is not None:
+            return self._fused.is_causal, None
         for module in reversed(self._stack):
             causal = getattr(module, "is_causal", None)
             causal = getattr(module, "is_decoder", None) if causal is None else causal

@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.recipe import tokens_of
+from ofu_exporter.flops.recipes import tokens_of
 from tests.flops.counting import config
 
 torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -127,8 +128,16 @@ class Recipe(_Strict):
         """The recipe as it is kept: JSON, a term a line."""
         fields = self.model_dump(mode="json", exclude_defaults=True)
         terms = ",\n".join("  " + json.dumps(term) for term in fields.pop("terms"))
-        head = json.dumps(fields, indent=1).removesuffix("\n}")
-        return f'{head},\n "terms": [\n{terms}\n ]\n}}\n'
+        head = "".join(f" {json.dumps(name)}: {json.dumps(fields[name])},\n" for name in fields)
+        return f'{{\n{head} "terms": [\n{terms}\n ]\n}}\n'
+
+    def save(self, path: str | Path) -> None:
+        """Write the recipe to a file. Raises OSError."""
+        Path(path).write_text(self.text(), encoding="utf-8")
+
+    def report(self) -> dict[str, Any]:
+        """The model as a job reports it: `Reporter(model=recipe.report())`."""
+        return {"recipe": self.model_dump(mode="json", exclude_defaults=True)}
 
     def model(self) -> Model:
         """The model, to count as one of a family."""
