@@ -37,7 +37,7 @@ SAMPLES = "1"
 """The factor of what is done once per sample, however long it is."""
 LARGEST = 10**30
 LONGEST = 1 << 31
-MOST_TERMS, MOST_FACTORS = 512, 16
+MOST_TERMS, MOST_FACTORS, MOST_PASSES = 512, 16, 100
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w.:+/<>() -]+$")]
 Stream = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,31}$")]
@@ -120,8 +120,12 @@ class Recipe(_Strict):
             streams = {name for per in term.forward for name in per.split("*")} - {SAMPLES}
             if unknown := sorted(streams - self.lengths.keys()):
                 raise ValueError(f"term {term.name}: stream {unknown[0]} is not in lengths")
-            if any(Fraction(value) < 0 for value in term.gradients):
+            if min(map(Fraction, term.gradients)) < 0:
                 raise ValueError(f"term {term.name}: a gradient costs less than nothing")
+            if max(map(Fraction, term.gradients)) > MOST_PASSES:
+                raise ValueError(
+                    f"term {term.name}: a gradient costs more than {MOST_PASSES} forward passes"
+                )
         return self
 
     def text(self) -> str:

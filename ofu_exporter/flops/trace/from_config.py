@@ -33,15 +33,12 @@ def executed_of(
     Raises ConfigError if the library is missing or does not know the model, or if the model can't be run without
     weights; the text says why.
     """
-    module = built(config)
-    with ShapesOnly():
-        try:
-            make = inputs_of_diffusion if "_class_name" in config else inputs_of_transformer
-            inputs = make(module, lengths)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise _failure(module, "its inputs could not be made", error) from error
+    return executed_sample(built(config), lengths, backward)
+
+
+def executed_sample(module: Any, lengths: Mapping[str, int], backward: bool = True) -> Executed:
+    """What torch executes of one sample of a module that was built here. Raises ConfigError, as above."""
+    inputs = inputs_of(module, lengths)
     try:
         with _quiet():
             return executed(module, inputs, backward)
@@ -49,6 +46,47 @@ def executed_of(
         raise
     except Exception as error:
         raise _failure(module, "it could not be run without weights", error) from error
+
+
+def inputs_of(module: Any, lengths: Mapping[str, int]) -> Any:
+    """The inputs of one sample of a module that was built here. Raises ConfigError."""
+    with ShapesOnly():
+        try:
+            of_diffusers = type(module).__module__.startswith("diffusers")
+            make = inputs_of_diffusion if of_diffusers else inputs_of_transformer
+            return make(module, lengths)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise _failure(module, "its inputs could not be made", error) from error
+
+
+def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
+    """Those of the given streams that the inputs of a module depend on. Raises ConfigError."""
+    asked = _Asked(lengths)
+    inputs_of(module, asked)
+    return [name for name in lengths if name in asked.names]
+
+
+class _Asked(dict[str, int]):
+    """Lengths that remember which of them were asked for."""
+
+    def __init__(self, lengths: Mapping[str, int]) -> None:
+        super().__init__(lengths)
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(str(name))
+        return super().__contains__(name)
+
+    def __getitem__(self, name: str) -> int:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any mapping."""
+        self.names.add(name)
+        return super().get(name, default)
 
 
 def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:

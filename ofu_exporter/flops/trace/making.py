@@ -28,7 +28,14 @@ def recipe_of_config(
 
     Raises ConfigError where the model cannot be built, or cannot be run at these lengths.
     """
-    found = fitted(lambda at: from_config.executed_of(config, at, backward), lengths)
+    module = from_config.built(config)
+
+    def run(at: Mapping[str, int]) -> Executed:
+        module.zero_grad(set_to_none=True)
+        return from_config.executed_sample(module, at, backward)
+
+    used = from_config.streams_of(module, lengths)
+    found = fitted(run, {name: lengths[name] for name in used})
     library = "diffusers" if "_class_name" in config else "transformers"
     named: Any = config.get("_class_name") or config.get("architectures") or config["model_type"]
     return _recipe(str(named[0] if isinstance(named, list) else named), library, found)

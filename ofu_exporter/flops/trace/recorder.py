@@ -6,7 +6,7 @@ autograd gives its node, so that each product knows which of its gradients were 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -63,6 +63,11 @@ class Product:
     window: int | None = None
     attends: bool = False
     """Whether its module, or one around it, calls itself attention."""
+
+    @property
+    def kind(self) -> tuple[str, str, int]:
+        """What a product that is computed again has in common with the first."""
+        return (self.module, self.operator, self.flops)
 
 
 class Untracked:
@@ -122,6 +127,7 @@ class Recorder(FlopCounterMode):
         self._names = {id(each): name for name, each in module.named_modules()}
         self._stack: list[Any] = [module]
         self._nodes: dict[int, Product] = {}
+        self._alike: dict[tuple[str, str, int], deque[Product]] = {}
         self._fused = FusedAttention()
         self._weights = {
             storage: Weights(storage, each.numel()) for storage, each in self.parameters.items()
@@ -182,11 +188,17 @@ class Recorder(FlopCounterMode):
             product = self._product(func_packet, args, flops)
             if self.is_backward:
                 self.recomputed += flops
+                product = self._first(product)
             else:
                 self.products.append(product)
-            # Activations that are computed again: their gradients belong to the first product alike.
+                self._alike.setdefault(product.kind, deque()).append(product)
             self._nodes[torch._C._autograd._get_sequence_nr() - 1] = product
         return super()._count_flops(func_packet, out, args, kwargs)
+
+    def _first(self, again: Product) -> Product:
+        """The product that is computed again: its gradients may come through the second one."""
+        alike = self._alike.get(again.kind)
+        return alike.popleft() if alike else again
 
     def _add_gradient(self, flops: int) -> None:
         node = torch._C._current_autograd_node()

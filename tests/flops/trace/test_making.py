@@ -153,7 +153,9 @@ def test_a_module_that_reads_values_is_refused_in_a_line() -> None:
         def forward(self, x: Any) -> Any:
             return self.linear(x) * float(x.sum())
 
-    with pytest.raises(ConfigError, match="recipe: Reads cannot be run on shapes alone: ") as caught:
+    with pytest.raises(
+        ConfigError, match="recipe: Reads cannot be run on shapes alone: "
+    ) as caught:
         flops.recipe(Reads(), (torch.randn(3, 4),))
     assert "\n" not in str(caught.value)
 
@@ -188,7 +190,9 @@ BUFFERS = {
 """Biases of routers, which published checkpoints store as parameters and transformers as buffers."""
 
 
-@pytest.mark.parametrize(("architecture", "fields"), DECODERS[::4], ids=lambda value: str(value)[:24])
+@pytest.mark.parametrize(
+    ("architecture", "fields"), DECODERS[::4], ids=lambda value: str(value)[:24]
+)
 def test_a_recipe_of_a_decoder_counts_what_its_closed_form_counts(
     architecture: str, fields: dict[str, Any]
 ) -> None:
