@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes
+from ofu_exporter.flops.config_file import READY, ready_recipes
 from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.reports.messages import MfuReport, ModelBody, out_of_range
 from ofu_exporter.support.small_files import read_small
@@ -35,7 +36,11 @@ def with_recipe(report: MfuReport, folder: Path | None) -> tuple[MfuReport, str 
 
 
 def named_recipe(folder: Path | None, name: str) -> Recipe:
-    """The recipe NAME.json of the site's folder, as it is now. Raises ConfigError, which says what is missing."""
+    """The package's own recipe of a name, otherwise that of the site's folder, as it is now.
+
+    Raises ConfigError, which says what is missing.
+    """
+    folder = READY if name in ready_recipes() else folder
     if folder is None:
         raise ConfigError(f"recipe {name!r}: this agent has no folder of recipes (recipe_folder)")
     path = folder / f"{name}.json"
