@@ -69,4 +69,4 @@ def test_a_job_names_its_recipe_in_its_environment(
         until(answered)
     assert reporter.last_answer is not None
     assert reporter.last_answer["mfu"] == pytest.approx(0.4, rel=2e-3)
-    until(lambda: "7" in running.get("/").body.decode())
+    until(lambda: running.value("ofu_job_reported_mfu_ratio", job_id="7") is not None)
