@@ -247,10 +247,10 @@ def test_a_field_that_may_be_a_size_or_a_gate_is_an_error(field: str, value: obj
     )
 
 
-def test_an_unknown_architecture_says_the_nearest_and_the_three_ways_on() -> None:
+def test_an_unknown_architecture_says_the_nearest_and_the_ways_on() -> None:
     text = refusal(config("llama-3-8b", architectures=["LLamaForCausalLM"]))
     assert text.startswith("architectures: 'LLamaForCausalLM' has no closed form here; ")
-    for part in ("nearest is LlamaForCausalLM", "--executed", "Modules", "docs/adding.md"):
+    for part in ("nearest is LlamaForCausalLM", "--executed --save", "Modules", "docs/flops.md"):
         assert part in text
     assert len(text) < 500
     assert "nearest" not in refusal(config("llama-3-8b", architectures=["Xyzzy"]))
