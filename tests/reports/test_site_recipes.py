@@ -81,10 +81,12 @@ def test_recipes_that_come_with_the_package_need_no_folder() -> None:
         "clip-vit-large-patch14": 427_616_513,
         "deberta-v3-base": 183_831_552,
         "dit-xl-2-256": 749_826_464,
+        "flux.1-dev": 11_901_408_320,
         "gemma-3-4b": 4_300_079_472,
         "llava-1.5-7b": 7_063_427_072,
         "paligemma-3b-pt-224": 2_923_466_480,
         "siglip-base-patch16-224": 203_155_970,
+        "stable-diffusion-3.5-large": 8_056_627_520,
         "swin-base-patch4-window7-224": 87_768_224,
         "wav2vec2-base": 94_396_320,
     }
