@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -18,6 +18,7 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
+from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.hardware import profiles, tiles
 from ofu_exporter.reports.simulated import REPORTING
 from ofu_exporter.serving import metrics as names
@@ -66,14 +67,13 @@ def settings() -> list[str]:
         if not fields:
             continue
         lines += ["", f"### {title}", ""]
-        lines += ["| flag | variable | file | default | |", "|---|---|---|---|---|"]
+        lines += ["| flag | default | |", "|---|---|---|"]
         for name, field in fields.items():
             flag = flag_of(name, field)
+            assert re.sub("[-.]", "_", flag.removeprefix("--")) == name, "as the page says"
             default = "needed" if field.is_required() else default_of(field)
             flags = " or ".join(f"`{each}`" for each in (flag, *other_flags(field)))
-            lines.append(
-                f"| {flags} | `OFU_{name.upper()}` | `{name}` | {default} | {field.description} |"
-            )
+            lines.append(f"| {flags} | {default} | {field.description} |")
     return lines[1:]
 
 
@@ -82,20 +82,33 @@ def default_of(field: FieldInfo) -> str:
     return text if text == "none" else f"`{text}`"
 
 
+GPU_LABELS = ("gpu", "uuid", "gpu_instance")
+
+
 def metrics() -> list[str]:
-    rows = [
-        f"| `{spec.shown_name}` | {spec.kind} | {', '.join(spec.labels)} | {spec.help} |"
-        for spec in names.specs()
-    ]
-    return ["| metric | type | labels | |", "|---|---|---|---|", *rows]
+    return [f"- `{spec.shown_name}`{labels(spec.labels)}: {spec.help}" for spec in names.specs()]
+
+
+def labels(of: Sequence[str]) -> str:
+    """The labels of a metric in parentheses; "GPU" stands for those that a GPU is known by."""
+    rest = [label for label in of if label not in GPU_LABELS]
+    shown = [*(["GPU"] if {*of} >= {*GPU_LABELS} else []), *rest]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def causes_of_explain() -> list[str]:
+    nothing = {Side.HARDWARE: "nothing: ", Side.REPORT: ""}
+    rows = [f"| `{c.slug}` | {c.shown_ratio} | {nothing[c.side]}{c.meaning} |" for c in causes()]
+    return ["| cause | ratio | what is wrong |", "|---|---|---|", *rows]
 
 
 @pytest.mark.parametrize(
     ("page", "section"),
     [
-        ("trouble-counters.md", reasons),
-        ("trouble-jobs.md", scheduler_reasons),
-        ("trouble-reports.md", report_reasons),
+        ("explain.md", causes_of_explain),
+        ("troubles.md", reasons),
+        ("troubles.md", scheduler_reasons),
+        ("troubles.md", report_reasons),
         ("configuration.md", settings),
         ("metrics.md", metrics),
     ],
@@ -117,11 +130,10 @@ def test_generated_sections_are_up_to_date(
     assert path.read_text() == wanted
 
 
-def test_every_rejection_is_explained() -> None:
-    for page, rejections in (("counters", Rejection), ("jobs", ClaimRejection)):
-        text = (DOCS / f"trouble-{page}.md").read_text()
-        for rejection in rejections:
-            assert f"`{rejection.value}`" in text
+def test_every_claim_that_is_not_believed_is_explained() -> None:
+    text = (DOCS / "troubles.md").read_text()
+    for rejection in ClaimRejection:
+        assert f"`{rejection.value}`" in text
 
 
 def test_the_readme_is_read_in_three_minutes() -> None:
@@ -151,7 +163,7 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     text = (DOCS / "flops.md").read_text()
     for name in (*families.names(), *conventions.names(), *readers.names()):
         assert f"`{name}`" in text
-    text = (DOCS / "tiles.md").read_text()
+    text = (DOCS / "validation.md").read_text()
     for name in (*tiles.names(), *profiles.names()):
         assert f"`{name}`" in text
     for name in tiles.names():
@@ -163,15 +175,20 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
         # What stands between colons is recorded by a rule: tests/deploy/test_rules.py knows those.
         pattern = r"(?<!:)\bofu_(?:gpu|model|job|exporter)_[a-z0-9_]+\b"
-        text = path.read_text()
-        if path.name == "CHANGELOG.md":  # the first column of its tables has names that are no more
-            text = re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)
-        for name in re.findall(pattern, text):
+        for name in re.findall(pattern, path.read_text()):
             assert name in known, f"{path.name}: {name}"
 
 
+def test_the_name_of_a_metric_says_its_type() -> None:
+    """As the page on metrics says."""
+    for spec in names.specs():
+        counts = spec.shown_name.endswith("_total")
+        summary = spec.shown_name == "ofu_exporter_read_seconds"
+        assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")
+
+
 def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
-    text = (DOCS / "plausibility.md").read_text()
+    text = (DOCS / "accuracy.md").read_text()
     assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
     text = (DOCS / "glossary.md").read_text()
     words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]
@@ -179,8 +196,8 @@ def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> No
 
 
 @pytest.mark.slow
-def test_every_endpoint_is_on_the_page_of_first_steps() -> None:
-    text = (DOCS / "start.md").read_text()
+def test_every_endpoint_is_on_the_page_about_pages() -> None:
+    text = (DOCS / "terminal.md").read_text()
     with agent("demo") as running:
         paths = json.loads(running.get("/openapi.json")[1])["paths"]
     assert "/v1/gpus" in paths

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("importlinter", reason="import-linter needs Python 3.11")
 
+from tests.helpers.every import every
 from tests.helpers.rooms import DRIVERS, IMPORTS, PACKAGE, ROOT, SOURCES, TREES, room_of
 
 STANDARD_LIBRARY_ONLY = ("client", "values")
@@ -100,9 +101,7 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
             yield from executed(child)
 
 
-@pytest.mark.parametrize(
-    "module", [name for name in SOURCES if room_of(name) in STANDARD_LIBRARY_ONLY]
-)
+@every([name for name in SOURCES if room_of(name) in STANDARD_LIBRARY_ONLY])
 def test_the_ground_needs_python_alone(module: str) -> None:
     needed = set(foreign(TREES[module])) - sys.stdlib_module_names - {PACKAGE}
     assert needed <= (FRAMEWORKS if room_of(module) == "client" else set())
@@ -115,7 +114,7 @@ def test_nothing_but_rooms_lies_at_the_top() -> None:
     assert there == rooms | files | {"templates"}
 
 
-@pytest.mark.parametrize("module", SOURCES)
+@every(SOURCES)
 def test_every_file_says_its_job_in_its_first_sentence(module: str) -> None:
     if module.partition(".")[0] in DRIVERS and SOURCES[module].stat().st_size == 0:
         return  # a driver's folder; its driver.py says what it is

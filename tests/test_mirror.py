@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from tests.helpers.every import every
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "ofu_exporter"
@@ -46,7 +46,7 @@ def is_of_a_file(test: Path) -> bool:
     return whole_folder or its_file or (TESTS / test.parent / f"{name}.py").exists()
 
 
-@pytest.mark.parametrize("test", TEST_FILES, ids=str)
+@every(TEST_FILES)
 def test_a_test_file_has_the_name_of_what_it_tests(test: Path) -> None:
     if test.parts[0] in MIRROR_NO_ROOM or str(test) in OF_A_SUBJECT:
         return

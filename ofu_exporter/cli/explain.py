@@ -10,8 +10,8 @@ import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
-from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import OVERHEAD, RATIO, STDERR, TFLOPS
+from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.quantities import NUMBER, OVERHEAD, RATIO, STDERR, TFLOPS
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 RECOMPUTE = ("none", "selective", "full")
-NEED_CONFIG = ("seq_len", "length", "lengths", "moments", "padded_to", "lora_rank", "freeze", "mtp")
+NEED_CONFIG = (
+    *("seq_len", "length", "lengths", "moments", "padded_to", "pack_length"),
+    *("lora_rank", "freeze", "mtp"),
+)
 
 
 def step_options(command: CommandT) -> CommandT:
@@ -59,13 +62,36 @@ def step_options(command: CommandT) -> CommandT:
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
 @click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
 @click.option("--gpus", type=int, metavar="N", help="All GPUs of the job: the world size.")
-@click.option("--tokens-per-second", type=float, metavar="N", help="Rate of all GPUs together.")
+@click.option(
+    "--tokens-per-second",
+    metavar="N",
+    callback=NUMBER,
+    help="Rate of all GPUs together: 12000, 12,000 or 12k.",
+)
 @click.option("--precision", metavar="NAMES", help="bf16, or shares: bf16=0.3,fp8=0.7.")
 @click.option(
     "--peak-tflops",
     metavar="TFLOPS",
     callback=TFLOPS,
     help="Peak of one GPU that the report divides by.",
+)
+@click.option(
+    "--accumulation",
+    type=click.IntRange(min=1),
+    metavar="N",
+    cls=SubjectOption,
+    subject="Step",
+    rare=True,
+    help="Micro-batches whose gradients a step adds up.",
+)
+@click.option(
+    "--pack-length",
+    type=click.IntRange(min=1),
+    metavar="N",
+    cls=SubjectOption,
+    subject="Step",
+    rare=True,
+    help="Tokens of a pack, where sequences are packed.",
 )
 @click.option(
     "--tile-overhead",
@@ -77,7 +103,8 @@ def step_options(command: CommandT) -> CommandT:
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
-    A fact that is given can rule out causes. A fact that is left out rules out none.
+    A cause is likely if it fits and if it is common. A fact that is given can rule out causes; a fact that is left
+    out rules out none.
     """
     from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence
@@ -109,6 +136,8 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
         None if options["precision"] is None else shares(options["precision"]),
         None if peak is None else peak * 1e12,
         options["tile_overhead"],
+        accumulation=options["accumulation"],
+        pack_length=options["pack_length"],
     )
     _check(facts)
     return facts
@@ -122,6 +151,9 @@ def _counted_step(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengt
         _refuse_without_config(options)
         return None, None
     model, lengths, executed = read_step(options["config"], options)
+    pack, longest = options["pack_length"], lengths.longest()
+    if pack is not None and pack < longest:
+        raise ConfigError(f"--pack-length: {pack} is shorter than a sequence of {longest}")
     ran = {"convention": "model", "recompute": options["recompute"] or "none"}
     chosen = how({**options, **ran, "forward_only": options["forward_only"] is True})
     counted = CountedStep(model, lengths, chosen.counting, chosen.passes)
@@ -184,6 +216,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
                 "cause": each.cause,
                 "expected_ratio": each.expected_ratio,
                 "misfit": each.misfit,
+                "rarity": each.rarity,
                 "evidence": each.evidence,
             }
             for each in found.causes
@@ -194,7 +227,7 @@ def as_data(found: Explanation) -> dict[str, Any]:
 def rows(found: Explanation) -> list[dict[str, Any]]:
     """A row for each cause, which repeats the verdict; one without a cause where none fits."""
     data = as_data(found)
-    names = ("cause", "expected_ratio", "misfit", "evidence")
+    names = ("cause", "expected_ratio", "misfit", "rarity", "evidence")
     whole = {name: data[name] for name in ("observed_ratio", "verdict", "advice")}
     return [{**whole, **cause} for cause in data["causes"] or [dict.fromkeys(names)]]
 
@@ -217,35 +250,49 @@ def table(observed: Observation, found: Explanation) -> str:
         known = [] if found.advice else ["No known cause fits"]
         lines += known + ([found.advice[0].upper() + found.advice[1:]] if found.advice else [])
     else:
-        lines += ["", *_rows(found.causes), "", *_certainty(found), *_evidence(found.causes)]
+        lines += [
+            "",
+            *_rows(found.causes),
+            "",
+            *_ordered(found),
+            f"Likeliest: {found.causes[0].evidence}",
+        ]
     return "\n".join(lines + (_untried(found) if found.looked and not found.advice else []))
 
 
 def _rows(causes: tuple[Candidate, ...]) -> list[str]:
     width = max(len("CAUSE"), *(len(each.cause) for each in causes))
     return [
-        f"{'CAUSE':{width}}  EXPECTED RATIO  MISFIT",
+        f"{'CAUSE':{width}}  EXPECTED RATIO  MISFIT  RARITY",
         *(
-            f"{each.cause:{width}}  {each.expected_ratio:14.3f}  {each.misfit:6.1f}"
+            f"{each.cause:{width}}  {each.expected_ratio:14.3f}  {each.misfit:6.1f}  {each.rarity:6.1f}"
             for each in causes
         ),
     ]
 
 
-def _certainty(found: Explanation) -> list[str]:
-    if found.tied < 2:
+def _ordered(found: Explanation) -> list[str]:
+    """What the order is, and how far the numbers support it."""
+    if len(found.causes) < 2:
         return []
-    return [f"The numbers do not tell the first from {found.tied - 1} other(s); more facts may"]
+    lines = [
+        "Order: misfit²/2 + rarity; two causes together follow each single one that fits as well"
+    ]
+    if found.tied > 1:
+        options = [f"--{name.replace('_', '-')}" for name in found.telling]
+        others = "one other cause fits" if found.tied == 2 else f"{found.tied - 1} other causes fit"
+        help_ = f"; {_listed(options)} can tell them apart" if options else ""
+        lines.append(f"{others[0].upper()}{others[1:]} equally well{help_}")
+    return lines
 
 
-def _evidence(causes: tuple[Candidate, ...]) -> list[str]:
-    return [f"First: {causes[0].evidence}"]
+def _listed(options: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(options[:-1]), options[-1])))
 
 
 def _untried(found: Explanation) -> list[str]:
     if not found.untried:
         return []
     needs = sorted({need for _, missing in found.untried for need in missing.split(", ")})
-    return [
-        f"Not tried: {len(found.untried)} causes that need {', '.join(f'--{n}' for n in needs)}"
-    ]
+    options = _listed([f"--{need}" for need in needs])
+    return [f"Not tried: {len(found.untried)} causes that need {options}"]

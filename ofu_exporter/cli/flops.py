@@ -12,7 +12,7 @@ from ofu_exporter.cli import flops_rows
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import RATIO, TFLOPS
+from ofu_exporter.cli.quantities import NUMBER, RATIO, TFLOPS
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 
@@ -103,8 +103,13 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 @click.option(
     "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."
 )
-@click.option("--tokens-per-second", type=float, metavar="N", help="Over all GPUs.")
-@click.option("--samples-per-second", type=float, metavar="N", help="Over all GPUs.")
+@click.option(
+    "--tokens-per-second",
+    metavar="N",
+    callback=NUMBER,
+    help="Over all GPUs: 12000, 12,000 or 12k.",
+)
+@click.option("--samples-per-second", metavar="N", callback=NUMBER, help="Over all GPUs.")
 @click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
 @click.option(
     "--precision",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
+from pathlib import Path
+
 import click
 
 
@@ -16,8 +21,23 @@ def gpu_name(_context: click.Context, _option: click.Parameter, text: str | None
         return text
     name, others = taken
     more = f" (not for {', '.join(others)})" if others else ""
-    click.echo(f"--gpu {text} means {name}{more}", err=True)
+    if _is_first_time(text):
+        click.echo(f"--gpu {text} means {name}{more}", err=True)
     return name
+
+
+def _is_first_time(text: str) -> bool:
+    """Whether this terminal session has not been told yet what a short name means; True if that cannot be noted."""
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+    name = re.sub(r"\W", "-", text.casefold())
+    note = folder / f"ofu-exporter-{os.getuid()}-{os.getsid(0)}-gpu-{name}"
+    try:
+        note.touch(mode=0o600, exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 GPU_HELP = 'H100, or as `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".'

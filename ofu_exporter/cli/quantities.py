@@ -27,17 +27,12 @@ def _reading(read: Callable[[str], float]) -> Callback:
 
 
 def _tflops(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{value!r} is not a number above 0")
-    return quantities.tflops(value)
+    return quantities.tflops(quantities.number(text))
 
 
 RATIO = _reading(quantities.ratio)
 OVERHEAD = _reading(lambda text: quantities.ratio(text, quantities.OVERHEAD))
+NUMBER = _reading(quantities.number)
 STDERR = _reading(lambda text: quantities.ratio(text, 1.0))
 TFLOPS = _reading(_tflops)
 """Callbacks of options, by what they take."""

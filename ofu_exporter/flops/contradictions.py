@@ -1,7 +1,9 @@
-"""Recognises when no mistake in a report can be the cause: OFU is almost 0, or contradicts the throughput."""
+"""Recognises when no mistake in a report can be the cause: OFU is almost 0, more than the card can do, or
+contradicts the throughput."""
 
 from __future__ import annotations
 
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.values.reported import Verdict
 
@@ -11,6 +13,11 @@ SMALL = 0.05
 """An OFU above this is not almost 0, unless its error is too large to tell."""
 LEAST = 0.001
 """An OFU below this is almost 0, even if its error is small."""
+
+FASTEST = 1.16
+"""Highest SM clock over tensor clock of the data-center GPUs (H100 NVL); some GeForce cards have 1.28."""
+MEASURED = 0.02
+"""A larger standard error of OFU says nothing of what the card can do."""
 
 
 def almost_no_ofu(compared: Divergence, ofu: float, standard_error: float) -> str:
@@ -44,3 +51,18 @@ def against_throughput(
             f"the GPUs ran {ofu / right:.3g} times what the throughput needs. {ask} Is the job alone on them?"
         )
     return False, ""
+
+
+def above_the_card(ofu: float, standard_error: float, row: GpuModel | None) -> str:
+    """What to check if an OFU is more than the GPU can have at its highest clock; "" otherwise."""
+    most = FASTEST
+    if row and row.tensor_clock_hz and row.max_sm_clock_hz:
+        most = max(row.max_sm_clock_hz / row.tensor_clock_hz, 1.0)
+    if ofu <= most + CLEAR * min(standard_error, MEASURED):
+        return ""
+    card = row.key if row else "a data-center GPU"
+    unnamed = "" if row else " Which GPU is it (--gpu)?"
+    return (
+        f"an OFU of {ofu:.0%} is impossible: {card} has at most {most:.0%}, at its highest clock.{unnamed} "
+        "Is OFU divided by the tensor clock of this GPU?"
+    )

@@ -2,7 +2,8 @@
 
 Every cause that the facts allow is tried alone and together with one other. Whether it fits depends only on the
 measurement error. Causes that fit are sorted by chi^2/2 + rarity, which prefers common and simple ones if the numbers
-cannot tell. The order is not a probability: `Explanation.tied` says how many causes the numbers cannot tell apart.
+cannot tell. The order is not a probability: `Explanation.tied` says how many causes the numbers cannot tell apart,
+and `Explanation.telling` which facts can.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import contradictions, misfit
+from ofu_exporter.flops import contradictions, misfit, open_facts
 from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, causes
+from ofu_exporter.flops.causes.tiles import SLUG as REAL_WORK
+from ofu_exporter.flops.causes.tiles import real_work
 from ofu_exporter.flops.misfit import Ratio
+from ofu_exporter.flops.open_facts import Tied
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence, Thresholds
 from ofu_exporter.values.reported import Verdict
@@ -27,9 +31,6 @@ FITS = 2.5
 FITS_BOTH = 2.96
 """The same for report and OFU together, if the right MFU is known. Two errors exceed this as seldom as one exceeds
 the limit above."""
-TILES = (0.01, 0.006)
-"""Mean and standard deviation of what tiles add to any job: 0 to 2 points."""
-TILES_KNOWN = 0.002
 PAIR = 1.0
 """Rarity that a second cause adds in addition to its own."""
 RAREST_PAIR = 5.5
@@ -58,11 +59,19 @@ class Candidate:
     cause: str
     """The cause's slug; for two causes `one+other`, the one that changes the ratio more comes first."""
     expected_ratio: float
-    """Reported MFU over OFU if this were the cause, without the point or two that tiles always take."""
+    """Reported MFU over OFU if this were the cause, without what real training always runs (`tiles.real_work`)."""
+    report_ratio: float
+    """Reported MFU over the right one."""
     misfit: float
     """Standard errors between the expected and the observed ratio."""
     evidence: str
-    score: float
+    rarity: float
+    """-ln of how often the cause occurs, an estimate: 1 is common, 5 is rare."""
+
+    @property
+    def score(self) -> float:
+        """Orders the candidates: the smaller, the likelier."""
+        return self.misfit**2 / 2 + self.rarity
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -83,10 +92,16 @@ class Explanation:
     """How many causes the numbers can't tell from the first, including the first; 0 if none fits."""
     untried: tuple[tuple[str, str], ...]
     """Causes that were not tried, and the facts that they need."""
+    telling: tuple[str, ...]
+    """Facts that were not given and can tell the tied causes apart, by the names of their options."""
     looked: bool
     """Whether there was anything to explain."""
     advice: str = ""
     """What to check if no mistake in the report explains the divergence; "" otherwise."""
+
+
+NEGLIGIBLE = 0.001
+"""A mistake that changes an MFU by less than this share explains nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +148,35 @@ def explain(
     if observation.mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
     ratio = observation.mfu / observation.ofu if observation.ofu else None
-    is_impossible, advice = _contradiction(observation, compared, thresholds)
+    is_impossible, advice = _contradiction(observation, compared, thresholds, facts)
     if is_impossible:
-        return Explanation(ratio, compared, (), 0, (), True, advice)
+        return Explanation(ratio, compared, (), 0, (), (), True, advice)
     looked = compared.verdict.diverged or _is_miscounted(observation) or bool(advice)
-    found = _ranked(observation, facts) if looked else []
-    shown, said = tuple(found[:SHOWN]), "" if found else advice
-    return Explanation(ratio, compared, shown, _tied(found), _untried(facts), looked, said)
+    ranked = _ranked(observation, facts) if looked else []
+    tied = _tied(ranked)
+    return Explanation(
+        ratio,
+        compared,
+        tuple(ranked[:SHOWN]),
+        tied,
+        open_facts.untried(facts),
+        open_facts.telling(
+            [Tied(each.causes, each.report_ratio) for each in ranked[:tied]],
+            facts,
+            observation.right_mfu,
+        ),
+        looked,
+        "" if ranked else advice,
+    )
 
 
 def _contradiction(
-    observation: Observation, compared: Divergence, thresholds: Thresholds
+    observation: Observation, compared: Divergence, thresholds: Thresholds, facts: CauseFacts
 ) -> tuple[bool, str]:
     """Whether no mistake in the report can be the cause, and what to check."""
     ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
+    if impossible := contradictions.above_the_card(ofu, error, facts.row()):
+        return True, impossible
     if nothing := contradictions.almost_no_ofu(compared, ofu, error):
         return True, nothing
     if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
@@ -188,7 +218,7 @@ def _tried(facts: CauseFacts) -> Iterator[_Tried]:
             if found.miscount and facts.step:
                 value = found.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
-            if ratio.high > 0 and not ratio.low == ratio.high == 1:
+            if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
                 yield _Tried(cause, found, ratio)
 
 
@@ -259,6 +289,8 @@ def _judged(
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
     for each in tried:
+        if observation.mfu > each.report.high:
+            continue  # the corrected MFU would be above 100 %
         off = _misfit(observation, facts, each)
         if off <= limit:
             found.append(_candidate(each, observed, off, observation.mfu))
@@ -267,25 +299,14 @@ def _judged(
 
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
     """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
-    tiles, right = _tiles(facts, each), observation.right_mfu
+    right, ran = observation.right_mfu, each.hardware
+    if all(one.cause.slug != REAL_WORK for one in each.tried):
+        ran = ran.times(Ratio(*real_work(facts)))
     seen = (observation.ofu, observation.standard_error)
     if right is None:
-        whole = each.report.times(each.hardware)
-        return misfit.of_hardware(observation.mfu, seen, whole, tiles)
+        return misfit.of_hardware(observation.mfu, seen, each.report.times(ran))
     report = misfit.of_report(observation.mfu, right, each.report)
-    return math.hypot(report, misfit.of_hardware(right, seen, each.hardware, tiles))
-
-
-def _tiles(facts: CauseFacts, each: _Combined) -> tuple[float, float]:
-    """The logarithm of the factor by which tiles lower the ratio, and its standard deviation."""
-    if any(one.cause.slug == "tile_quantization" for one in each.tried):
-        return 0.0, TILES_KNOWN
-    if facts.tile_overhead is None:
-        return TILES
-    known = math.log1p(facts.tile_overhead)
-    if facts.tile_overhead_bound == "lower":
-        return max(known, TILES[0]), TILES[1]
-    return known, TILES_KNOWN
+    return math.hypot(report, misfit.of_hardware(right, seen, ran))
 
 
 def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Candidate:
@@ -294,13 +315,14 @@ def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Cand
     order = sorted(each.tried, key=lambda one: -abs(math.log(one.ratio.nearest(value))))
     evidence = "; and ".join(one.hypothesis.evidence for one in order)
     if each.report.low == each.report.high != 1:
-        evidence += f"; put right, MFU is {mfu / each.report.low:.2%}"
+        evidence += f"; corrected MFU: {mfu / each.report.low:.2%}"
     return Candidate(
         "+".join(one.cause.slug for one in order),
         ratio.nearest(value),
+        each.report.nearest(value),
         off,
         evidence,
-        off**2 / 2 + each.rarity,
+        each.rarity,
     )
 
 
@@ -317,21 +339,3 @@ def _tied(found: Sequence[Candidate]) -> int:
         return 0
     limit = found[0].misfit ** 2 + ALIKE
     return sum(each.misfit**2 <= limit for each in found)
-
-
-def _untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
-    step = facts.step
-    given = {
-        "config": step is not None,
-        "gpu": facts.gpu is not None,
-        "precision": facts.precision is not None,
-        "padded_to": facts.executed is not None,
-        "lengths": step is not None and len(step.lengths.samples) > 1,
-    }
-    found = []
-    for cause in causes():
-        missing = [need for need in cause.needs if not given[need]]
-        # Few jobs have padding or packs; users are asked only for facts that every job has.
-        if missing and not {*missing} & {"padded_to", "lengths"}:
-            found.append((cause.slug, ", ".join(missing)))
-    return tuple(found)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 COUNTED = 0.01
 """The relative error of an MFU that is computed from a throughput."""
+CLOCK = 0.006
+"""The relative error of NVML's clock, and with it of OFU, in most windows (docs/hardware.md)."""
 DIGITS = 0.0005
 """Its absolute error: jobs report three digits after the decimal point."""
 
@@ -31,17 +33,13 @@ def of_report(reported: float, right: float, ratio: Ratio) -> float:
     return abs(reported - expected) / math.hypot(COUNTED * expected, DIGITS)
 
 
-def of_hardware(
-    mfu: float, seen: tuple[float, float], ratio: Ratio, tiles: tuple[float, float]
-) -> float:
+def of_hardware(mfu: float, seen: tuple[float, float], ratio: Ratio) -> float:
     """Standard errors between OFU and the OFU that follows from an MFU and a ratio.
 
     The error is known for OFU itself. The error of a ratio is not symmetric, and has no bound if OFU is close to 0.
-    So the two are compared as OFU. `seen` is OFU with its error, `tiles` the logarithm of the tiles' share with its
-    error.
+    So the two are compared as OFU. `seen` is OFU with its error.
     """
-    (ofu, standard_error), (shift, spread) = seen, tiles
-    most, least = (mfu * math.exp(shift) / end for end in (ratio.low, ratio.high))
-    expected = min(max(ofu, least), most)
-    error = math.hypot(standard_error, expected * spread)
+    ofu, standard_error = seen
+    expected = min(max(ofu, mfu / ratio.high), mfu / ratio.low)
+    error = math.hypot(standard_error, expected * CLOCK)
     return abs(ofu - expected) / max(error, 1e-12)

@@ -244,30 +244,36 @@ def _peaks(row: GpuModel, low_hz: float, gpu: Gpu) -> dict[str, float]:
 
 
 def markdown() -> str:
-    """The table as Markdown: clocks in MHz, dense peaks in TFLOP/s."""
+    """The table as Markdown, clocks in MHz and dense peaks in TFLOP/s; models with the same figures share a row.
+
+    In parentheses stands how well the sources of a model agree, where that is less than high.
+    """
     head = (
-        "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 | confidence |",
-        "|---|---:|---:|---:|---:|---:|---:|---|",
+        "| model | SMs | tensor clock, MHz | FP64 clock, MHz | BF16 | FP8 | FP64 |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     )
-    return "\n".join((*head, *(_markdown_row(row) for row in ROWS)))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in ROWS:
+        sure = "" if row.confidence == "high" else f" ({row.confidence})"
+        alike.setdefault(_figures(row), []).append(f"{row.key}{sure}")
+    rows = (f"| {' | '.join((', '.join(keys), *cells))} |" for cells, keys in alike.items())
+    return "\n".join((*head, *rows))
 
 
-def _markdown_row(row: GpuModel) -> str:
+def _figures(row: GpuModel) -> tuple[str, ...]:
+    """The cells of a model."""
     bf16 = _peak_cell(row, "bf16")
     if row.peak_flops("bf16") is None and row.peak_flops("fp16") is not None:
         bf16 = f"({_peak_cell(row, 'fp16')})"
     fp64_hz = row.clock_hz("fp64") if row.peak_flops("fp64") is not None else None
-    cells = (
-        row.key,
+    return (
         "-" if row.sm_count is None else str(row.sm_count),
         _clock_cell(row),
         "-" if fp64_hz is None else f"{fp64_hz / 1e6:.0f}",
         bf16,
         _peak_cell(row, "fp8"),
         _peak_cell(row, "fp64"),
-        row.confidence,
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _clock_cell(row: GpuModel) -> str:

@@ -149,7 +149,7 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     first, others = reported.causes.first, reported.causes.tied - 1
     if first is None:
         return [*lines, "No known cause fits"]
-    like = f" (the numbers do not tell it from {others} other{'s' * (others > 1)})"
+    like = f" ({others} other{'s fit' if others > 1 else ' fits'} equally well)"
     return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
 
 

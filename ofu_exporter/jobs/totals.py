@@ -118,6 +118,8 @@ class JobTotals(BaseModel):
     """Unix time at which the job was first seen; the next two are Unix times as well."""
     ended: float | None = None
     updated: float
+    held_since: float | None = None
+    """Unix time since which its GPUs were counted as held, where that is before it was seen."""
     gpus: tuple[GpuTotals, ...] = ()
     runs: tuple[RunTotals, ...] = ()
     """Every run that the totals cover, on every node, in the order in which they began."""
@@ -203,6 +205,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         nodes=(node,),
         simulated=simulated,
         began=view.began,
+        held_since=view.held_since,
         ended=view.ended,
         updated=view.updated,
         gpus=tuple(
@@ -244,6 +247,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
             aliases=job.aliases,
         ),
         began=job.began,
+        held_since=job.held_since,
         earlier=tuple(runs[:-1]),
         run_began=runs[-1].began if runs else None,
         usage={
@@ -289,6 +293,7 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
             "simulated": any(one.simulated for one in parts),
             "began": min(one.began for one in parts),
+            "held_since": min((at for one in parts if (at := one.held_since)), default=None),
             "ended": None if running else max(one.ended or 0.0 for one in parts),
             "gpus": tuple(gpus.values()),
             "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),

@@ -149,9 +149,7 @@ def check(mfu: float, ofu: float, standard_error: float) -> None:
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:
             raise ConfigError(f"{name}: {value!r} is not a number from 0 on")
         if value > limit:
-            raise ConfigError(
-                f"{name}: {value!r} is not a ratio of 1; if it is a percentage, give {value / 100:.6g}"
-            )
+            raise ConfigError(f"{name}: {value!r} is out of range; write {value / 100:.6g}")
     if not math.isfinite(standard_error) or standard_error < 0:
         raise ConfigError(f"ofu_stderr: {standard_error!r} is not a number from 0 on")
     if standard_error > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -44,7 +45,9 @@ class JobState:
 
     job: Job
     began: float
-    """Unix time; the totals are of everything since then."""
+    """Unix time at which the job was first seen here."""
+    held_since: float | None = None
+    """Unix time since which its GPUs were counted as held, where that is before it was seen."""
     earlier: tuple[Run, ...] = ()
     """The runs before the current one."""
     run_began: float | None = None
@@ -173,8 +176,10 @@ def hold(
             continue
         start = begin.monotonic
         if known.unseen_since is not None and key not in known.counted:
-            start -= gap(known.unseen_since, begin.unix)
-            known = replace(known, counted=known.counted | {key})
+            before = gap(known.unseen_since, begin.unix)
+            start -= before
+            since = min(begin.unix - before, known.held_since or math.inf)
+            known = replace(known, counted=known.counted | {key}, held_since=since)
         seconds = free(credited, key, start, end)
         waited = _waited(one, credited, (start, end), begin)
         after[one.job.key] = with_held(known, one.held, seconds, waited)
@@ -206,7 +211,8 @@ def credited_before(jobs: Iterable[JobState], now: Instant) -> Credited:
     """For which time each GPU is credited to the jobs that an earlier agent left."""
     credited: Credited = {}
     for state in jobs:
-        start, end = now.at_unix(state.began), now.at_unix(state.ended or state.began)
+        start = now.at_unix(min(state.began, state.held_since or state.began))
+        end = now.at_unix(state.ended or state.began)
         for key in state.usage:
             credited = credit_span(credited, key, start.monotonic, end.monotonic)
     return credited
@@ -322,6 +328,7 @@ def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
             usage=tuple(state.usage.values()),
             distribution=state.distribution,
             began=state.began,
+            held_since=state.held_since,
             ended=state.ended,
             updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
             earlier=state.earlier,

@@ -6,6 +6,7 @@ Every such number from outside is read here, so that the same slip gets the same
 from __future__ import annotations
 
 import math
+import re
 
 RATIO = 1.5
 """From here on a plain number for MFU or OFU is more likely a percentage than a ratio."""
@@ -15,6 +16,10 @@ MOST = 10.0
 """The largest ratio that is accepted. A wrong peak or GPU count makes an MFU of several times 1, not more."""
 MOST_TFLOPS = 1e6
 """Largest accepted TFLOP/s of one GPU: a hundred times those of the fastest."""
+_TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
+_NUMBER = re.compile(
+    r"((?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?) ?([kKMGB]?)"
+)
 LEAST_FLOPS = 1e7
 """No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 
@@ -32,12 +37,24 @@ def ratio(given: object, plain: float = RATIO) -> float:
     if value < 0:
         raise ValueError(f"{value!r} is not a number from 0 on")
     if not is_percent and value >= plain:
-        above = f"; if it is above 100 %, give {value * 100:g}%" if value <= MOST else ""
-        raise ValueError(
-            f"{value:g} is not a ratio of 1; if it is a percentage, give {value / 100:.6g} or {value:g}%{above}"
-        )
+        above = f", or {value * 100:g}% if it is above 100 %" if value <= MOST else ""
+        raise ValueError(f"{value:g} is out of range; write {value / 100:.6g} or {value:g}%{above}")
     if value > MOST:
         raise ValueError(f"{given!r} cannot be: it is above {MOST:.0%}")
+    return value
+
+
+def number(text: str) -> float:
+    """A number above 0 from `12000`, `12,000`, `12_000`, `12k` or `1.2M`. Raises ValueError.
+
+    A comma stands before three digits: `1,2` may be 1.2 or 12 and is refused.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a number; write 12000, 12,000 or 12k")
+    value = float(match[1].replace(",", "").replace("_", "")) * _TIMES[match[2] or ""]
+    if not 0 < value < math.inf:
+        raise ValueError(f"{text!r} is not a number above 0")
     return value
 
 

@@ -89,6 +89,8 @@ class JobView:
     """The runs before the current one; the totals are of all runs."""
     run_began: float | None = None
     """Unix time at which the current run was first seen here; None = with the job."""
+    held_since: float | None = None
+    """Unix time since which its GPUs were counted as held, where that is before it was seen."""
 
     @property
     def current_began(self) -> float:

@@ -3,7 +3,7 @@
 With `--memory-limit 128` each agent is in a control group that may have that much (MiB), and its peak is printed.
 
 It prints a row for each attack as soon as it is over, and in bold what is beyond the limits of goals.py. `--write` puts
-the table into docs/security-tests.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
+the table into tests/attacks/results.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
 are begins of the names of attacks.
 """
 
@@ -23,7 +23,7 @@ from tests.attacks.measure import Seen, measured
 from tests.attacks.memory_limit import memory_limit
 from tests.attacks.table import cells, row, table
 
-PAGE = Path(__file__).parents[2] / "docs/security-tests.md"
+PAGE = Path(__file__).with_name("results.md")
 BEGIN, END = "<!-- generated: attacks -->\n", "<!-- end -->"
 SHORT_SECONDS = 2.0
 

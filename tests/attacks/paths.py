@@ -1,4 +1,4 @@
-"""What each path costs that anybody may ask for: `python -m tests.attacks.paths`, for docs/security-tests.md.
+"""What each path costs that anybody may ask for: `python -m tests.attacks.paths`, for tests/attacks/results.md.
 
 CPU time of an agent with 8 simulated GPUs and four jobs for one GET over a kept connection, after the first.
 """
@@ -27,7 +27,7 @@ PATHS = (
         "/v1/events",
     ),
 )
-"""Every path of docs/exporter.md's table."""
+"""Every path of docs/dcgm.md's table."""
 
 
 def cpu_ms(running: Target, path: str) -> float:

@@ -61,7 +61,7 @@ async def shake_hands_without_certificate(target: Target) -> None:
 
 
 def closed_by_password(folder: Path, stack: ExitStack) -> Setup:
-    """At the cost that docs/who-may-read.md advises."""
+    """At the cost that docs/access.md advises."""
     web = web_file(folder / "web.yml", basic_auth_users={"prometheus": hashed("s3cret", cost=10)})
     args = [*SIMULATED, f"--web.config.file={web}"]
     return Setup(args, authorization=basic("prometheus", "s3cret"))

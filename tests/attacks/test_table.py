@@ -1,4 +1,4 @@
-"""The table says what was seen, and docs/security-tests.md has all attacks."""
+"""The table says what was seen, and tests/attacks/results.md has all attacks."""
 
 from __future__ import annotations
 

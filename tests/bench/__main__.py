@@ -1,4 +1,4 @@
-"""Makes every number of docs/benchmarks.md anew: `python -m tests.bench [NAME...]`, in about half an hour.
+"""Makes every number of tests/measured/benchmarks.md anew: `python -m tests.bench [NAME...]`, in about half an hour.
 
 With names, such as `scrape` or `memory`, only those tables. A measurement that fails leaves its table as it was.
 """

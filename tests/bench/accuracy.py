@@ -1,7 +1,7 @@
 """How near each driver and host engine comes to the truth, at each interval and beside each client.
 
     python -m tests.bench.accuracy            # prints the tables; some minutes
-    python -m tests.bench.accuracy --write    # puts them into docs/source-accuracy.md
+    python -m tests.bench.accuracy --write    # puts them into tests/measured/accuracy.md
 
 The truth is that of tests/simulator, which takes nothing from the agent.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.simulator.grid import INTERVALS, Cell, columns, measured
 from tests.simulator.loads import BY_NAME, LOADS
 
-PAGE = Path(__file__).parents[2] / "docs/source-accuracy.md"
+PAGE = Path(__file__).parents[2] / "tests/measured/accuracy.md"
 BEGIN, END = "<!-- generated: intervals -->\n", "<!-- end of intervals -->"
 FULL = (5.0, 30.0)
 """The intervals at which every load is shown."""

@@ -1,4 +1,6 @@
-"""How often `fleet changes` is sure of what is not, and how often its intervals hold: a table of docs/changes.md.
+"""How often `fleet changes` is sure of what is not, and how often its intervals hold.
+
+Its table is in tests/measured/changes.md.
 
     python -m tests.bench.certainty [--answers 400]
 

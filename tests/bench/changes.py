@@ -1,4 +1,6 @@
-"""How often `fleet changes` sees a change where there is none, and how many drops it finds: tables of docs/changes.md.
+"""How often `fleet changes` sees a change where there is none, and how many drops it finds.
+
+Its tables are in tests/measured/changes.md.
 
     python -m tests.bench.changes [--series 2000] [--table NAME]
 

@@ -38,13 +38,11 @@ history: {raw: [{nodes: [h100-1..3], lasts: 1d}]}
 """A job on 24 GPUs: one of them does less than its peers, one is lost for some hours, and at last it gets slower."""
 
 
-def report_pictures(report: FleetReport, folder: Path) -> None:
-    """A report, light and dark."""
+def report_picture(report: FleetReport, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         text = Path(scratch) / "report.html"
         text.write_text(page(report))
-        for look in ("light", "dark"):
-            picture(text, folder / f"fleet-1400-{look}.png", REPORT_SIZE, look)
+        picture(text, folder / "fleet-1400-light.png", REPORT_SIZE, "light")
 
 
 def job_picture(folder: Path) -> None:

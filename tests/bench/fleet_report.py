@@ -25,7 +25,7 @@ from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec_file
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 from ofu_exporter.fleet.simulation.spec_file import SpecFile
-from tests.bench.fleet_pictures import job_picture, report_pictures
+from tests.bench.fleet_pictures import job_picture, report_picture
 from tests.helpers import fleet_truth
 from tests.helpers.stored_fleet import stored
 
@@ -54,7 +54,7 @@ def main() -> None:
         if flags.clusters > 1:
             compare(file, folder, (since, end), flags.clusters)
     if flags.pictures is not None:
-        report_pictures(report, flags.pictures)
+        report_picture(report, flags.pictures)
         job_picture(flags.pictures)
 
 

@@ -1,4 +1,4 @@
-"""Runs every measurement that docs/benchmarks.md names and puts what it prints in the place of the tables below it.
+"""Runs every measurement that tests/measured/benchmarks.md names, and replaces the tables below each by what it prints.
 
 Below each command stands when and on what its tables were measured, for not all are made anew at once.
 """
@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "measured" / "benchmarks.md"
 _COMMAND = re.compile(r"^    python -m (tests\.bench\.[a-z_]+)(.*)$")
 _NOTE = "    # "
 """Begins the line below a command that says when and on what its tables were measured."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from deploy.grafana.generate import FOLDER
 from tests.bench.rules import CREATE_BLOCKS, Fleet, Sample, write
-from tests.deploy.test_rules import selected
+from tests.deploy.promtool import selected
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 

@@ -1,4 +1,6 @@
-"""How often `fleet changes` calls a healthy GPU slow, and how many slow ones it finds: the table of docs/changes.md.
+"""How often `fleet changes` calls a healthy GPU slow, and how many slow ones it finds.
+
+Its table is in tests/measured/changes.md.
 
     python -m tests.bench.peers [--fleets 40]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.rules import Fleet
-from tests.deploy.promtool import ALERTS, RULES, groups
-from tests.deploy.test_rules import selected
+from tests.deploy.promtool import ALERTS, RULES, groups, selected
 
 NOT_ON_A_SOUND_NODE = {
     "ofu_exporter_faults_total",

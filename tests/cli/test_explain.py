@@ -37,7 +37,7 @@ def test_json() -> None:
     assert list(out) == ["observed_ratio", "verdict", "advice", "causes"]
     assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
     assert out["verdict"] == "mfu_below_ofu"
-    assert list(out["causes"][0]) == ["cause", "expected_ratio", "misfit", "evidence"]
+    assert list(out["causes"][0]) == [*("cause", "expected_ratio", "misfit", "rarity", "evidence")]
     assert out["causes"][0]["cause"] == "activation_recompute"
 
 
@@ -111,10 +111,10 @@ def test_the_throughput_tells_a_small_mistake() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 .* percentage, give 0.5427"),
-        (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 .* percentage, give 0.2558"),
-        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is not .* give 0.017 or 1.7%; .* give 170%"),
-        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is not .* give 0.057 or 5.7%"),
+        (("--mfu", "54.27", "--ofu", "0.2558"), "mfu: 54.27 is out of range; write 0.5427"),
+        (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 is out of range; write 0.2558"),
+        (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is .* write 0.017 or 1.7%, or 170%"),
+        (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is .* write 0.057 or 5.7%"),
         (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "tile_overhead: 2 is .* 0.02"),
         (
             ("--mfu", "0.3", "--ofu", "0.4", "--peak-tflops", "989e12"),
@@ -128,13 +128,13 @@ def test_the_throughput_tells_a_small_mistake() -> None:
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
         (
             ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
-            "ofu_stderr: 2 is not .* give 0.02",
+            "ofu_stderr: 2 is .* write 0.02",
         ),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),
         (("--mfu", "0.3", "--ofu", "0.3", "--precision", "bf17"), "bf17"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: nan is not"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: 'nan' is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--tile-overhead", "-1"), "tile_overhead: -1.0"),
         (("--mfu", "0.3", "--ofu", "0.3", "--tokens-per-second", "1e6"), "needs --config, --gpu"),
         (
@@ -142,6 +142,11 @@ def test_the_throughput_tells_a_small_mistake() -> None:
             "recompute: a forward-only pass",
         ),
         (("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--freeze", "vision"), "frozen: no part vision"),
+        (("--mfu", "0.3", "--ofu", "0.4", "--pack-length", "8"), "--pack-length needs --config"),
+        (
+            ("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--pack-length", "8"),
+            "--pack-length: 8 is shorter than a sequence of 8192",
+        ),
     ],
 )
 def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
@@ -149,6 +154,20 @@ def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
     assert result.returncode == 2
     assert re.search(message, result.stderr), result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_accumulation_and_packs_that_are_told_are_tried() -> None:
+    out = report("--mfu", "0.05", "--ofu", "0.41", *H100, "--accumulation", "8")
+    assert out["causes"][0]["cause"] == "gradient_accumulation"
+    args = (*LLAMA[:2], "--seq-len", "1024", "--batch-size", "64", "--pack-length", "8192")
+    out = report("--mfu", "0.46", "--ofu", "0.41", *args, *H100, "--precision", "bf16")
+    assert "pack_as_one_sequence" in {each["cause"] for each in out["causes"]}
+
+
+def test_what_would_tell_causes_apart_is_named_by_its_options() -> None:
+    text = shown("--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
+    assert re.search(r"^\d+ other causes fit equally well; .*--peak-tflops.* can tell", text, re.M)
+    assert "Order: misfit²/2 + rarity" in text
 
 
 def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:

@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.xdist_group("fleet-digest"),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs/fleet-digest.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
 NODES = [StoredNode("", f"n{each}:9846", "NVIDIA H100 80GB HBM3", 4) for each in range(4)]
 USERS = ("alice", "bob", "../x, all@example.org", "carol")
 JOBS = [

@@ -281,12 +281,35 @@ def test_a_configuration_that_cannot_be_counted_costs_no_other_its_row() -> None
         ("B200", "NVIDIA B200"),
     ],
 )
-def test_a_short_name_of_a_gpu_is_taken_and_said(short: str, taken: str) -> None:
+def test_a_short_name_of_a_gpu_is_taken_and_said_once_a_session(
+    short: str, taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     done = call("mfu", LLAMA, "--seq-len", "8", "--gpu", short, *PACE)
     assert done.returncode == 0
     assert done.stderr == f"--gpu {short} means {taken}\n"
     name = taken.partition(" (")[0]
     assert done.stdout == call("mfu", LLAMA, "--seq-len", "8", "--gpu", name, *PACE).stdout
+    assert call("mfu", LLAMA, "--seq-len", "8", "--gpu", short, *PACE).stderr == ""
+
+
+def test_a_short_name_is_said_each_time_if_that_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    for _ in range(2):
+        assert "means" in call("mfu", LLAMA, "--seq-len", "8", "--gpu", "H100", *PACE).stderr
+
+
+@pytest.mark.parametrize("written", ["12,000", "12k", "12_000", "1.2e4"])
+def test_a_rate_is_read_as_people_write_it(written: str) -> None:
+    gpu = ("--gpu", "NVIDIA L40", "--gpus", "1")
+    rates = ("12000", written)
+    done = [
+        call("mfu", LLAMA, "--seq-len", "8", *gpu, "--tokens-per-second", rate) for rate in rates
+    ]
+    assert done[0].returncode == 0
+    assert done[0].stdout == done[1].stdout
 
 
 def test_a_name_of_nvml_is_taken_as_it_is() -> None:

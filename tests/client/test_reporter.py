@@ -389,7 +389,7 @@ def test_it_goes_on_when_the_agent_is_there_again() -> None:
 
 
 def test_the_agents_own_words_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    words = "54.27 is not a ratio of 1; if it is a percentage, give 0.5427"
+    words = "54.27 is out of range; write 0.5427 or 54.27%"
     with report_agent() as agent:
         agent.behave = lambda *_: refusal(422, "mfu", words, "out_of_range")
         with reporting(agent.url) as reporter:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, the_alert
-from tests.deploy.test_rules import KNOWN, NAMES, selected
+from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, selected, the_alert
+from tests.deploy.test_rules import KNOWN, NAMES
 
 pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parent / "alerts"
-RUNBOOKS = ("docs/runbooks.md", "docs/runbooks-jobs.md")
-"""For nodes and agents, and for jobs."""
+RUNBOOKS = "docs/runbooks.md"
 
 
 def stem(path: Path) -> str:
@@ -94,22 +93,18 @@ def test_it_says_what_happened_how_bad_it_is_and_what_to_do(path: Path) -> None:
         assert not re.search(r"(^|\s)/\w|\w/\w+/", text), "a path of some machine"
 
 
-def runbook() -> dict[str, tuple[str, str]]:
-    """The page and the text of each section of the runbooks."""
-    found: dict[str, tuple[str, str]] = {}
-    for page in RUNBOOKS:
-        parts = re.split(r"^## (\w+)\n", (ROOT / page).read_text(), flags=re.MULTILINE)
-        found |= {name: (page, text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-    return found
+def runbook() -> dict[str, str]:
+    """The text of each section of the runbooks."""
+    parts = re.split(r"^## (\w+)\n", (ROOT / RUNBOOKS).read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 @pytest.mark.parametrize("path", ALERTS, ids=stem)
 def test_it_leads_to_a_section_that_says_what_to_look_at(path: Path) -> None:
     """A heading's anchor is the heading in small letters."""
     alert = the_alert(path)
-    page, text = runbook()[alert["alert"]]
-    assert alert["annotations"]["runbook_url"] == f"{page}#{alert['alert'].lower()}"
-    assert len(text.split()) > 20
+    assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS}#{alert['alert'].lower()}"
+    assert len(runbook()[alert["alert"]].split()) > 20
 
 
 def test_every_section_is_of_an_alert() -> None:
@@ -117,8 +112,7 @@ def test_every_section_is_of_an_alert() -> None:
 
 
 def test_every_query_of_the_runbook_can_be_asked() -> None:
-    texts = "".join(text for _, text in runbook().values())
-    queries = re.findall(r"```promql\n(.*?)```", texts, re.DOTALL)
+    queries = re.findall(r"```promql\n(.*?)```", "".join(runbook().values()), re.DOTALL)
     assert queries
     for query in queries:
         assert selected(query) <= KNOWN | NAMES

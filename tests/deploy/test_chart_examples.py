@@ -24,7 +24,7 @@ from tests.deploy.value_sets import VALUE_SETS
 
 pytestmark = pytest.mark.slow
 every_helm = pytest.mark.parametrize("helm", HELMS)
-PAGES = [ROOT / "docs" / f"{name}.md" for name in ("start", "kubernetes", "kubernetes-runs")]
+PAGES = [ROOT / "docs" / "kubernetes.md", ROOT / "tests" / "deploy" / "on_a_cluster.md"]
 PAGES += [CHART / "README.md"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

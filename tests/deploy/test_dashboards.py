@@ -26,8 +26,8 @@ from deploy.grafana.generate import FOLDER, generated
 from deploy.grafana.parts import COLUMNS, ONLY_FAULTS
 from tests.deploy.chart import ROOT
 from tests.deploy.monitoring import at_a_tests_pace
-from tests.deploy.promtool import RULES, run
-from tests.deploy.test_rules import KNOWN, NAMES, selected
+from tests.deploy.promtool import RULES, run, selected
+from tests.deploy.test_rules import KNOWN, NAMES
 from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.prometheus_server import Prometheus

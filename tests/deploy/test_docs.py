@@ -35,23 +35,41 @@ def said_of_rules(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def alerts() -> list[str]:
-    lines = ["| alert | severity | after | what it is | what to do |", "|---|---|---|---|---|"]
+    lines = []
     for path in ALERTS:
         alert = the_alert(path)
-        severity, after = alert["labels"]["severity"], alert["for"]
-        what = f"{heading(path)} | {alert['annotations']['description']}"
-        lines.append(f"| `{alert['alert']}` | {severity} | {after} | {what} |")
+        name, severity, after = alert["alert"], alert["labels"]["severity"], alert["for"]
+        when = severity if after == "0m" else f"{severity} after {after}"
+        lines.append(f"- [{name}](runbooks.md#{name.lower()}), {when}: {heading(path)}")
     return lines
 
 
 def rules() -> list[str]:
     lines: list[str] = []
-    for path in RULES:
-        (group,) = groups(path)
-        lines += ["", f"### {path.name}, every {group['interval']}", "", heading(path), ""]
-        lines += ["| series | |", "|---|---|"]
-        lines += [f"| `{name}` | {text} |" for name, text in said_of_rules(path)]
+    assert {group["interval"] for path in RULES for group in groups(path)} == {*INTERVALS}
+    for interval in INTERVALS:
+        lines += ["", f"### Every {interval}", ""]
+        lines += [f"- {names}: {text}" for names, text in recorded(interval)]
     return lines[1:]
+
+
+INTERVALS = ("1m", "3m", "1h")
+LEVELS = ("job", "owner", "user", "account", "partition", "namespace", "model", "cluster")
+
+
+def recorded(interval: str) -> Iterator[tuple[str, str]]:
+    """What is recorded so often: once for all levels, in the words of the first."""
+    meanings: dict[tuple[str, str], dict[str, str]] = {}
+    for path in RULES:
+        if groups(path)[0]["interval"] == interval:
+            for name, text in said_of_rules(path):
+                level, _, operation = name.partition(":")
+                alone = "" if level in LEVELS else level
+                meanings.setdefault((operation, alone), {})[level] = text
+    for (operation, alone), texts in meanings.items():
+        first, *others = [level for level in (alone, *LEVELS) if level in texts]
+        also = ", ".join(f"`{level}:`" for level in others)
+        yield f"`{first}:{operation}`{also and f', also {also}'}", texts[first]
 
 
 def dashboards() -> list[str]:
@@ -86,38 +104,41 @@ def test_every_recorded_series_says_what_it_is(path: Path) -> None:
         assert text.endswith("."), name
 
 
-def test_every_series_of_a_job_says_why_it_stays() -> None:
+def series_of_a_job() -> set[str]:
     """All that a job on Slurm has, whose reports agree with OFU."""
-    text = (DOCS / "metrics.md").read_text()
-    table = text.partition("| series of a job |")[2].partition("\n\n")[0]
     seldom = re.compile("waiting|tile_overhead|adjusted|divergence_cause")
     specs = [metric.spec for metric in JOB_METRICS]
     specs += [metric.spec for metric in REPORT_METRICS]
-    there = {spec.shown_name for spec in specs if not seldom.search(spec.name)}
-    assert set(re.findall(r"`(\w+)`", table)) == there
-    assert f", of {len(there)} metrics." in text
+    return {spec.shown_name for spec in specs if not seldom.search(spec.name)}
 
 
-def test_what_may_be_dropped_at_the_scrape_is_read_by_nothing_that_is_shipped() -> None:
+def test_every_series_of_a_job_is_read_by_what_is_shipped_or_may_be_dropped_at_the_scrape() -> None:
     text = (DOCS / "metrics.md").read_text()
     dropped = re.search(r"regex: (ofu_job_\(.*\))\n +action: drop", text)
     assert dropped is not None
     reports = (ROOT / "ofu_exporter" / "fleet").rglob("*.py")
-    for path in (*RULES, *ALERTS, *FOLDER.glob("*.json"), *reports):
-        assert not re.search(dropped[1], path.read_text()), path
+    shipped = [path.read_text() for path in (*RULES, *ALERTS, *FOLDER.glob("*.json"), *reports)]
+    there = series_of_a_job()
+    for name in there:
+        is_read = any(re.search(rf"\b{name}\b", each) for each in shipped)
+        assert is_read != bool(re.fullmatch(dropped[1], name)), name
+    assert f", of {len(there)} metrics." in text
 
 
-def rows(page: str, heading: str) -> dict[str, str]:
+def rows(page: Path, heading: str) -> dict[str, str]:
     """The second cells of the table that begins with a heading, by the first."""
-    table = (DOCS / page).read_text().partition(f"\n{heading}")[2].partition("\n\n")[0]
+    table = page.read_text().partition(f"\n{heading}")[2].partition("\n\n")[0]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
     return {first: second for first, second, *_ in cells}
 
 
 def test_what_rules_cost_is_there_for_every_group() -> None:
     expected = {group["name"]: group["interval"] for path in RULES for group in groups(path)}
-    assert rows("rules.md", "| group | evaluated every |") == {**expected, "all alerts": "1m"}
+    assert rows(ROOT / "tests/measured/rules.md", "| group | evaluated every |") == {
+        **expected,
+        "all alerts": "1m",
+    }
 
 
 def test_what_panels_take_is_there_for_every_board_that_reads_rules() -> None:
-    assert rows("scale.md", "| dashboard | panels |").keys() == set(BOARDS)
+    assert rows(DOCS / "dashboards.md", "| dashboard | panels |").keys() == set(BOARDS)

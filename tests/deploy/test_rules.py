@@ -8,13 +8,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import promql_parser
 import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.serving import metrics
-from tests.deploy.promtool import ALERTS, ORDER, RULES, groups, read_yaml, said
+from tests.deploy.promtool import (
+    ALERTS,
+    ORDER,
+    RULES,
+    groups,
+    read_rules,
+    read_yaml,
+    said,
+    selected,
+)
+from tests.helpers.every import every
 
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yaml"))
 SPECS = list(metrics.specs())
@@ -39,29 +48,8 @@ RECORDED = [(file, rule) for file, rule in ALL if "record" in rule]
 NAMES = {rule["record"] for _, rule in RECORDED}
 
 
-def name(value: Any) -> str:
-    return str(value.get("record", value.get("alert"))) if isinstance(value, dict) else str(value)
-
-
-def selected(expression: str) -> set[str]:
-    """Every metric name that an expression reads."""
-    found: set[str] = set()
-
-    def walk(node: Any) -> None:
-        if isinstance(node, promql_parser.VectorSelector):
-            if node.name:
-                found.add(node.name)
-            for matcher in node.matchers.matchers:
-                if matcher.name == "__name__":
-                    found.update(matcher.value.split("|"))
-        for part in ("expr", "lhs", "rhs", "vs", "vector_selector", "args", "param"):
-            inner = getattr(node, part, None)
-            for one in inner if isinstance(inner, list) else [inner]:
-                if one is not None:
-                    walk(one)
-
-    walk(promql_parser.parse(expression))
-    return found
+def name(file: str, rule: dict[str, Any]) -> str:
+    return f"{file}: {rule.get('record') or rule['alert']}"
 
 
 def test_every_name_in_an_expression_is_seen() -> None:
@@ -110,7 +98,7 @@ def test_no_rule_is_recorded_twice() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(("file", "rule"), RECORDED, ids=name)
+@every(RECORDED, name)
 def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]) -> None:
     levels = (
         "job|job_gpu|job_model|gpu|node|model|owner|user|account|partition|namespace|cluster|fleet"
@@ -118,12 +106,12 @@ def test_its_name_is_level_metric_and_operations(file: str, rule: dict[str, Any]
     assert re.fullmatch(rf"({levels}):[a-z0-9_]+:[a-z0-9_]+", rule["record"])
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_it_reads_what_exists(file: str, rule: dict[str, Any]) -> None:
     assert selected(rule["expr"]) <= KNOWN | NAMES
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) -> None:
     """What group_left takes labels from is cut to one series for what it's matched on."""
     for on, one_side in re.findall(
@@ -137,6 +125,21 @@ def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) 
     assert seen == joins
 
 
-@pytest.mark.parametrize(("file", "rule"), ALL, ids=name)
+@every(ALL, name)
 def test_no_level_is_a_mean_of_ratios(file: str, rule: dict[str, Any]) -> None:
     assert not re.search(r"avg by[^(]*\([^)]*\) \([^)]*:(ratio|mfu|ofu)", rule["expr"])
+
+
+def test_rules_that_no_test_reads_are_left_out_and_those_that_rules_read_are_not() -> None:
+    made = {"a": "x", "b": "a + 1", "user:c": "1", "other:c": "2", "unread": "b"}
+    rules = [{"record": name, "expr": expr} for name, expr in made.items()]
+    files = [[{"name": "g", "rules": rules}, {"name": "h", "rules": rules[-1:]}]]
+    asked = [{"promql_expr_test": [{"expr": '{__name__=~"(user|model):c"} + b'}]}]
+    (group,) = read_rules(files, asked)
+    assert (group["name"], [rule["record"] for rule in group["rules"]]) == (
+        "g",
+        ["a", "b", "user:c"],
+    )
+    alert = {"alert": "A", "expr": "other:c > 1"}
+    (group,) = read_rules([[{"name": "g", "rules": [*rules, alert]}]], [{}])
+    assert [rule.get("record") for rule in group["rules"]] == ["other:c", None]

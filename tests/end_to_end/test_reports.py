@@ -156,9 +156,7 @@ def test_what_cannot_be_used_is_refused_named_and_counted(shared: Agent, name: s
 
 
 def test_a_percentage_is_named_as_the_likely_slip(shared: Agent) -> None:
-    assert (
-        "if it is a percentage, give 0.5427" in post(shared, {"job_id": "7", "mfu": 54.27}).message
-    )
+    assert "out of range; write 0.5427" in post(shared, {"job_id": "7", "mfu": 54.27}).message
 
 
 def test_what_is_not_said_to_be_json_is_refused(shared: Agent) -> None:

@@ -97,7 +97,7 @@ PACES = [
     for pace in (1.0, 5.0, 30.0)
 ]
 ON_THE_BEAT = {"square, 0.5 s", "square, 1 s"}
-"""Loads whose clock is the same at every read: no spread shows that, and docs/dcgm-exporter.md says so."""
+"""Loads whose clock is the same at every read: no spread shows that, and docs/dcgm.md says so."""
 
 
 @pytest.mark.parametrize("pace", PACES)

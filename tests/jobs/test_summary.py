@@ -68,7 +68,7 @@ def test_the_text_of_a_job_that_reports() -> None:
         "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1",
         "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
-        "Likeliest cause (the numbers do not tell it from 1 other): fp8_peak_for_bf16: "
+        "Likeliest cause (1 other fits equally well): fp8_peak_for_bf16: "
         "the peak of fp8 is twice that of bf16",
         "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds",
     ]
@@ -95,7 +95,7 @@ def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
     )
     assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
     several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
-    assert "Likeliest cause (the numbers do not tell it from 2 others): fp8" in several
+    assert "Likeliest cause (2 others fit equally well): fp8" in several
     assert "No known cause fits" in text(reporting(causes=Causes()))
 
 

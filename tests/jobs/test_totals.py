@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged, resumed, totals_of
+from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
@@ -36,6 +36,11 @@ def test_the_mean_is_a_sum_over_a_sum() -> None:
 
 def test_percentiles_are_of_observed_time() -> None:
     assert made().window_percentiles == {"p10": 0.1, "p50": 0.5, "p90": 0.5}
+
+
+def test_a_percentile_is_the_first_ofu_below_which_that_share_of_the_time_was() -> None:
+    halves = made(distribution={20: 50.0, 80: 40.0, 120: 10.0})
+    assert halves.window_percentiles == {"p10": 0.1, "p50": 0.1, "p90": 0.4}
 
 
 def test_a_job_of_which_nothing_was_observed_has_no_ofu() -> None:
@@ -319,3 +324,38 @@ def test_waiting_goes_on_after_a_restart_and_an_older_file_has_none() -> None:
         .waiting_seconds
         is None
     )
+
+
+def test_reports_may_be_of_one_gpu_of_a_job_with_many() -> None:
+    """80 GPU-seconds are of 80 s of one GPU, or of 20 s of four: nobody says which, and a minute is enough."""
+    reports = ReportedMfu(mfu_seconds=32.0, utilization_seconds=16.0, gpu_seconds=40.0)
+    both = merged([made(reported=reports), made("n2", reported=reports)]).reported
+    assert both is not None
+    assert both.verdict is Verdict.MFU_ABOVE_OFU
+
+
+def run(began: float, node: str = "n1") -> RunTotals:
+    """A run of 50 s."""
+    return RunTotals(
+        node=node,
+        began=began,
+        ended=began + 50.0,
+        held_seconds=50.0,
+        observed_seconds=50.0,
+        utilization_seconds=50.0,
+    )
+
+
+def test_runs_of_several_nodes_are_in_the_order_of_time_then_of_nodes() -> None:
+    first = made(runs=(run(1000.0), run(1200.0)))
+    other = made("n2", runs=(run(1000.0, "n2"), run(1100.0, "n2")))
+    assert merged([other, first]).runs == (
+        *(run(1000.0), run(1000.0, "n2")),
+        *(run(1100.0, "n2"), run(1200.0)),
+    )
+
+
+def test_the_last_run_of_a_file_is_the_one_that_goes_on() -> None:
+    left = resumed(made(runs=(run(1000.0), run(1100.0), run(1200.0))), Instant(5.0, 1300.0))
+    assert left.run_began == 1200.0
+    assert [each.began for each in left.earlier] == [1000.0, 1100.0]

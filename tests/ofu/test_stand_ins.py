@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
@@ -177,6 +177,13 @@ STEPS = st.lists(
 
 
 @given(STEPS)
+@example(  # an agent's first job had started before it was seen; after a restart its GPU goes to another
+    [
+        Step(0.5, (1, 0), (True, False), 3.0, False),
+        Step(0.5, (0, 0), (False, False), 0.0, True),
+        Step(0.5, (3, 1), (True, False), 3.0, False),
+    ]
+)
 def test_no_gpu_is_held_longer_than_the_clock_went(steps: list[Step]) -> None:
     """Whatever the API server says and how late, of pods of one job or of several, and over restarts.
 

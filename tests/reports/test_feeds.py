@@ -117,12 +117,12 @@ def test_a_feed_holds_up_neither_the_stop_nor_the_end_of_the_process(fed: Fed) -
         released.wait(20)
         return ""
 
+    before = {*threading.enumerate()}
     with page_server(page) as url:
         fed.feeds.run([PullSetting(job_id="7", url=url, every=1.0)], SIMULATED)
         assert silent.wait(20)
-        threads = [each for each in threading.enumerate() if each.name.startswith("ofu-")]
-        assert len(threads) == 2
-        assert all(each.daemon for each in threads)
+        feeds = {each.name: each for each in {*threading.enumerate()} - before}
+        assert all(feeds[name].daemon for name in ("ofu-pull", "ofu-simulated-reports"))
         fed.feeds.stop()
-        assert running("ofu-pull") == 1, "it was not waited for"
+        assert feeds["ofu-pull"].is_alive(), "it was not waited for"
         released.set()

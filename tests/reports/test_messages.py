@@ -136,10 +136,10 @@ def test_a_recipes_name_leads_nowhere_but_into_its_folder(name: str) -> None:
 def test_a_percentage_is_named_as_the_likely_slip() -> None:
     where, why = refused(mfu=54.27)
     assert where == ("mfu",)
-    assert why == "54.27 is not a ratio of 1; if it is a percentage, give 0.5427 or 54.27%"
+    assert why == "54.27 is out of range; write 0.5427 or 54.27%"
     assert said(mfu="54.27%").mfu == pytest.approx(0.5427)
-    assert refused(mfu=1.7)[1].endswith("give 0.017 or 1.7%; if it is above 100 %, give 170%")
-    assert refused(mfu=0.4, tile_overhead=2)[1].startswith("2 is not a ratio of 1; if it is")
+    assert refused(mfu=1.7)[1].endswith("write 0.017 or 1.7%, or 170% if it is above 100 %")
+    assert refused(mfu=0.4, tile_overhead=2)[1].startswith("2 is out of range; write 0.02 or 2%")
     assert said(mfu="330%", tile_overhead="2%").mfu == pytest.approx(3.3)
 
 

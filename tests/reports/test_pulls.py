@@ -345,7 +345,7 @@ def test_a_setting_that_cannot_be_used_is_named(setting: dict[str, Any], field: 
 
 
 def test_the_example_in_the_documentation_is_accepted() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "logs-and-pulls.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reporting.md").read_text()
     block = text.split("    pull:\n")[1].split("\n\n")[0]
     example = yaml.safe_load("pull:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
     assert Settings.model_validate(example).pull[0].every == 15.0

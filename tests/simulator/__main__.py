@@ -1,6 +1,6 @@
 """Judges every source under every load: `python -m tests.simulator`, about half a minute.
 
-It prints the tables in Markdown; `--write` puts them into docs/source-accuracy.md, and `--missed` prints instead the
+It prints the tables in Markdown; `--write` puts them into tests/measured/accuracy.md, and `--missed` prints instead the
 goals that are not reached, as tests/simulator/missed.py has them. `--source` chooses some by the start of their names.
 """
 
@@ -16,14 +16,14 @@ from tests.simulator.score import Score
 from tests.simulator.sources import KINDS, Kind
 from tests.simulator.table import tables
 
-PAGE = Path(__file__).parents[2] / "docs/source-accuracy.md"
+PAGE = Path(__file__).parents[2] / "tests/measured/accuracy.md"
 BEGIN, END = "<!-- generated: simulator -->\n", "<!-- end -->"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
     parser.add_argument(
-        "--write", action="store_true", help="put the tables into docs/source-accuracy.md"
+        "--write", action="store_true", help="put the tables into tests/measured/accuracy.md"
     )
     parser.add_argument(
         "--missed", action="store_true", help="print the goals that are not reached"

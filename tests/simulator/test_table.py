@@ -1,4 +1,4 @@
-"""The tables say what was scored, and docs/source-accuracy.md has them all."""
+"""The tables say what was scored, and tests/measured/accuracy.md has them all."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def test_every_extra_of_users_is_known_with_what_it_asks_for() -> None:
     assert of_users == EXTRAS
 
 
-def test_the_page_on_releases_lists_every_extra_with_its_libraries() -> None:
-    table = (ROOT / "docs" / "releases.md").read_text().partition("| extra | libraries |")[2]
+def test_the_first_page_lists_every_extra_with_its_libraries() -> None:
+    table = (ROOT / "docs" / "start.md").read_text().partition("| extra | libraries |")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", table.partition("\n\n")[0], re.M)
     names = {name: [re.split("[<>=]", each)[0] for each in asked] for name, asked in EXTRAS.items()}
     assert {name: libraries.split(", ") for name, libraries in rows} == names

@@ -66,5 +66,5 @@ def _of_funnel(steps: Iterator[FunnelStep] | Sequence[FunnelStep]) -> Iterator[W
             share=step.share,
             cost=step.cost,
             advice="",
-            page="docs/fleet-reports.md",
+            page="docs/fleet.md",
         )

@@ -107,6 +107,10 @@ class CauseFacts:
     """What tiles add to the FLOPs: executed over theoretical, minus 1."""
     tile_overhead_bound: Bound | None = None
     """Whether the overhead is exact or a lower bound (tiles add at least this share)."""
+    accumulation: int | None = None
+    """Micro-batches whose gradients one step of the optimizer adds up."""
+    pack_length: int | None = None
+    """Tokens of the packs that the samples of a step are joined to."""
     present: frozenset[str] = frozenset()
     """The names in NVML of all GPUs of the node, as far as they are known."""
 
@@ -176,6 +180,10 @@ class Cause:
     hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
     needs: tuple[str, ...] = ()
     """Facts without which the cause has no ratio."""
+    settled_by: tuple[str, ...] = ()
+    """Facts that say by themselves whether it is this cause."""
+    shown_ratio: str = field(default="computed", kw_only=True)
+    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
     meaning: str = field(kw_only=True)
     """What is wrong, or rightly left out, in any job: the sentence that is used if the job's facts are not known."""
 

@@ -11,6 +11,12 @@ from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Si
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
 NODE = 8
+USUAL = (2, 4, 8, 16, 32, 64)
+"""Steps of gradient accumulation to try if their number is not given."""
+GIVEN = 2.0
+"""Rarity of a mistake with an accumulation that the job is known to have."""
+COUNTED_TWICE = 6.0
+"""Rarity of an accumulation that is not known and counted twice."""
 
 
 def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -25,6 +31,22 @@ def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
             yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
     if world > 1:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
+
+
+def _accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
+    is_given = facts.accumulation is not None
+    for steps in USUAL if facts.accumulation is None else (facts.accumulation,):
+        if steps > 1:
+            yield Hypothesis(
+                f"{steps} micro-batches make a step, and the count has one of them",
+                1 / steps,
+                rarity=GIVEN if is_given else None,
+            )
+            yield Hypothesis(
+                f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more",
+                float(steps),
+                rarity=GIVEN if is_given else COUNTED_TWICE,
+            )
 
 
 def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -48,7 +70,18 @@ CAUSES = (
         Side.REPORT,
         4.0,
         _gpus,
+        settled_by=("gpus",),
+        shown_ratio="world/counted",
         meaning="the report divides by a wrong number of GPUs",
+    ),
+    Cause(
+        "gradient_accumulation",
+        Side.REPORT,
+        4.5,
+        _accumulation,
+        settled_by=("accumulation",),
+        shown_ratio="1/n; n",
+        meaning="several micro-batches make a step, and the count has one of them, or has them twice",
     ),
     Cause(
         "other_convention",

@@ -17,11 +17,28 @@ DENSE_ONLY = ("Volta", "Turing")
 HALF = ("bf16", "fp16")
 TIMES_HALF = {"tf32": 0.5, "bf16": 1.0, "fp16": 1.0, "fp8": 2.0, "fp4": 4.0}
 """The usual peaks in units of the BF16 peak, for an unknown GPU."""
-SAME_FAMILY = 3.0
-FALLBACK = 3.5
-"""Several frameworks treat an unknown card as an A100."""
+TAKEN_FOR: Mapping[str, tuple[str, ...]] = {
+    "A100-SXM4-80GB": ("",),
+    "H100-SXM5-80GB": ("H100", "H200-NVL", "H800", "H20", "B", "GB", "RTX-5090"),
+    "B200": ("GB200", "GB300", "B300"),
+    "L20": ("H200-as-L20X",),
+    "L4": ("L40",),
+    "L40": ("L40S",),
+    "A10": ("A10G",),
+}
+"""Cards, and how the names of those begin that frameworks take for them, because their tables lack these.
+
+OLMo-core, torchtitan and KempnerForge take an unknown card for an A100. KempnerForge takes Blackwell for an H100; it,
+verl and VeOmni take every H100 for the SXM part. OLMo-core takes a GB200 for a B200, verl an L20X for an L20,
+Lightning and nanochat an L40 for an L4, VeOmni an L40S for an L40, KempnerForge and Lightning an A10G for an A10.
+"""
+IN_ALL_TABLES = "H100-SXM5-80GB"
+FALLBACK = 1.5
+"""Rarity of such a peak: the commonest mistake with a new card."""
+SELDOM = 3.0
+"""The same for a card that the tables have, and for another card of the node."""
 ABSENT = 9.0
-"""Rarity of the peak of a model that the node does not have. It ranks after all simpler mistakes that fit."""
+"""Rarity of the peak of any other card. It ranks after all simpler mistakes that fit."""
 ABSENT_AND_GIVEN = 4.0
 """The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}
@@ -132,7 +149,7 @@ def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
     if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
         return
     ratio = row.tensor_clock_hz / row.max_sm_clock_hz
-    clocks = f"the peak is computed at {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
+    clocks = f"the peak is computed at the boost clock of {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
     evidence = f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz"
     found = Hypothesis(evidence, ratio, says={"peak's GPU": row.key})
     yield from _hypothesis(facts, found, _own_peaks(facts, 1 / ratio))
@@ -146,27 +163,37 @@ def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
-    right, own = facts.right_peak(), facts.row()
-    if right is None or own is None or facts.precision is None:
+    own = facts.row()
+    if own is None:
         return
-    names: dict[float, list[gpu_models.GpuModel]] = {}
+    if facts.precision is None:
+        assumed = next((name for name in HALF if own.peak_flops(name)), HALF[0])
+        facts = replace(facts, precision={assumed: 1.0})
+    math = "+".join(facts.precision or ())
+    there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
+    present = {model.key for model in there if model}
+    for ratio, keys in _rated_alike(facts).items():
+        rarity_of = {key: _rarity(own.key, key, present) for key in keys}
+        key = min(rarity_of, key=rarity_of.__getitem__)
+        more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
+        found = Hypothesis(
+            f"the peak is that of {key}{more}, and the GPU is {own.key}",
+            ratio,
+            rarity=rarity_of[key],
+            says={"peak's GPU": key, "peak's precision": math},
+        )
+        yield from _hypothesis(facts, found)
+
+
+def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
+    """The models with another peak than the GPU's, by the right peak over theirs."""
+    models: dict[float, list[str]] = {}
     for row in gpu_models.ROWS:
         ratio = _device_ratio(facts, row)
         if ratio is not None and abs(ratio - 1) > SAME:
-            known = next((each for each in names if abs(each / ratio - 1) <= SAME), ratio)
-            names.setdefault(known, []).append(row)
-    there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
-    present = {model.key for model in there if model}
-    for ratio, rows in names.items():
-        keys = sorted((row.key for row in rows), key=lambda key: key not in present)
-        more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
-        found = Hypothesis(
-            f"the peak is that of {keys[0]}{more}, and the GPU is {own.key}",
-            ratio,
-            rarity=_rarity(own, rows) if keys[0] in present else ABSENT,
-            says={"peak's GPU": keys[0], "peak's precision": "+".join(facts.precision)},
-        )
-        yield from _hypothesis(facts, found)
+            alike = next((each for each in models if abs(each / ratio - 1) <= SAME), ratio)
+            models.setdefault(alike, []).append(row.key)
+    return models
 
 
 def _device_ratio(facts: CauseFacts, row: gpu_models.GpuModel) -> float | None:
@@ -180,11 +207,11 @@ def _device_ratio(facts: CauseFacts, row: gpu_models.GpuModel) -> float | None:
     return None if right is None else right * seconds
 
 
-def _rarity(own: gpu_models.GpuModel, rows: list[gpu_models.GpuModel]) -> float | None:
-    families = {row.key.partition("-")[0] for row in rows}
-    if own.key.partition("-")[0] in families:
-        return SAME_FAMILY
-    return FALLBACK if "A100" in families else None
+def _rarity(own: str, other: str, present: Collection[str]) -> float:
+    """How rare it is that the peak of another model is used for one's own."""
+    if any(own.startswith(start) for start in TAKEN_FOR.get(other, ())):
+        return SELDOM if own == IN_ALL_TABLES else FALLBACK
+    return SELDOM if other in present else ABSENT
 
 
 _FP8_UNUSED = partial(_other_precision, "fp8", "bf16", lambda names: bool(names & {*HALF}))
@@ -196,6 +223,8 @@ CAUSES = (
         Side.REPORT,
         2.0,
         _sparse,
+        settled_by=("peak_tflops",),
+        shown_ratio="0.5",
         meaning="the peak is the one for 2:4 sparse matrices, twice the dense one",
     ),
     Cause(
@@ -203,6 +232,8 @@ CAUSES = (
         Side.REPORT,
         2.5,
         _FP8_UNUSED,
+        settled_by=("precision", "peak_tflops"),
+        shown_ratio="0.5",
         meaning="the peak is that of FP8, and the math is BF16",
     ),
     Cause(
@@ -210,6 +241,8 @@ CAUSES = (
         Side.REPORT,
         2.0,
         _fp8_used,
+        settled_by=("precision", "peak_tflops"),
+        shown_ratio="2, less in a mix",
         meaning="the peak is that of BF16, and the math is FP8",
     ),
     Cause(
@@ -217,6 +250,8 @@ CAUSES = (
         Side.REPORT,
         4.0,
         _FP4_UNUSED,
+        settled_by=("precision", "peak_tflops"),
+        shown_ratio="0.25, 0.17",
         meaning="the peak is that of FP4, and the math is another",
     ),
     Cause(
@@ -224,6 +259,8 @@ CAUSES = (
         Side.REPORT,
         4.0,
         _tf32,
+        settled_by=("precision", "peak_tflops"),
+        shown_ratio="2; 0.5",
         meaning="the peak is that of TF32 and the math is BF16, or the reverse",
     ),
     Cause(
@@ -232,21 +269,27 @@ CAUSES = (
         2.0,
         _max_clock,
         ("gpu",),
+        ("peak_tflops",),
+        shown_ratio="0.87 to 0.97",
         meaning="the peak is computed at the maximum SM clock, and rated at a lower one",
     ),
     Cause(
         "measured_peak",
         Side.REPORT,
-        4.0,
+        5.0,
         _measured,
+        settled_by=("peak_tflops",),
+        shown_ratio="1.1 to 1.4",
         meaning="the peak is a measured matrix product, not the rated one",
     ),
     Cause(
         "wrong_device",
         Side.REPORT,
-        5.0,
+        SELDOM,
         _device,
-        ("gpu", "precision"),
+        ("gpu",),
+        ("peak_tflops",),
+        shown_ratio="peak over peak",
         meaning="the peak is that of another GPU",
     ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
@@ -122,20 +123,36 @@ def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
-    whole = _joined(facts.step.lengths) if facts.step else None
-    if whole:
+    if facts.step is None or facts.step.lengths.streams != {"tokens"}:
+        return
+    lengths = facts.step.lengths
+    for length in _pack_lengths(lengths, facts.pack_length):
+        packs = "the whole pack" if length >= lengths.tokens() else f"a whole pack of {length}"
         yield Hypothesis(
-            "sequences are packed, and the count lets each token attend to the whole pack",
-            miscount=lambda step: replace(step, lengths=whole),
+            f"sequences are packed, and the count lets each token attend to {packs}",
+            miscount=partial(_joined, length=length),
         )
 
 
-def _joined(lengths: Lengths) -> Lengths | None:
-    """All samples as one sequence; None for one sample, for several streams, and for samples of one length (a plain
-    batch)."""
-    if lengths.streams != {"tokens"} or len(lengths.samples) < 2:
-        return None
-    return fixed(1, tokens=int(lengths.tokens()))
+def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
+    """Tokens of a pack. If they are not given, samples of one length are a plain batch; those of several lengths are
+    one pack, or fill packs of a power of two."""
+    if given is not None:
+        return (given,)
+    tokens = int(lengths.tokens())
+    if len(lengths.samples) < 2:
+        return ()
+    usual = (1 << power for power in range(11, 21))
+    return (tokens, *(each for each in usual if lengths.longest() < each < tokens))
+
+
+def _joined(step: CountedStep, length: int) -> CountedStep:
+    """The step with its samples joined to sequences of a length; what is left over is a shorter one."""
+    packs, rest = divmod(int(step.lengths.tokens()), length)
+    parts = [
+        fixed(number, tokens=each) for number, each in ((packs, length), (1, rest)) if number * each
+    ]
+    return replace(step, lengths=parts[0] if len(parts) == 1 else parts[0] + parts[1])
 
 
 CAUSES = (
@@ -144,6 +161,8 @@ CAUSES = (
         Side.HARDWARE,
         1.0,
         _recompute,
+        settled_by=("recompute",),
+        shown_ratio="computed, else 0.75",
         meaning="the job may recompute activations, which the hardware runs and MFU rightly leaves out",
     ),
     Cause(
@@ -152,6 +171,7 @@ CAUSES = (
         1.5,
         _selective,
         ("config",),
+        ("recompute",),
         meaning="attention cores run again in the backward pass, which MFU rightly leaves out",
     ),
     Cause(
@@ -159,6 +179,7 @@ CAUSES = (
         Side.REPORT,
         2.0,
         _recompute_counted,
+        shown_ratio="4/3",
         meaning="the count is 4 forwards: HFU, reported as MFU",
     ),
     Cause(
@@ -174,6 +195,8 @@ CAUSES = (
         Side.REPORT,
         3.5,
         _forward_only,
+        settled_by=("training",),
+        shown_ratio="3; 1/3",
         meaning="a forward pass is counted as training, or training as a forward pass",
     ),
     Cause(
@@ -182,6 +205,7 @@ CAUSES = (
         1.0,
         _frozen,
         ("config",),
+        shown_ratio="computed, up to 1.5 with adapters",
         meaning="adapters or parts are trained and the rest is frozen, and the count trains everything",
     ),
     Cause(
@@ -190,6 +214,7 @@ CAUSES = (
         2.0,
         _repeats,
         ("config",),
+        shown_ratio="1/repeats",
         meaning="the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
     ),
     Cause(
@@ -214,6 +239,7 @@ CAUSES = (
         2.0,
         _pack,
         ("config", "lengths"),
+        ("pack_length",),
         meaning="sequences are packed, and the count lets each token attend to the whole pack",
     ),
 )

@@ -68,6 +68,16 @@ def test_too_few_peers_say_nothing() -> None:
     assert (found.slow, found.compared) == ((), 0)
 
 
+@pytest.mark.parametrize(("places", "compared"), [(3, 0), (4, 4)])
+def test_three_peers_beside_itself_are_the_fewest_to_be_judged_by(
+    places: int, compared: int
+) -> None:
+    peers = PeerHours()
+    for _ in range(50):
+        peers.add(PeerGroup("", "1", "H100"), {place(node, 0): 0.4 for node in range(places)})
+    assert compare(peers.gpus).compared == compared
+
+
 def test_too_few_hours_say_nothing_and_are_counted() -> None:
     peers = PeerHours()
     for _ in range(5):

@@ -176,3 +176,13 @@ def test_jobs_that_did_nothing_at_all_are_a_change_to_nothing() -> None:
     (change,) = breaks(values, NONE_ALIKE)
     assert change.index == 15
     assert change.factor < 0.01
+
+
+def test_a_change_with_which_the_jobs_changed_their_size_has_the_height_that_is_seen() -> None:
+    """Between the neighbouring changes, size and step are the same column: only the step is told."""
+    logs = series(90, 0.02, 1, (30, 0.85), (60, 0.5))
+    each = [8.0, 64.0] * 15 + [64.0] * 30 + [8.0] * 30
+    last = breaks(points(logs, each), NONE_ALIKE)[-1]
+    assert last.index == 60
+    assert last.factor_low < last.factor < last.factor_high
+    assert last.factor == pytest.approx(0.5, abs=0.02)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import CauseFacts, CountedStep
+from ofu_exporter.flops.causes import CauseFacts, CountedStep, causes
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from tests.flops.counting import config
 
@@ -81,6 +81,24 @@ def explained(step: Step, mistake: float, seed: int, throughput: bool = False) -
     ofu = right * executed * (1 + draw.uniform(0, TILES)) + draw.gauss(0, NOISE)
     seen = Observation(right * mistake, ofu, NOISE, right if throughput else None)
     return explain(seen, step.facts())
+
+
+def ratios(slug: str, facts: CauseFacts) -> list[float]:
+    """The ratios of all hypotheses of a cause."""
+    (cause,) = [each for each in causes() if each.slug == slug]
+    found = []
+    for each in cause.hypotheses(facts):
+        if each.miscount is None:
+            found.append(each.ratio)
+        else:
+            assert facts.step
+            found.append(each.miscount(facts.step).flops() / facts.step.flops())
+    return found
+
+
+def known(of: Step, **changed: object) -> CauseFacts:
+    """The facts of a step, some of them changed."""
+    return replace(of.facts(), **changed)  # type: ignore[arg-type]
 
 
 def batch(size: int = 8, **streams: int) -> flops.Lengths:

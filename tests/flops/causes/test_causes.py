@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,20 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
-from ofu_exporter.flops.explain import Observation, causes_of_report, explain
+from ofu_exporter.flops.explain import RAREST_PAIR, Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
-from tests.flops.causes.synthetic import BERT, BF16, H100, HYBRID, LATENT, LLAMA, Step
+from tests.flops.causes.synthetic import (
+    BERT,
+    BF16,
+    H100,
+    HYBRID,
+    LATENT,
+    LLAMA,
+    Step,
+    known,
+    ratios,
+)
 from tests.flops.counting import CONFIGS, NAMES, config
 
 PROMISED = (
@@ -42,23 +51,6 @@ PROMISED = (
     "tile_quantization",
     "max_clock_peak",
 )
-
-
-def ratios(slug: str, facts: CauseFacts) -> list[float]:
-    """The ratios of all hypotheses of a cause."""
-    (cause,) = [each for each in causes() if each.slug == slug]
-    found = []
-    for each in cause.hypotheses(facts):
-        if each.miscount is None:
-            found.append(each.ratio)
-        else:
-            assert facts.step
-            found.append(each.miscount(facts.step).flops() / facts.step.flops())
-    return found
-
-
-def known(of: Step, **changed: object) -> CauseFacts:
-    return replace(of.facts(), **changed)  # type: ignore[arg-type]
 
 
 def test_the_slugs_are_stable_and_one_each() -> None:
@@ -114,7 +106,6 @@ def test_ratios(slug: str, facts: CauseFacts, expected: list[float]) -> None:
         ("causal_half_missing", LLAMA.facts()),
         ("frozen_counted", LLAMA.facts()),
         ("padding_counted", LLAMA.facts()),
-        ("tile_quantization", CauseFacts(tile_overhead=0.0)),
         ("forward_only", CauseFacts(forward_only=True)),
     ],
 )
@@ -153,25 +144,23 @@ def streams(name: str) -> dict[str, int]:
     return dict.fromkeys(flops.read(config(name)).streams, 512)
 
 
-def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
-    lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower")
-    exact = CauseFacts(tile_overhead=0.02)
-    seen = Observation(0.80, 0.88, 0.001)
-    assert [each.cause for each in explain(seen, lower).causes] == ["tile_quantization"]
-    assert explain(seen, exact).causes == ()
-    assert ratios("tile_quantization", lower) == [1 / 1.02]
+@pytest.mark.parametrize("mfu", [0.3, 0.6, 1.0, 2.0, 6.0])
+@pytest.mark.parametrize("ofu", [0.3, 0.6, 0.9])
+def test_no_corrected_mfu_is_above_100_percent(mfu: float, ofu: float) -> None:
+    for each in explain(Observation(mfu, ofu, 0.2), LLAMA.facts()).causes:
+        corrected = re.findall(r"corrected MFU: ([\d.]+)%", each.evidence)
+        assert all(float(value) <= 100 for value in corrected), each
 
 
-def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
-    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=494.7e12)
-    found = explain(Observation(0.8, 0.4), facts)
-    assert found.causes[0].cause == "tf32_peak"
-    assert "the peak of the report is that" in found.causes[0].evidence
-
-
-def test_frozen_parts_and_adapters() -> None:
-    job = replace(LLAMA, passes=Passes(lora=Lora(64))).facts()
-    assert 1.3 < ratios("frozen_counted", job)[0] < 1.5
+def test_the_order_is_what_the_output_claims() -> None:
+    for ratio in (0.5, 0.8, 1.2, 2.0, 3.0, 8.0):
+        found = explain(Observation(0.1 * ratio, 0.1, 0.004), LLAMA.facts()).causes
+        alone = [each.score for each in found if len(each.causes) == 1]
+        together = [each.score for each in found if len(each.causes) == 2]
+        assert alone == sorted(alone)
+        assert together == sorted(together)
+        for each in found:
+            assert each.score == pytest.approx(each.misfit**2 / 2 + each.rarity)
 
 
 def test_two_mistakes_of_one_count_are_counted_together() -> None:
@@ -183,11 +172,6 @@ def test_two_mistakes_of_one_count_are_counted_together() -> None:
     assert found.causes[0].expected_ratio == pytest.approx(both, rel=1e-6)
 
 
-def test_a_device_is_found_by_the_name_of_its_row() -> None:
-    found = causes_of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
-    assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")
-
-
 def test_an_exact_count_leaves_one_sort_of_cause() -> None:
     """MFU as the throughput makes it, below OFU: nothing in the report is wrong, and only work can be missing."""
     found = explain(Observation(0.3, 0.4, right_mfu=0.3), LLAMA.facts())
@@ -197,17 +181,9 @@ def test_an_exact_count_leaves_one_sort_of_cause() -> None:
 
 
 def test_no_known_cause_fits() -> None:
-    found = explain(Observation(9.0, 0.3, 0.001), LLAMA.facts())
+    found = explain(Observation(9.0, 0.1, 0.001), LLAMA.facts())
     assert found.divergence.verdict is Verdict.MFU_ABOVE_OFU
     assert (found.causes, found.tied) == ((), 0)
-
-
-def test_what_was_not_tried_is_said() -> None:
-    untried = dict(explain(Observation(0.5, 0.3)).untried)
-    assert untried["hybrid_as_dense"] == "config"
-    assert untried["wrong_device"] == "gpu, precision"
-    assert "sparse_peak" not in untried
-    assert explain(Observation(0.5, 0.3), LLAMA.facts()).untried == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -266,7 +242,7 @@ def test_a_single_cause_stands_before_every_pair_that_fits_as_well() -> None:
                 continue
             for one in found[place + 1 :]:
                 worse = one.misfit**2 > pair.misfit**2 + 2
-                assert worse or len(one.causes) == 2 or one.cause == "wrong_device", (ratio, one)
+                assert worse or len(one.causes) == 2 or one.rarity > RAREST_PAIR, (ratio, one)
 
 
 def test_a_report_against_the_right_mfu() -> None:
@@ -279,13 +255,3 @@ def test_a_report_against_the_right_mfu() -> None:
     )
     with pytest.raises(ConfigError, match="reported_mfu"):
         causes_of_report(0.0, 0.4, facts)
-
-
-def test_the_page_says_of_every_cause_what_the_cause_says_itself() -> None:
-    text = (Path(__file__).parents[3] / "docs/explain.md").read_text()
-    said = dict(re.findall(r"^\| `(\w+)` \| [^|]* \| (.*) \|$", text, re.MULTILINE))
-    plain = {slug: re.sub(r"\[(.*?)\]\(.*?\)", r"\1", what) for slug, what in said.items()}
-    nothing = {Side.HARDWARE: "nothing: ", Side.REPORT: ""}
-    assert (
-        plain.items() >= {each.slug: nothing[each.side] + each.meaning for each in causes()}.items()
-    )

@@ -54,7 +54,7 @@ ONE_EACH = (r"the peak is that of (\S+), and the math is", r"the math is ([\w+]+
 
 
 def parts(cause: Candidate) -> list[str]:
-    return cause.evidence.split("; put right")[0].split("; and ")
+    return cause.evidence.split("; corrected MFU")[0].split("; and ")
 
 
 def contradiction(cause: Candidate) -> str:
@@ -177,11 +177,12 @@ def test_no_offered_cause_contradicts_itself_or_what_was_stated(
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(stated(), NUMBERS, NUMBERS)
-def test_a_gpu_that_the_node_does_not_have_is_never_likelier_than_a_plain_mistake(
+def test_a_gpu_that_no_framework_falls_back_to_is_never_likelier_than_a_plain_mistake(
     facts: CauseFacts, mfu: float, ofu: float
 ) -> None:
     found = explain(Observation(mfu, ofu), facts).causes
-    present = {row.key for name in facts.present if (row := find(Gpu("", "", name=name)))}
+    expected = {row.key for name in facts.present if (row := find(Gpu("", "", name=name)))}
+    expected.add("A100-SXM4-80GB")  # what several frameworks take an unknown card for
     absent = False
     for each in found:
         named = re.search(
@@ -189,7 +190,7 @@ def test_a_gpu_that_the_node_does_not_have_is_never_likelier_than_a_plain_mistak
         )
         if "the peak of the report is that" in each.evidence:
             continue  # no guess: the report itself says by what it divides
-        if named and named[1] not in present:
+        if named and named[1] not in expected:
             absent = True
         else:
             assert not absent, f"{each.cause} stands behind a GPU that is not there"
@@ -201,7 +202,7 @@ def test_what_was_offered_before_is_a_contradiction() -> None:
         "the job runs forward passes only, and the count has backward passes too; and the job may recompute "
         "activations, which the hardware runs and MFU rightly leaves out"
     )
-    assert contradiction(Candidate("forward_only+activation_recompute", 2.25, 0.0, said, 5.5))
+    assert contradiction(Candidate("forward_only+activation_recompute", 2.25, 3.0, 0.0, said, 5.5))
 
 
 @pytest.mark.parametrize("ratio", [2.25, 2.3])

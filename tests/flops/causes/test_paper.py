@@ -36,7 +36,7 @@ def test_latent_experts_at_the_full_hidden_size() -> None:
     first = found.causes[0]
     assert found.divergence.verdict is Verdict.MFU_ABOVE_OFU
     assert first.causes[0] == "latent_moe_full_hidden"
-    put_right = float(first.evidence.rpartition("MFU is ")[2].rstrip("%"))
+    put_right = float(first.evidence.rpartition("MFU: ")[2].rstrip("%"))
     assert put_right == pytest.approx(18.45, abs=0.05)
 
 

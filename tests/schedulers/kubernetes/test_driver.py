@@ -44,7 +44,7 @@ from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
 from tests.helpers.values import FakeClock
 
-PAGE = Path(__file__).parents[3] / "docs" / "kubernetes-jobs.md"
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 NODE = "node-1"
 
 
@@ -1131,7 +1131,7 @@ def test_the_page_shows_every_rule(regenerate: bool) -> None:
     assert PAGE.read_text() == wanted
 
 
-def test_the_pages_name_every_queue_and_setting() -> None:
-    text = PAGE.read_text() + PAGE.with_name("kubernetes.md").read_text()
+def test_the_page_names_every_queue_and_setting() -> None:
+    text = PAGE.read_text()
     for name in (*workloads.QUEUES, *driver.Options.model_fields):
         assert f"`{name}`" in text, name

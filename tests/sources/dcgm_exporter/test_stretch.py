@@ -116,6 +116,14 @@ def test_a_value_that_is_the_same_after_nobody_saw_it_is_counted_for_one_collect
     assert 42.0 <= window.end <= 52.0
 
 
+def test_when_nobody_saw_the_collections_the_next_new_value_still_stands_for_one() -> None:
+    """A value that is the same after a pause does not tell when it was collected."""
+    exporter = Exporter([0.1] * 6 + [0.9, 0.9], 10.0)
+    last = counted(exporter, [1.0, 6.0, 52.0, *every(1.0, 53.5, 63.5)])[-1]
+    assert last.tensor_active == 0.9
+    assert last.end - last.start == pytest.approx(10.0)
+
+
 def test_a_value_after_a_page_that_failed_is_not_the_old_ones() -> None:
     """What stood on the page that failed may have been another value."""
     stretch = Stretch(1.0, row(0.1), end=0.0, seen=0.0, unsure=0.1)

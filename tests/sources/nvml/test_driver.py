@@ -354,6 +354,14 @@ def test_evidence_that_cannot_be_had_costs_nothing_else(
     assert (known.power is None) == (call != "UtilizationRates")
 
 
+def test_that_other_pipes_rested_is_known_only_where_all_of_them_answer(bench: NvmlNode) -> None:
+    bench.scenario.gpu(0, **DEAD)
+    bench.scenario.metric_error(0, gpm.OTHER_PIPES["fp32"], 3)
+    evidence = bench.window(bench.began()).evidence
+    assert evidence is not None
+    assert evidence.other_active is None
+
+
 def test_the_driver_is_asked_for_utilization_only_where_the_counters_say_nothing_ran(
     bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,6 +379,9 @@ def test_the_driver_is_asked_for_utilization_only_where_the_counters_say_nothing
     probe = bench.began()
     reading = bench.window(probe)
     assert (len(asked), reading.evidence and reading.evidence.utilization_ratio) == (0, None)
+    bench.scenario.gpu(0, **WORKS | {"tensor": 0, "hmma": 0})
+    bench.window(probe), bench.window(probe)
+    assert len(asked) == 0, "kernels ran, without tensor instructions"
     bench.scenario.gpu(0, dead=1)
     bench.window(probe), bench.window(probe)
     assert len(asked) == 2

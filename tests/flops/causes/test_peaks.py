@@ -1,0 +1,58 @@
+"""The peaks of other cards, clocks and precisions: which comes first, and what settles it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops.explain import Observation, causes_of_report, explain
+from tests.flops.causes.synthetic import BF16, H100, LLAMA, known
+
+B300, GB200 = "NVIDIA B300 SXM6 AC", "NVIDIA GB200"
+
+
+@pytest.mark.parametrize("precision", [BF16, None])
+@pytest.mark.parametrize(
+    ("gpu", "other", "mfu", "ofu"),
+    [
+        (B300, "A100-SXM4", 1.057, 0.1466),
+        ("NVIDIA B200", "A100-SXM4", 2.0, 0.2774),
+        ("NVIDIA B200", "A100-SXM4", 2.0, 0.30),
+        ("NVIDIA H20", "A100-SXM4", 0.19, 0.40),
+        (GB200, "B200", 0.50, 0.44),
+    ],
+)
+def test_the_peak_that_frameworks_fall_back_to_comes_first(
+    gpu: str, other: str, mfu: float, ofu: float, precision: dict[str, float] | None
+) -> None:
+    """Without a precision BF16 is assumed, which nearly every job has."""
+    first = explain(Observation(mfu, ofu), CauseFacts(gpu=gpu, precision=precision)).causes[0]
+    assert first.cause == "wrong_device"
+    assert f"the peak is that of {other}" in first.evidence
+
+
+@pytest.mark.parametrize(
+    ("gpu", "used", "rated"), [("NVIDIA B200", 2382, 2250), (GB200, 2565, 2500)]
+)
+def test_a_peak_at_the_boost_clock(gpu: str, used: float, rated: float) -> None:
+    """VeOmni has 2,382 for a B200 and 2,565 for a GB200."""
+    said = CauseFacts(gpu=gpu, precision=BF16, peak_flops=used * 1e12)
+    for facts in (said, replace(said, peak_flops=None)):
+        mfu = 0.45 * rated / used
+        found = explain(Observation(mfu, 0.47, right_mfu=0.45), facts)
+        assert found.causes[0].cause == "max_clock_peak"
+        assert "boost clock" in found.causes[0].evidence
+
+
+def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
+    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=494.7e12)
+    found = explain(Observation(0.8, 0.4), facts)
+    assert found.causes[0].cause == "tf32_peak"
+    assert "the peak of the report is that" in found.causes[0].evidence
+
+
+def test_a_device_is_found_by_the_name_of_its_row() -> None:
+    found = causes_of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
+    assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")

@@ -1,0 +1,32 @@
+"""Facts that were not given are named: those that a cause needs, and those that tell causes apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops.explain import Observation, explain
+from tests.flops.causes.synthetic import BF16, H100, LLAMA
+
+
+def test_what_was_not_tried_is_said() -> None:
+    untried = dict(explain(Observation(0.5, 0.3)).untried)
+    assert untried["hybrid_as_dense"] == "config"
+    assert untried["wrong_device"] == "gpu"
+    assert "sparse_peak" not in untried
+    assert explain(Observation(0.5, 0.3), LLAMA.facts()).untried == ()
+
+
+def test_the_facts_that_would_tell_causes_apart_are_named() -> None:
+    """Twice the peak is one number on an H100, whether sparse or FP8: no peak tells these two apart, the throughput
+    none of the three."""
+    half = explain(Observation(0.2, 0.4), CauseFacts(gpu=H100, precision=BF16))
+    assert {"sparse_peak", "fp8_peak_for_bf16", "gradient_accumulation"} <= {
+        each.cause for each in half.causes[: half.tied]
+    }
+    assert {"peak_tflops", "accumulation"} <= {*half.telling}
+    assert not {"gpu", "precision"} & {*half.telling}
+    settled = replace(LLAMA.facts(), accumulation=1)
+    peaks = explain(Observation(0.2, 0.4, right_mfu=0.4), settled)
+    assert {each.cause for each in peaks.causes} == {"sparse_peak", "fp8_peak_for_bf16"}
+    assert peaks.telling == ()
