@@ -120,8 +120,9 @@ def _variation(runs: _Runs, full: Lengths, stream: str) -> Variation | None:
 def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
     number = full[stream]
     if stream in NUMBERS:
+        yield Variation(stream, (number + 1,), number + 2)  # without any, some layers do not run
         yield Variation(stream, (number - 1,), number + 1)
-        yield Variation(stream, (number + 1,), number + 2)
+        yield Variation(stream, (number - 1,), number)
         return
     frames = full.get("frames", 1) if stream == "latent" else 1
     side = isqrt(number // frames) if stream in SQUARES else number
@@ -145,7 +146,7 @@ def _changes(runs: _Runs, full: Lengths, variation: Variation) -> bool:
 def _factors(varied: list[Variation]) -> list[str]:
     names = [each.stream for each in varied]
     squared = [name for name in names if name not in NUMBERS]
-    both = [f"{one}*{other}" for one, other in combinations(squared, 2)]
+    both = [f"{one}*{other}" for one, other in combinations(names, 2)]
     return [SAMPLES, *names, *(f"{name}*{name}" for name in squared), *both]
 
 
@@ -154,8 +155,7 @@ def _points(varied: list[Variation], full: Lengths) -> Iterator[dict[str, int]]:
     for each in varied:
         for length in each.fitted:
             yield {**full, each.stream: length}
-    squared = [each for each in varied if each.stream not in NUMBERS]
-    for one, other in combinations(squared, 2):
+    for one, other in combinations(varied, 2):
         yield {**full, one.stream: one.fitted[-1], other.stream: other.fitted[-1]}
 
 

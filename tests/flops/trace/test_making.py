@@ -223,3 +223,39 @@ def test_real_forward_is_another_counter() -> None:
         flops.How(counting=flops.Counting(causal=False), passes=flops.Passes(forward_only=True)),
     )
     assert count.model_flops_per_step == real_forward(module, batch(1))
+
+
+TEXT = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "vocab_size": 320}
+TEXT |= {"num_attention_heads": 4, "num_key_value_heads": 2, "pad_token_id": 0}
+SEEN = {"hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 2, "image_size": 32}
+SEEN |= {"patch_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "vision"),
+    [
+        ("Mllama", {"cross_attention_layers": [1, 3]}, {"attention_heads": 4}),
+        ("Llava", {"model_type": "llama"}, {"model_type": "clip_vision_model"}),
+    ],
+)
+def test_images_cost_their_tower_and_what_attends_to_them(
+    name: str, text: dict[str, Any], vision: dict[str, Any]
+) -> None:
+    """At lengths that were not fitted, and at others: what torch executes there, to the digit."""
+    vision = {**SEEN, "num_attention_heads": 4, **vision}
+    if name == "Mllama":
+        vision |= {"num_global_layers": 3, "intermediate_layers_indices": [0, 1]}
+        vision |= {"vision_output_dim": 96}
+    fields = {"text_config": {**TEXT, **text}, "vision_config": vision, "image_token_index": 300}
+    architecture = f"{name}ForConditionalGeneration"
+    read = getattr(importlib.import_module("transformers"), architecture).config_class(**fields)
+    config = {**json.loads(read.to_json_string(use_diff=False)), "architectures": [architecture]}
+    recipe = making.recipe_of_config(config, {"tokens": 128, "images": 1})
+    assert recipe.fit.executed_flops == recipe.fit.recipe_flops
+    model, how = recipe.model(), flops.How(counting=flops.Counting(causal=False))
+    executed = making.from_config.executed_of(config, {"tokens": 100, "images": 4})
+    counted = flops.count(model, flops.fixed(1, tokens=100, images=4), how)
+    assert counted.model_flops_per_step == executed.flops
+    frozen = flops.Passes(frozen=frozenset({"vision"}))
+    less = flops.count(model, flops.fixed(1, tokens=100, images=4), flops.How(passes=frozen))
+    assert less.model_flops_per_step < counted.model_flops_per_step
