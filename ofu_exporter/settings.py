@@ -21,7 +21,7 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
 OWN_PATHS = PROBE_PATHS | frozenset(
     {
         *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
-        *("/v1/node", "/v1/events"),
+        "/v1/node",
     }
 )
 """Paths at which the agent serves something other than its metrics."""

@@ -155,8 +155,8 @@ class Attribution:
     def health(self) -> tuple[SchedulerHealth, ...]:
         """The health of the schedulers; with `optional`, without those that start, are absent or have had no job."""
         hidden = _UNSEEN if self._polling.optional else ()
-        found = [poller.health for poller in self._pollers]
-        return tuple(health for health in found if health.reason not in hidden)
+        healths = [poller.health for poller in self._pollers]
+        return tuple(health for health in healths if health.reason not in hidden)
 
     def _heard(self) -> None:
         with self._lock:

@@ -1,80 +1,179 @@
-"""Logs the changes between two snapshots that an operator needs to know about, one line for each."""
+"""Logs the changes between two snapshots that an operator needs to know about, one line with a kind for each."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
 
+from ofu_exporter.serving.faults import Faults
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.support.percent import percent
+from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reasons import Reason, SchedulerReason
-from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot
+from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.snapshot import GpuView, JobView, SchedulerHealth, Snapshot, SourceHealth
 
-log = logging.getLogger(__name__)
+changes = logging.getLogger(__name__)
 
-
-def log_changes(before: Snapshot | None, after: Snapshot) -> None:
-    """Log one line for every change whose time an operator may look for."""
-    _log_pause(before, after)
-    known = {view.gpu.key: view for view in before.gpus} if before else {}
-    for view in after.gpus:
-        old = known.get(view.gpu.key)
-        if old is None or old.reason != view.reason:
-            _log_reason(view)
-        if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
-            log.warning(
-                "%s: its slices are not known; it counts as %.3f GPUs, an equal part of its GPU",
-                _gpu_name(view),
-                view.share.ratio,
-            )
-        if len(view.holders) > 1 and (old is None or old.holders != view.holders):
-            holders = ", ".join(sorted(job.job_id for job in view.holders))
-            log.warning(
-                "%s is held by several jobs (%s): its OFU is credited to none",
-                _gpu_name(view),
-                holders,
-            )
-    for job, device in after.unknown_devices:
-        if before is None or (job, device) not in before.unknown_devices:
-            log.warning("job %s holds %r, which is not a GPU measured here", job[1], device)
-    _log_schedulers(before.schedulers if before else (), after.schedulers)
+LATE_SECONDS = 60.0
+"""Of a job that began longer than this before it was first seen here, the line says since when it runs."""
 
 
-def _log_pause(before: Snapshot | None, after: Snapshot) -> None:
+class Event(str, Enum):
+    """What happened: the field `event` of a line in JSON or logfmt."""
+
+    JOB_BEGAN = "job_began"
+    JOB_ENDED = "job_ended"
+    VERDICT_TURNED = "verdict_turned"
+    GPU_LOST = "gpu_lost"
+    GPU_BACK = "gpu_back"
+    GPU_SHARED = "gpu_shared"
+    GPU_UNKNOWN = "gpu_unknown"
+    SOURCE_CHANGED = "source_changed"
+    SCHEDULER_CHANGED = "scheduler_changed"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+
+
+class _Line(NamedTuple):
+    event: Event
+    subject: str
+    """Id of the job, index of the GPU, name of the source or scheduler."""
+    message: str
+    level: int = logging.INFO
+
+
+class ChangeLog:
+    """Compares each snapshot with the one before. For one thread at a time."""
+
+    def __init__(self, began: float, faults: Faults) -> None:
+        """`began` is the Unix time at which the agent began: it logs no beginning of jobs that began before."""
+        self._began = began
+        self._faults = faults
+        self._before: Snapshot | None = None
+        self._source = ""
+        self._verdicts: dict[JobKey, Verdict] = {}
+        """The last verdict of each job that was one."""
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Log what has happened between the snapshot before and this one. What cannot be described costs its kind."""
+        before, self._before = self._before, snapshot
+        lines = (
+            _pause_lines(before, snapshot),
+            self._source_lines(snapshot),
+            _gpu_lines(before, snapshot),
+            _scheduler_lines(before.schedulers if before else (), snapshot.schedulers),
+            self._job_lines(before, snapshot),
+            self._verdict_lines(snapshot),
+        )
+        for made in self._faults.made("log", list, lines):
+            for line in made:
+                extra = {"event": line.event.value, "subject": line.subject}
+                changes.log(line.level, "%s", line.message, extra=extra)
+
+    def _source_lines(self, snapshot: Snapshot) -> Iterator[_Line]:
+        sentence = "" if snapshot.paused else _source_sentence(snapshot)
+        if sentence and sentence != self._source:
+            self._source = sentence
+            yield _Line(Event.SOURCE_CHANGED, snapshot.source.name, sentence)
+
+    def _job_lines(self, before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
+        old_jobs = {view.job.key: view for view in before.jobs} if before else {}
+        jobs = {view.job.key: view for view in after.jobs}
+        for key, old in old_jobs.items():
+            if key not in jobs and old.ended is None:
+                yield _Line(Event.JOB_ENDED, key[1], f"{_job_name(old)} is no longer known")
+        for key, view in jobs.items():
+            earlier = old_jobs.get(key)
+            is_same_run = earlier is not None and _run_began(earlier) == _run_began(view)
+            is_new = not is_same_run and _run_began(view) >= self._began
+            if is_new:
+                yield _Line(Event.JOB_BEGAN, key[1], _began(view, after))
+            ran_before = earlier is not None and earlier.ended is None
+            if view.ended is not None and (is_new or ran_before):
+                yield _Line(Event.JOB_ENDED, key[1], _ended(view))
+
+    def _verdict_lines(self, snapshot: Snapshot) -> Iterator[_Line]:
+        jobs = {view.job.key: view for view in snapshot.jobs}
+        self._verdicts = {key: each for key, each in self._verdicts.items() if key in jobs}
+        for key, view in jobs.items():
+            verdict = view.reports.verdict if view.reports else Verdict.INSUFFICIENT_DATA
+            if verdict not in (Verdict.INSUFFICIENT_DATA, self._verdicts.get(key)):
+                self._verdicts[key] = verdict
+                yield _Line(Event.VERDICT_TURNED, key[1], _verdict(view))
+
+
+def _pause_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
     was, is_now = (
         (shown.paused, shown.released) if shown else (False, False) for shown in (before, after)
     )
     if was == is_now:
         return
     if after.released:
-        log.warning("paused: no GPU, driver or host engine is held. %s", Reason.PAUSED.advice)
+        text = f"paused: no GPU, driver or host engine is held. {Reason.PAUSED.advice}"
+        yield _Line(Event.PAUSED, "", text, logging.WARNING)
     elif after.paused:
-        log.warning("not paused yet: a call that does not return still holds a GPU")
+        text = "not paused yet: a call that does not return still holds a GPU"
+        yield _Line(Event.PAUSED, "", text, logging.WARNING)
     else:
-        log.info("the pause is over")
+        yield _Line(Event.RESUMED, "", "the pause is over")
 
 
-def _log_schedulers(before: Sequence[SchedulerHealth], after: Sequence[SchedulerHealth]) -> None:
-    known = {health.name: health for health in before}
-    for health in after:
-        old = known.get(health.name)
-        if old is not None and (old.reason, _kind(old)) == (health.reason, _kind(health)):
-            continue
-        if health.reason is None:
-            log.info("scheduler %s says who owns the GPUs", health.name)
-        elif health.reason is not SchedulerReason.STARTING:
-            no_job_yet = health.reason is SchedulerReason.NO_JOB_YET
-            log.log(
-                logging.INFO if no_job_yet else logging.WARNING,
-                "scheduler %s does not say who owns the GPUs: %s. %s",
-                health.name,
-                health.detail or health.reason.value,
-                health.reason.advice,
-            )
+def _source_sentence(snapshot: Snapshot) -> str:
+    """Where the numbers come from; empty while that is not known."""
+    names = {view.source or snapshot.source.name for view in snapshot.gpus}
+    healths = (snapshot.source, *snapshot.other_sources)
+    read = [health.name for health in healths if health.name in names and _is_read(health)]
+    if read:
+        return f"the GPUs are read through {' and '.join(read)}"
+    reason = snapshot.source.reason
+    if reason in (None, Reason.STARTING):
+        return ""
+    return f"no GPU can be read: source {snapshot.source.name}: {reason.value.replace('_', ' ')}"
 
 
-def _kind(health: SchedulerHealth) -> str:
-    """The detail without its numbers, which change while the problem stays the same."""
-    return re.sub(r"\d+", "", health.detail)
+def _is_read(health: SourceHealth) -> bool:
+    return health.up and health.reason is None
+
+
+def _gpu_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
+    old_views = {view.gpu.key: view for view in before.gpus} if before else {}
+    for view in after.gpus:
+        yield from _changes_of_gpu(old_views.pop(view.gpu.key, None), view)
+    for view in old_views.values():
+        text = f"{_gpu_name(view)} is no longer seen"
+        yield _Line(Event.GPU_LOST, view.gpu.index, text, logging.WARNING)
+    for job, device in after.unknown_devices:
+        if before is None or (job, device) not in before.unknown_devices:
+            text = f"job {job[1]} holds {device!r}, which is not a GPU measured here"
+            yield _Line(Event.GPU_UNKNOWN, job[1], text, logging.WARNING)
+
+
+def _changes_of_gpu(old: GpuView | None, view: GpuView) -> Iterator[_Line]:
+    name, index = _gpu_name(view), view.gpu.index
+    if old is None or old.reason != view.reason:
+        yield from _reason_lines(view)
+    if view.share.basis == "instances" and (old is None or old.share.basis != "instances"):
+        part = f"it counts as {view.share.ratio:.3f} GPUs, an equal part of its GPU"
+        text = f"{name}: its slices are not known; {part}"
+        yield _Line(Event.GPU_SHARED, index, text, logging.WARNING)
+    if len(view.holders) > 1 and (old is None or old.holders != view.holders):
+        holders = ", ".join(sorted(job.job_id for job in view.holders))
+        text = f"{name} is held by several jobs ({holders}): its OFU is credited to none"
+        yield _Line(Event.GPU_SHARED, index, text, logging.WARNING)
+
+
+def _reason_lines(view: GpuView) -> Iterator[_Line]:
+    name, reason = _gpu_name(view), view.reason
+    if reason is None:
+        yield _Line(Event.GPU_BACK, view.gpu.index, f"{name} is measured")
+    elif reason not in (Reason.STARTING, Reason.PAUSED):
+        detail = f": {view.detail}" if view.detail else ""
+        text = f"{name} is not measured ({reason.value}{detail}). {reason.advice}"
+        yield _Line(Event.GPU_LOST, view.gpu.index, text, logging.WARNING)
 
 
 def _gpu_name(view: GpuView) -> str:
@@ -82,12 +181,70 @@ def _gpu_name(view: GpuView) -> str:
     return f"GPU {view.gpu.index} ({view.gpu.uuid}{instance})"
 
 
-def _log_reason(view: GpuView) -> None:
-    name = _gpu_name(view)
-    if view.reason is None:
-        log.info("%s is measured", name)
-    elif view.reason not in (Reason.STARTING, Reason.PAUSED):
-        detail = f": {view.detail}" if view.detail else ""
-        log.warning(
-            "%s is not measured (%s%s). %s", name, view.reason.value, detail, view.reason.advice
-        )
+def _scheduler_lines(
+    before: Iterable[SchedulerHealth], after: Iterable[SchedulerHealth]
+) -> Iterator[_Line]:
+    old_healths = {health.name: health for health in before}
+    for health in after:
+        old, name = old_healths.get(health.name), health.name
+        if old is not None and (old.reason, _kind(old)) == (health.reason, _kind(health)):
+            continue
+        if health.reason is None:
+            yield _Line(Event.SCHEDULER_CHANGED, name, f"scheduler {name} says who owns the GPUs")
+        elif health.reason is not SchedulerReason.STARTING:
+            is_fault = health.reason is not SchedulerReason.NO_JOB_YET
+            level = logging.WARNING if is_fault else logging.INFO
+            why = f"{health.detail or health.reason.value}. {health.reason.advice}"
+            text = f"scheduler {name} does not say who owns the GPUs: {why}"
+            yield _Line(Event.SCHEDULER_CHANGED, name, text, level)
+
+
+def _kind(health: SchedulerHealth) -> str:
+    """The detail without its numbers, which change while the problem stays the same."""
+    return re.sub(r"\d+", "", health.detail)
+
+
+def _run_began(view: JobView) -> float:
+    """Unix time at which the present run of a job began here."""
+    return view.began if view.run_began is None else view.run_began
+
+
+def _job_name(view: JobView) -> str:
+    more = ", ".join(name for name in (view.job.name, view.job.user) if name)
+    return f"job {view.job.job_id}" + (f" ({more})" if more else "")
+
+
+def _began(view: JobView, snapshot: Snapshot) -> str:
+    gpus = [
+        each.gpu.index + (f"/{each.gpu.instance}" if each.gpu.instance else "")
+        for each in snapshot.gpus
+        if view.job.key in {holder.key for holder in each.holders}
+    ]
+    what = f"holds GPU {', '.join(gpus)}" if gpus else "has begun"
+    again = f", run {len(view.runs)}" if len(view.runs) > 1 else ""
+    started = view.job.started
+    late = 0.0 if started is None else _run_began(view) - started
+    since = f"; it began {lasting(late)} before it was seen" if late > LATE_SECONDS else ""
+    return f"{_job_name(view)} {what}{again}{since}"
+
+
+def _ended(view: JobView) -> str:
+    observed = view.observed_seconds
+    lasted = lasting(max(0.0, (view.ended or view.updated) - _run_began(view)))
+    result = "no OFU was measured"
+    if observed > 0:
+        ofu = percent(view.utilization_seconds / observed)
+        result = f"OFU {ofu} over {observed / 3600:.2f} GPU-hours"
+    return f"{_job_name(view)} has ended after {lasted}: {result}"
+
+
+def _verdict(view: JobView) -> str:
+    assert view.reports is not None
+    mfu, ofu = view.reports.mfu, view.reports.horizon.ofu
+    words = {
+        Verdict.AGREE: "agrees with OFU",
+        Verdict.MFU_ABOVE_OFU: "reports an MFU above OFU",
+        Verdict.MFU_BELOW_OFU: "reports an MFU below OFU",
+    }[view.reports.verdict]
+    numbers = f"reported MFU {percent(mfu)}, OFU {percent(ofu)} of the same minutes"
+    return f"{_job_name(view)} {words}: {numbers}"

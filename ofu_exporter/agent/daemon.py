@@ -20,6 +20,7 @@ from ofu_exporter.agent.build import (
     report_policy,
     what_is_sampled,
 )
+from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.reloads import LastReloads, Reloads
 from ofu_exporter.agent.sampler import Sampler
@@ -70,6 +71,7 @@ class Daemon:
         self._load = load
         path = configured.settings.telemetry_path
         self._page = Page(time.monotonic, self._counts, unix=time.time, path=path)
+        self._changes = ChangeLog(time.time(), self._page.faults)
         self._node = platform.node()
         self._access = build_access(configured.settings)
         web = read_web_config(configured.settings.web_config_file)
@@ -85,8 +87,8 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
-        own = [host_and_port(settings.listen)[0]]
-        self._hosts = Hosts(settings.allowed_hosts, own, settings.telemetry_path)
+        hosts = [host_and_port(settings.listen)[0]]
+        self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._count_web_reload)
@@ -141,6 +143,7 @@ class Daemon:
     def _publish(self, snapshot: Snapshot) -> None:
         before = self._page.snapshot()
         snapshot = self._reports.reviewed(snapshot)
+        self._changes.take(snapshot)
         self._page.publish(snapshot)
         if self._state_writer is not None and _any_ended(before, snapshot):
             self._state_writer.wake()
@@ -167,6 +170,7 @@ class Daemon:
 
     async def _run(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
+        changes.addHandler(self._page.last_lines)
         _on(loop, signal.SIGTERM, self._stop.set)
         _on(loop, signal.SIGINT, self._stop.set)
         _on(loop, signal.SIGHUP, self._reloads.ask)
@@ -299,12 +303,12 @@ class Daemon:
     async def _feed_watchdog(self) -> None:
         """Notify systemd's watchdog at each new snapshot. The snapshot shows that the sampler works, this task that
         the loop does."""
-        told: float | None = None
+        fed_at: float | None = None
         while (limit := self._systemd.watchdog_seconds) is not None:
             await asyncio.sleep(limit / 4)
             snapshot = self._page.snapshot()
-            if snapshot is not None and snapshot.at != told:
-                told = snapshot.at
+            if snapshot is not None and snapshot.at != fed_at:
+                fed_at = snapshot.at
                 self._systemd.alive()
 
 

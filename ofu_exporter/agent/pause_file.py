@@ -59,10 +59,10 @@ class PauseFile:
         try:
             with self._path.open("rb") as file:
                 text = file.read(MOST_BYTES).decode("ascii").strip()
-            own = durations.seconds(text) if text else None
+            given = durations.seconds(text) if text else None
         except (OSError, ValueError):
-            own = None
-        return own if isinstance(own, float) else self._limit
+            given = None
+        return given if isinstance(given, float) else self._limit
 
     def _tell(self, what: str) -> None:
         """Log one line for each change of what is wrong with the file."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ofu_exporter.agent.change_log import log_changes
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
 from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.agent.source_set import SourceSet, SourceView, Told
@@ -79,7 +78,6 @@ class Sampler:
         self._wake = threading.Event()
         self._seen = self._sources.seen(clock())
         self._is_shown_paused = False
-        self._snapshot: Snapshot | None = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._silent = False
@@ -233,6 +231,5 @@ class Sampler:
         with self._lock:
             if self._silent:
                 return
-            log_changes(self._snapshot, snapshot)
-            self.state, self._snapshot = state, snapshot
+            self.state = state
             self._publish(snapshot)

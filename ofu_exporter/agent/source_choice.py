@@ -71,12 +71,12 @@ class SourceChoice:
 
 def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
     """Every GPU, as the source that reads it describes it."""
-    found: dict[str, list[Gpu]] = {uuid: [] for uuid in readers}
+    gpus_of: dict[str, list[Gpu]] = {uuid: [] for uuid in readers}
     for source, gpus in named.items():
         for gpu in gpus:
             if readers[gpu.uuid] == source:
-                found[gpu.uuid].append(gpu)
-    return [gpu for of_uuid in found.values() for gpu in of_uuid]
+                gpus_of[gpu.uuid].append(gpu)
+    return [gpu for of_uuid in gpus_of.values() for gpu in of_uuid]
 
 
 def _naming(named: Named) -> dict[str, list[str]]:

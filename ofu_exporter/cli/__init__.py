@@ -64,11 +64,11 @@ COMMANDS = _Commands(
         "check": "check:check",
         "completion": "completion:completion",
         "demo": "run:demo",
-        "events": "events:events",
         "explain": "explain:explain",
         "files": "files:files",
         "fleet": "fleet:fleet",
         "flops": "flops:flops",
+        "help": "help:help_",
         "job": "job:job",
         "list": "lists:listing",
         "mfu": "flops:mfu",
@@ -84,25 +84,22 @@ COMMANDS = _Commands(
     }
 )
 SUBJECTS = {
-    "Measure": ("check", "run", "top", "record", "demo"),
-    "Jobs on this node": ("job", "events", "tail", "pause", "resume"),
-    "FLOPs and MFU": ("flops", "mfu", "explain", "tile", "profile", "validate"),
-    "A whole fleet": ("fleet",),
-    "This program": ("list", "files", "completion"),
+    "Measure and report": ("check", "run", "top", "fleet", "demo"),
+    "Jobs on this node": ("tail", "pause", "resume"),
+    "FLOPs and MFU": ("flops", "mfu", "explain", "profile", "validate"),
+    "For scripts": ("job", "record", "tile"),
+    "This program": ("list", "files", "completion", "help"),
 }
 """The commands in the order of the help."""
 
 
-class _Program(SubjectGroup):
-    subjects = SUBJECTS
-
-
 @click.group(
-    cls=_Program,
+    cls=SubjectGroup,
+    subjects=SUBJECTS,
     commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, prog_name="ofu-exporter")
+@click.version_option(__version__, "-V", "--version", prog_name="ofu-exporter")
 def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
 

@@ -13,24 +13,13 @@ FORMATS = ("text", "json", "csv")
 Row = Mapping[str, Any]
 
 
-class _Format(click.Choice[str]):
-    """One of the formats; `table` is another word for text."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert("text" if value == "table" else value, param, ctx)
-
-
 format_option = click.option(
     "--format",
     "format_",
-    type=_Format(FORMATS),
+    type=click.Choice(FORMATS),
     default=FORMATS[0],
     help="How the answer is printed. Default: text.",
 )
-
-
-json_flag = click.option("--json", "format_", flag_value="json", hidden=True, help="--format json.")
-"""Another word for `--format json`. Stands below `format_option`."""
 
 
 def print_answer(

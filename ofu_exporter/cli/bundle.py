@@ -99,14 +99,14 @@ def settings_of(configured: Configured) -> dict[str, Any]:
 
 def secrets_of(configured: Configured) -> set[str]:
     """What files of the settings hold and nobody else may know: a log could repeat it. Nothing where unreadable."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for path in (configured.settings.report_token_file, configured.settings.web_config_file):
         try:
             text = "" if path is None else read_secret(path, str(path))
         except OfuError:
             continue
-        found.update(word for word in re.split(r"[\s\"',]+", text) if _may_be_secret(word))
-    return found
+        secrets.update(word for word in re.split(r"[\s\"',]+", text) if _may_be_secret(word))
+    return secrets
 
 
 def _may_be_secret(word: str) -> bool:

@@ -28,7 +28,9 @@ EXIT_GPU = 4
 
 
 @click.command(
-    cls=SubjectCommand, short_help="Measure once and show every input, or why it cannot be."
+    cls=SubjectCommand,
+    short_help="Measure once and show every input, or why it cannot be.",
+    common="bundle config format_ source interval scheduler url path simulated_gpus log_level",
 )
 @click.option(
     "--bundle",
@@ -251,17 +253,17 @@ def _error_notes(snapshot: Snapshot) -> list[str]:
     if not budgets:
         return []
     clock = [each["clock_interval_95_points"] for each in budgets]
-    known = [points for points in clock if points is not None]
-    clock_error = "one in a window, so their error is not known"
-    if known:
+    measured = [points for points in clock if points is not None]
+    clock_error = "one a window, so their error is not known"
+    if measured:
         seconds = max(each["window_seconds"] for each in budgets)
         clock_error = (
-            f"at most ±{max(known):.2f} points in 95 of 100 windows of {seconds:.3g} s, "
-            "over n windows 1/sqrt(n) of that"
+            f"±{max(measured):.2g} points a window of {seconds:.3g} s (95 %), "
+            "shrinking as 1/sqrt(n) over n windows"
         )
     return [
         f"Clock reads: {clock_error}.",
-        "Tiles: OFU counts the work that fills them up, MFU does not; `ofu-exporter profile` says how much.",
+        "Tiles: OFU counts padding to whole tiles, MFU does not; `ofu-exporter profile` says how much it is.",
     ]
 
 

@@ -39,9 +39,9 @@ def completion(shell: str, install: bool) -> None:
 
 def script(shell: str) -> str:
     """The script, which asks this program what may follow."""
-    found = get_completion_class(shell)
-    assert found is not None, shell
-    return found(click.Command(PROGRAM), {}, PROGRAM, VARIABLE).source().strip()
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, shell
+    return completion_class(click.Command(PROGRAM), {}, PROGRAM, VARIABLE).source().strip()
 
 
 def place(shell: str, environ: Mapping[str, str]) -> Path:

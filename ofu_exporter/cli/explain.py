@@ -36,7 +36,11 @@ def step_options(command: CommandT) -> CommandT:
     return command
 
 
-@click.command(cls=SubjectCommand, short_help="Why a reported MFU differs from OFU.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Why a reported MFU differs from OFU.",
+    common="mfu ofu config forward_only recompute gpu gpus tokens_per_second seq_len format_",
+)
 @click.option(
     "--mfu",
     metavar="RATIO",

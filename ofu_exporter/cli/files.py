@@ -9,17 +9,7 @@ import click
 
 from ofu_exporter.cli.completion import SHELLS, place_in, script
 from ofu_exporter.errors import ConfigError
-
-PACKAGE = Path(__file__).parents[1]
-PLACES = {
-    "alerts": "helm/ofu-exporter/files/alerts",
-    "rules": "helm/ofu-exporter/files/rules",
-    "dashboards": "helm/ofu-exporter/files/dashboards",
-    "systemd": "deploy/systemd",
-    "slurm": "deploy/slurm",
-    "man": "deploy/man",
-}
-"""The folders that are written, and where a checkout has them; a wheel has them in ofu_exporter/files."""
+from ofu_exporter.support.packed_files import PLACES, folder
 
 
 @click.command(short_help="Write rules, dashboards, units, hooks, man page, completions.")
@@ -46,9 +36,3 @@ def files(directory: Path) -> None:
     for made in sorted(directory.iterdir()):
         count = sum(path.is_file() for path in made.rglob("*"))
         click.echo(f"{made}: {count} file{'s' * (count != 1)}")
-
-
-def folder(name: str) -> Path:
-    """Where a folder lies: in the installed package, or in the checkout around it."""
-    packed = PACKAGE / "files" / name
-    return packed if packed.is_dir() else PACKAGE.parent / PLACES[name]

@@ -17,6 +17,7 @@ from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,16 +42,16 @@ class _Time(click.ParamType[datetime.datetime]):
         if value == "now":
             return datetime.datetime.fromtimestamp(time.time() // 60 * 60, UTC)
         try:
-            found = datetime.datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+            time_read = datetime.datetime.fromisoformat(str(value).replace("Z", "+00:00"))
         except ValueError:
             self.fail(f"{value!r} is not a time such as 2025-08-27T00:00Z", param, ctx)
-        zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+        zoned = time_read if time_read.tzinfo else time_read.replace(tzinfo=UTC)
         if zoned.timestamp() % 60:
             self.fail(f"{value!r} is not a whole minute", param, ctx)
         return zoned
 
 
-@click.group()
+@click.group(cls=SubjectGroup)
 def fleet() -> None:
     """Report on many nodes at once, or simulate them."""
 

@@ -10,6 +10,7 @@ import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.fleet.changes.survey import Kind
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand,
+    common="server since until kinds least format_ rows output",
+)
 @server_options
 @click.option(
     "--of",
@@ -52,11 +56,11 @@ def changes(
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the answer says.
     """
-    found = read(options, kinds or get_args(Kind), least)
-    if not found.clusters:
-        say_nothing_found(found, NAMES_OF["agents"])
-    write(rendered(found, format_, rows), output)
-    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+    answer = read(options, kinds or get_args(Kind), least)
+    if not answer.clusters:
+        say_nothing_found(answer, NAMES_OF["agents"])
+    write(rendered(answer, format_, rows), output)
+    sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
 def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> ChangesReport:
@@ -76,11 +80,11 @@ def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> Chan
     return changes_report(collected, least, kinds)
 
 
-def rendered(found: ChangesReport, format_: str, most_rows: int) -> bytes:
+def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:
     """The answer in one of FORMATS."""
     from ofu_exporter.fleet.changes import text
 
     if format_ == "json":
-        return found.model_dump_json(indent=2).encode() + b"\n"
+        return answer.model_dump_json(indent=2).encode() + b"\n"
     write_text = text.markdown if format_ == "markdown" else text.text
-    return write_text(found, most_rows).encode(errors="backslashreplace") + b"\n"
+    return write_text(answer, most_rows).encode(errors="backslashreplace") + b"\n"

@@ -1,4 +1,4 @@
-"""`fleet digest`: tells every user or account of their own jobs, as files, by mail or to a webhook."""
+"""`fleet digest`: tells every user or account of their own jobs, in files, or by mail and chat."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from ofu_exporter.cli.fleet_report import (
 from ofu_exporter.cli.fleet_server import (
     ProgressLine,
     asked_time,
-    duration,
     open_client,
     server_options,
 )
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.config_file import DigestConfig
-    from ofu_exporter.fleet.digest.delivery import DigestFate
+    from ofu_exporter.fleet.digest.delivery import DigestFate, DigestSender
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.result import Digest
-    from ofu_exporter.fleet.digest.sending import DigestSender
     from ofu_exporter.fleet.digest.signs import FleetSigns
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -41,11 +40,15 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path)
 
 
-@click.command(context_settings={"default_map": {"since": "7d"}})
+@click.command(
+    cls=SubjectCommand,
+    context_settings={"default_map": {"since": "7d"}},
+    common="server since until by config target only output send as_json",
+)
 @server_options
 @click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)
 @click.option(
-    "--config", type=_FILE, metavar="FILE", help="YAML: exemptions, targets, mail, webhook."
+    "--config", type=_FILE, metavar="FILE", help="YAML: exemptions, targets, how to send."
 )
 @PRICES
 @TARGET
@@ -62,10 +65,7 @@ _FILE = click.Path(path_type=Path)
     "--send", is_flag=True, help="Send the digests. Without it nothing leaves this machine."
 )
 @click.option(
-    "--sent",
-    type=_FILE,
-    metavar="FILE",
-    help="File that notes what was sent, so that nothing is sent twice.",
+    "--json", "as_json", is_flag=True, help="A line of JSON for each digest, for a program."
 )
 def digest(**options: Any) -> None:
     """Tell every user, or account, of their own jobs: GPU-hours, OFU, waste, and what to do.
@@ -77,18 +77,16 @@ def digest(**options: Any) -> None:
     from ofu_exporter.fleet.digest.digests import digests
 
     config = DigestConfig() if options["config"] is None else read(options["config"])
-    if options["send"] and options["sent"] is None:
-        raise ConfigError("--send needs --sent FILE, which notes what was sent")
-    senders = _senders(config)
-    if options["send"] and not senders:
-        raise ConfigError("--send needs `mail` or `webhook` in the file of --config")
+    sender = _sender(config)
+    if options["send"] and sender is None:
+        raise ConfigError("--send needs `send` in the file of --config")
     source = read_source(options, config)
     if not source.report.jobs and not source.report.clusters:
         say_nothing_found(source.report, NAMES_OF["agents"])
-    found = _only(digests(source, options["by"], config), options["only"])
+    chosen = _only(digests(source, options["by"], config), options["only"])
     faults = bool(source.report.missing)
-    faults |= _written(found, options["output"], config.most_jobs)
-    faults |= _told(found, senders, options)
+    faults |= _written(chosen, options["output"], config.most_jobs)
+    faults |= _sent(chosen, sender, options)
     sys.exit(EXIT_INCOMPLETE if faults else 0)
 
 
@@ -124,31 +122,25 @@ def _read(
     return history, read_signs(client, reader, history, config.exempt.dram_busy is not None)
 
 
-def _senders(config: DigestConfig) -> list[DigestSender]:
-    from ofu_exporter.fleet.digest.mail import MailSender
-    from ofu_exporter.fleet.digest.webhook import WebhookSender
+def _sender(config: DigestConfig) -> DigestSender | None:
+    from ofu_exporter.fleet.digest.delivery import DigestSender
 
-    found: list[DigestSender] = []
-    if config.mail is not None:
-        found.append(MailSender(config.mail, config.most_jobs))
-    if config.webhook is not None:
-        found.append(WebhookSender(config.webhook, config.most_jobs))
-    return found
+    return None if config.send is None else DigestSender(config.send, config.most_jobs)
 
 
-def _only(found: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
-    if unknown := {*names} - {each.name for each in found}:
+def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
+    if unknown := {*names} - {each.name for each in digests}:
         raise ConfigError(f"--only: no job of {', '.join(sorted(unknown))} in this time")
-    return [each for each in found if not names or each.name in names]
+    return [each for each in digests if not names or each.name in names]
 
 
-def _written(found: Sequence[Digest], folder: Path | None, most_jobs: int) -> bool:
+def _written(digests: Sequence[Digest], folder: Path | None, most_jobs: int) -> bool:
     """Write the files; whether one could not be written."""
     from ofu_exporter.fleet.digest.folder import write
 
     if folder is None:
         return False
-    files = list(write(found, folder, most_jobs))
+    files = list(write(digests, folder, most_jobs))
     faults = [each for each in files if each.fault is not None]
     click.echo(f"{len(files) - len(faults)} files in {shown(str(folder))}")
     for each in faults:
@@ -156,48 +148,31 @@ def _written(found: Sequence[Digest], folder: Path | None, most_jobs: int) -> bo
     return bool(faults)
 
 
-def _told(
-    found: Sequence[Digest], senders: Sequence[DigestSender], options: dict[str, Any]
-) -> bool:
-    """Send, or say what would be sent; whether one did not go out."""
+def _sent(digests: Sequence[Digest], sender: DigestSender | None, options: dict[str, Any]) -> bool:
+    """Send, or say what would be sent; whether one was not sent."""
     from ofu_exporter.fleet.digest.delivery import delivered, planned
-    from ofu_exporter.fleet.digest.sent_file import SentFile
     from ofu_exporter.fleet.digest.text import subject
 
-    if not senders:
-        for each in found:
-            click.echo(subject(each))
+    if options["send"] and sender is not None:
+        return _listed(delivered(digests, sender))
+    if options["as_json"] or sender is None:
+        for each in digests:
+            click.echo(each.model_dump_json() if options["as_json"] else subject(each))
         return False
-    if not options["send"]:
-        click.echo("A dry run: nothing was sent. --send would send this:")
-        return _listed(planned(found, senders))
-    if not found:
-        return False
-    notes = SentFile(options["sent"], _end_of(found[0]), duration(options["since"]) / 2)
-    try:
-        return _listed(delivered(found, senders, notes))
-    finally:
-        notes.close()
-        for sender in senders:
-            sender.close()
-
-
-def _end_of(digest: Digest) -> float:
-    from ofu_exporter.cli.fleet_server import instant
-
-    return instant(digest.time.end)
+    click.echo("A dry run: nothing was sent. --send would send this:")
+    return _listed(planned(digests, sender))
 
 
 def _listed(fates: Iterable[DigestFate]) -> bool:
-    """A line for each digest; whether one did not go out, which standard error names."""
+    """A line for each digest; whether one was not sent, which standard error names."""
     from ofu_exporter.fleet.digest.text import subject
 
     faults: list[str] = []
     for each in fates:
-        name, to = shown(each.digest.name), shown(each.to) or "nobody"
-        click.echo(f"{each.fate}: {each.via} to {to}: {subject(each.digest)}")
+        to = shown(each.to) or "nobody"
+        click.echo(f"{each.fate}: {to}: {subject(each.digest)}")
         if each.is_fault:
-            faults.append(f"{name}: {each.fate} by {each.via} to {to}: {each.why}")
+            faults.append(f"{each.digest.name}: not sent by {to}: {each.why}")
     for fault in faults:
         click.echo(f"ofu-exporter: {shown(fault)}", err=True)
     return bool(faults)

@@ -11,12 +11,13 @@ import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
-@click.command()
+@click.command(cls=SubjectCommand, common="server since until cluster format_ output")
 @click.argument("job_id")
 @server_options
 @click.option(
@@ -31,9 +32,9 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
 
     Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
     """
-    found = read(options, job_id, cluster)
-    write(rendered(found, format_), output)
-    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+    answer = read(options, job_id, cluster)
+    write(rendered(answer, format_), output)
+    sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
 def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
@@ -54,7 +55,7 @@ def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
     return job_result(story, client.shown_url, reader.missing)
 
 
-def rendered(found: JobResult, format_: str) -> bytes:
+def rendered(answer: JobResult, format_: str) -> bytes:
     """The answer as text, html or json."""
     from ofu_exporter.fleet.reports.job_page import page
     from ofu_exporter.fleet.reports.job_text import text
@@ -64,4 +65,4 @@ def rendered(found: JobResult, format_: str) -> bytes:
         "html": page,
         "json": lambda result: result.model_dump_json(indent=2),
     }
-    return writers[format_](found).encode(errors="backslashreplace") + b"\n"
+    return writers[format_](answer).encode(errors="backslashreplace") + b"\n"

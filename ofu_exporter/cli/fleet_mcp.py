@@ -11,6 +11,7 @@ from pydantic import Field
 from ofu_exporter import __version__
 from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
 from ofu_exporter.cli.fleet_server import server_options
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.fleet.changes.survey import Kind
 from ofu_exporter.fleet.reports.result import By
@@ -26,7 +27,7 @@ Until = Annotated[str | None, Field(description="End, ISO 8601 in UTC; null is n
 Rows = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 
 
-@click.command()
+@click.command(cls=SubjectCommand, common="server since until bearer_token_file ca tenant")
 @server_options
 def mcp(**options: Any) -> None:
     """Give reports, jobs and changes of a fleet to an assistant, read-only (MCP, standard input and output).
@@ -90,7 +91,7 @@ def _report(asked: dict[str, Any], by: By, rows: int) -> bytes:
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
 
-    found = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
-    if not found.jobs and not found.clusters:
+    answer = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
+    if not answer.jobs and not answer.clusters:
         raise OfuError("no data of the agents in this time")
-    return fleet_report.rendered(found, "markdown", rows)
+    return fleet_report.rendered(answer, "markdown", rows)

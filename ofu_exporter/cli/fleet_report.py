@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import click
 
 from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import By
@@ -35,7 +36,10 @@ TARGET = click.option(
 )
 
 
-@click.command()
+@click.command(
+    cls=SubjectCommand,
+    common="server since until source by prices target format_ rows output",
+)
 @server_options
 @click.option(
     "--from",
@@ -77,11 +81,11 @@ def report(
 
     changed = _changed(changes, format_)
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    found = read_report(options, ReportOptions(options["by"], prices, options["target"]))
-    if not found.jobs and not found.clusters:
-        say_nothing_found(found, NAMES_OF[options["source"]])
-    write(rendered(found, format_, rows, changed), output)
-    sys.exit(EXIT_INCOMPLETE if found.missing else 0)
+    answer = read_report(options, ReportOptions(options["by"], prices, options["target"]))
+    if not answer.jobs and not answer.clusters:
+        say_nothing_found(answer, NAMES_OF[options["source"]])
+    write(rendered(answer, format_, rows, changed), output)
+    sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
 def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
@@ -116,37 +120,37 @@ def _changed(path: Path | None, format_: str) -> ChangesReport | None:
 
 
 def rendered(
-    found: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
+    answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
 ) -> bytes:
     """The report in one of FORMATS."""
     from ofu_exporter.fleet.reports import focus, rows
 
     if format_ == "parquet":
-        return rows.as_parquet(found)
+        return rows.as_parquet(answer)
     if format_ == "focus":
-        return focus.as_focus(found).encode()
+        return focus.as_focus(answer).encode()
     if format_ == "csv":
-        return rows.as_csv(*rows.rows(found)).encode()
+        return rows.as_csv(*rows.rows(answer)).encode()
     if format_ == "json":
-        return found.model_dump_json(indent=2).encode() + b"\n"
-    written = _for_people(found, format_, most_rows, changed)
+        return answer.model_dump_json(indent=2).encode() + b"\n"
+    written = _for_people(answer, format_, most_rows, changed)
     return written.encode(errors="backslashreplace") + b"\n"
 
 
 def _for_people(
-    found: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None
+    answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None
 ) -> str:
     from ofu_exporter.fleet.changes import page_section
     from ofu_exporter.fleet.changes import text as changes_text
     from ofu_exporter.fleet.reports import report_page, text
 
     if format_ == "html":
-        return report_page.page(found, page_section.page_section(changed) if changed else None)
+        return report_page.page(answer, page_section.page_section(changed) if changed else None)
     if format_ == "markdown":
-        parts = [text.markdown(found, most_rows)]
+        parts = [text.markdown(answer, most_rows)]
         parts += [changes_text.markdown(changed, most_rows)] if changed else []
     else:
-        parts = [text.text(found, most_rows)]
+        parts = [text.text(answer, most_rows)]
         parts += [f"What changed: {changes_text.text(changed, most_rows)}"] if changed else []
     return "\n\n".join(parts)
 
@@ -162,15 +166,15 @@ def write(content: bytes, output: Path | None) -> None:
         raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
-def say_nothing_found(found: FleetReport | ChangesReport, source: str) -> NoReturn:
+def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoReturn:
     """Print why there may be nothing, on standard error; exits with EXIT_NOTHING."""
-    for row in found.missing[:5]:
+    for row in answer.missing[:5]:
         click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)
-    times = f"from {found.time.start} to {found.time.end}"
+    times = f"from {answer.time.start} to {answer.time.end}"
     click.echo(
-        f"ofu-exporter: {found.server} could not tell what it has {times}"
-        if found.missing
-        else f"ofu-exporter: {found.server} has no series of {source} {times}. Check --since and --tenant, that it "
+        f"ofu-exporter: {answer.server} could not tell what it has {times}"
+        if answer.missing
+        else f"ofu-exporter: {answer.server} has no series of {source} {times}. Check --since and --tenant, that it "
         "scrapes the agents (docs/metrics.md), and that it keeps data that long. Five minutes after the first scrape "
         "there is a report",
         err=True,

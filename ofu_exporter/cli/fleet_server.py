@@ -120,19 +120,17 @@ def duration(text: str) -> float:
     match = re.fullmatch(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)([mhdw])", text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 3600 <= seconds <= 5 * 366 * 86400:
-        raise ConfigError(
-            f"--since: {text!r} is no time from 1h to 5 years, such as 12h, 14d or 4w"
-        )
+        raise ConfigError(f"--since must be from 1h to 5 years, such as 12h, 14d or 4w: {text!r}")
     return seconds
 
 
 def instant(text: str) -> float:
     """Unix seconds of a time in ISO 8601; without a zone it is UTC. Raises ConfigError."""
     try:
-        found = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        given = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     except ValueError as error:
-        raise ConfigError(f"--until: {text!r} is no time such as 2026-11-22T12:00") from error
-    zoned = found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)
+        raise ConfigError(f"--until must be a time such as 2026-11-22T12:00: {text!r}") from error
+    zoned = given if given.tzinfo else given.replace(tzinfo=datetime.timezone.utc)
     return zoned.timestamp()
 
 

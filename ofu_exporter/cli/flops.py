@@ -45,7 +45,11 @@ def model_options(command: CommandT) -> CommandT:
     return command
 
 
-@click.command(cls=SubjectCommand, short_help="FLOPs of a training step, from a config.json.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="FLOPs of a training step, from a config.json.",
+    common="convention recompute forward_only executed seq_len batch_size length freeze lora_rank format_",
+)
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @model_options
 @click.option(
@@ -91,7 +95,11 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return flops_rows.row(str(config), model.architecture, as_data(counted))
 
 
-@click.command(cls=SubjectCommand, short_help="MFU and HFU of a job, from its throughput.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="MFU and HFU of a job, from its throughput.",
+    common="recompute gpu gpus tokens_per_second step_seconds precision seq_len batch_size lora_rank format_",
+)
 @click.argument("config", type=click.Path(path_type=Path))
 @model_options
 @click.option(

@@ -1,8 +1,8 @@
-"""Shows commands and options by subject; --help has a command's common options, --help-all every one."""
+"""Shows commands and options by subject; --help has at most twelve options of a command, --help-all every one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
@@ -30,12 +30,20 @@ class SubjectOption(click.Option):
 
 
 class SubjectCommand(click.Command):
-    """A command whose help has a section for each subject of its options."""
+    """A command whose help has a section for each subject of its options.
+
+    `common` has the names of the options that --help shows, with spaces between them; without it --help shows all that
+    are not rare themselves.
+    """
+
+    def __init__(self, *args: Any, common: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._common = common.split()
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The command's options, and --help-all where --help does not show all of them."""
         params = super().get_params(ctx)
-        if any(_is_rare(param) and not getattr(param, "hidden", False) for param in params):
+        if any(self._is_rare(param) and not getattr(param, "hidden", False) for param in params):
             params.append(_help_all())
         return params
 
@@ -44,15 +52,16 @@ class SubjectCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None and (ctx.meta.get(__name__) or not _is_rare(param)):
+            if record is not None and (ctx.meta.get(__name__) or not self._is_rare(param)):
                 sections.setdefault(getattr(param, "subject", OPTIONS), []).append(record)
         for subject, records in sections.items():
             with formatter.section(subject):
                 formatter.write_dl(records, col_max=_WIDEST)
 
-
-def _is_rare(param: click.Parameter) -> bool:
-    return bool(getattr(param, "rare", False))
+    def _is_rare(self, param: click.Parameter) -> bool:
+        if self._common:
+            return param.name not in self._common and not param.is_eager
+        return bool(getattr(param, "rare", False))
 
 
 def _help_all() -> click.Option:
@@ -67,23 +76,56 @@ def _help_all() -> click.Option:
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        ctx.meta[__name__] = True
-        click.echo(ctx.get_help(), color=ctx.color)
-        ctx.exit()
+    if not wanted or ctx.resilient_parsing:
+        return
+    ctx.meta[__name__] = True
+    click.echo(ctx.get_help(), color=ctx.color)
+    if isinstance(ctx.command, click.Group):
+        for name in ctx.command.list_commands(ctx):
+            command = ctx.command.get_command(ctx, name)
+            if command is not None:
+                below = command.make_context(name, [], ctx, resilient_parsing=True)
+                click.echo(f"\n{below.get_help()}", color=ctx.color)
+    ctx.exit()
 
 
 class SubjectGroup(click.Group):
-    """A group whose help has a section for each subject of its commands."""
+    """A group whose help has a section for each subject of its commands, given in the order of the help."""
 
-    subjects: Mapping[str, tuple[str, ...]] = {}
+    def __init__(
+        self, *args: Any, subjects: Mapping[str, Collection[str]] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._subjects = subjects
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The group's options, and --help-all for those of its commands."""
+        return [*super().get_params(ctx), _help_all()]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
-        for subject, names in self.subjects.items():
+        for subject, names in (self._subjects or {"Commands": self.list_commands(ctx)}).items():
             shown = [(name, self.get_command(ctx, name)) for name in names]
             limit = formatter.width - 6 - max(map(len, names))
             with formatter.section(subject):
                 formatter.write_dl(
                     [(name, each.get_short_help_str(limit)) for name, each in shown if each]
                 )
+
+
+@click.command("help", short_help="Show what a command does: help fleet report.")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command, as its --help does."""
+    shown = ctx.find_root()
+    for word in words:
+        command = (
+            shown.command.get_command(shown, word)
+            if isinstance(shown.command, click.Group)
+            else None
+        )
+        if command is None:
+            raise click.UsageError(f"{shown.command_path} has no command {word!r}", shown)
+        shown = command.make_context(word, [], shown, resilient_parsing=True)
+    click.echo(shown.get_help(), color=ctx.color)

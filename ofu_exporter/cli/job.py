@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import format_option, json_flag
+from ofu_exporter.cli.answers import format_option
+from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
@@ -42,7 +43,10 @@ STOP_SECONDS = 5.0
 """Time for the summary. hook.sh lets the epilog go on meanwhile; on a busy node the agent needs seconds, too."""
 
 
-@click.group()
+SUBJECTS = {"Totals of a job": ("show", "gather"), "For Slurm's hooks": ("start", "stop")}
+
+
+@click.group(cls=SubjectGroup, subjects=SUBJECTS)
 def job() -> None:
     """Note that a Slurm job starts or stops here; show a job's totals."""
 
@@ -150,7 +154,6 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | No
     help="The agent's state file, to look into where the agent is away.",
 )
 @format_option
-@json_flag
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Show what a job's GPUs on this node did, also after it has ended."""
     from ofu_exporter.cli import job_totals

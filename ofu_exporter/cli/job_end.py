@@ -27,9 +27,9 @@ def summary_at_end(job_id: str, agent: str | None, deadline: float) -> str:
     has_answered = False
     while (left := deadline - time.monotonic()) > 0:
         try:
-            found = _fetched(agent, path, "application/json", left, access)
+            answer = _fetched(agent, path, "application/json", left, access)
             has_answered = True
-            if json.loads(found).get("ended") is not None:
+            if json.loads(answer).get("ended") is not None:
                 return shown_lines(_fetched(agent, path, "text/plain", left, access).strip())
         except PermissionError:
             raise

@@ -77,12 +77,12 @@ def node_agents(port: int, https: bool) -> NodeAgents:
 
 def gather_one(job_id: str, nodes: list[str], agents: NodeAgents, wait: float) -> str:
     """A job's totals on all its nodes as one line; nodes without totals are named on standard error."""
-    found = gather(nodes, agents, job_id, wait)
-    for node, problem in found.problems.items():
+    gathered = gather(nodes, agents, job_id, wait)
+    for node, problem in gathered.problems.items():
         click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
-    if not found.totals:
+    if not gathered.totals:
         raise NotKnownError(f"job {job_id}: no node knows its totals")
-    return one_line(merged(found.totals), of_nodes=len(dict.fromkeys(nodes)))
+    return one_line(merged(gathered.totals), of_nodes=len(dict.fromkeys(nodes)))
 
 
 def commands(slurm_bin: str, needed: bool) -> Commands:

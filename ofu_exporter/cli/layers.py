@@ -61,7 +61,7 @@ def file_layer(path: Path) -> dict[str, Given]:
 
 
 def environment_layer(
-    environ: Mapping[str, str], known: Iterable[str]
+    environ: Mapping[str, str], settings: Iterable[str]
 ) -> tuple[dict[str, Given], tuple[str, ...]]:
     """The settings of the OFU_... variables, and one sentence for each variable that is no setting.
 
@@ -69,7 +69,7 @@ def environment_layer(
     has a Service called ofu. There is no sentence for OFU_EXPORTER_..., which a Service called ofu-exporter sets, and
     for OFU_TEST_....
     """
-    names = sorted(known)
+    names = sorted(settings)
     layer, ignored = {}, []
     for name, value in environ.items():
         if not name.startswith("OFU_") or name.startswith(("OFU_EXPORTER_", "OFU_TEST_")):
@@ -80,7 +80,7 @@ def environment_layer(
         elif key not in {"config", "agent"}:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
-            ignored.append(f"the variable {name} is no setting and is ignored{hint}")
+            ignored.append(f"the variable {name} is not a setting and is ignored{hint}")
     return layer, tuple(ignored)
 
 
@@ -92,9 +92,9 @@ def merge(*layers: Layer) -> dict[str, Given]:
     return merged
 
 
-def check_known(layer: Layer, known: Iterable[str]) -> None:
+def check_known(layer: Layer, settings: Iterable[str]) -> None:
     """Raise ConfigError for the first key that is no setting; the error names the nearest that is."""
-    names = sorted(known)
+    names = sorted(settings)
     for key, given in layer.items():
         if key not in names:
             near = difflib.get_close_matches(key, names, 1)
@@ -104,12 +104,12 @@ def check_known(layer: Layer, known: Iterable[str]) -> None:
 
 def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
     """Make a model from its own keys. Raises ConfigError, which names the setting and its origin."""
-    own = {key: given for key, given in layer.items() if key in model.model_fields}
+    of_model = {key: given for key, given in layer.items() if key in model.model_fields}
     try:
-        return model.model_validate({key: given.value for key, given in own.items()})
+        return model.model_validate({key: given.value for key, given in of_model.items()})
     except ValidationError as error:
         raise ConfigError(
-            "; ".join(_explain(item, own, owner) for item in error.errors())
+            "; ".join(_explain(item, of_model, owner) for item in error.errors())
         ) from error
 
 

@@ -85,12 +85,14 @@ def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | N
     It then holds no GPU, no driver and no host engine, whatever its source, and keeps serving. This command exits
     with 0 once nothing is held.
     """
-    known = None if limit is None else _seconds("--for", limit)
+    longest = None if limit is None else _seconds("--for", limit)
     _check(address)
     patience = _seconds("--wait", wait)
-    _write(file, "" if known is None else duration(known))
+    _write(file, "" if longest is None else duration(longest))
     _await(agent, "ofu_exporter_released", patience, file)
-    until = "`ofu-exporter resume`" + ("" if known is None else f", at most for {duration(known)}")
+    until = "`ofu-exporter resume`" + (
+        "" if longest is None else f", at most for {duration(longest)}"
+    )
     click.echo(f"Paused: the agent holds no GPU until {until}.")
     if address is not None:
         done = f"Paused: the host engine at {address} holds no profiling counters."
@@ -156,13 +158,13 @@ def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1
     """Wait until a metric of the agent has a value. Raises OfuError; the pause file stays as it is."""
     deadline = time.monotonic() + patience
     while True:
-        found, problem = _value(agent, name)
-        if found == wanted:
+        value, problem = _value(agent, name)
+        if value == wanted:
             return
         if time.monotonic() > deadline:
             break
         time.sleep(ASK_SECONDS)
-    if found is not None:
+    if value is not None:
         problem = (
             f"the agent at {shown_url(agent)} did not follow within {duration(patience)}: it looks for another file, "
             "does not believe this one (its log says so), or a call of the driver does not return"
@@ -178,8 +180,8 @@ def _value(agent: str, name: str) -> tuple[float | None, str]:
     except (OSError, ValueError, http.client.HTTPException) as error:
         return None, f"no agent answers: {where} {no_answer(error)}"
     if answer.status != http.HTTPStatus.OK:
-        said = PROBLEMS.get(answer.status, f"answers {answer.status}")
-        return None, f"no agent answers: {where} {said}"
+        problem = PROBLEMS.get(answer.status, f"answers {answer.status}")
+        return None, f"no agent answers: {where} {problem}"
     match = re.search(rf"^{name} (\S+)$".encode(), answer.body, re.MULTILINE)
     return (float(match[1]), "") if match else (None, f"{where} has no {name}")
 

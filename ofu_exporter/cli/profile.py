@@ -64,38 +64,40 @@ def profile(
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     ofu = options["ofu"]
     if ofu is not None and not 0 <= ofu < float("inf"):
-        raise ConfigError(f"--ofu: {ofu!r} is not a ratio")
+        raise ConfigError(f"--ofu must be a ratio such as 0.41: {ofu!r}")
     given = gemm_csv.read(shapes) if shapes else ()
-    found = tile_overhead.overhead([profiles.read(file) for file in files], given)
-    known = as_data(found, options["gpu"], ofu)
+    overhead = tile_overhead.overhead([profiles.read(file) for file in files], given)
+    data = as_data(overhead, options["gpu"], ofu)
     print_answer(
-        options["format_"], lambda: table(found, known), lambda: known, lambda: known["kernels"]
+        options["format_"], lambda: table(overhead, data), lambda: data, lambda: data["kernels"]
     )
     if job is not None:
-        _post(job, found, options["agent"])
+        _post(job, overhead, options["agent"])
         click.echo(f"Told the agent what tiles add to job {job}", err=True)
 
 
-def _post(job: str, found: Overhead, agent: str | None) -> None:
+def _post(job: str, overhead: Overhead, agent: str | None) -> None:
     """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
     from ofu_exporter.cli import facts
 
     facts_found: dict[str, object] = {}
-    if found.overhead_ratio is not None:
-        share = found.attributed_share or 0.0
+    if overhead.overhead_ratio is not None:
+        share = overhead.attributed_share or 0.0
         if share < LEAST_ATTRIBUTED:
             raise ConfigError(
                 f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
                 f"less than {LEAST_ATTRIBUTED:.0%}"
             )
-        if not 0 <= found.overhead_ratio < MOST_SENT:
+        if not 0 <= overhead.overhead_ratio < MOST_SENT:
             raise ConfigError(
-                f"--post: no job has an overhead of {found.overhead_ratio:.1%}: are the shapes right?"
+                f"--post: no job has an overhead of {overhead.overhead_ratio:.1%}: are the shapes right?"
             )
-        facts_found["tile_overhead"] = quantities.written(found.overhead_ratio, quantities.OVERHEAD)
-        facts_found["tile_overhead_bound"] = found.bound
-    if found.precision_shares:
-        facts_found["precision"] = found.precision_shares
+        facts_found["tile_overhead"] = quantities.written(
+            overhead.overhead_ratio, quantities.OVERHEAD
+        )
+        facts_found["tile_overhead_bound"] = overhead.bound
+    if overhead.precision_shares:
+        facts_found["precision"] = overhead.precision_shares
     if not facts_found:
         raise ConfigError(
             "--post: the profile says neither what tiles add nor which precisions the job computes in"
@@ -103,38 +105,38 @@ def _post(job: str, found: Overhead, agent: str | None) -> None:
     facts.post(job, facts_found, agent)
 
 
-def as_data(found: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
+def as_data(overhead: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
     """The overhead as plain data; None for what is not known."""
     from dataclasses import asdict
 
     from ofu_exporter.hardware.tiles import adjusted_utilization
 
-    ratio = found.overhead_ratio
-    name, peak = _peak(found, gpu)
+    ratio = overhead.overhead_ratio
+    name, peak = _peak(overhead, gpu)
     return {
         "overhead_ratio": ratio,
-        "bound": None if ratio is None else found.bound,
-        "executed_flops": found.executed_flops,
-        "theoretical_flops": found.theoretical_flops,
-        "attributed_share": found.attributed_share,
-        "precision": found.precision_shares,
+        "bound": None if ratio is None else overhead.bound,
+        "executed_flops": overhead.executed_flops,
+        "theoretical_flops": overhead.theoretical_flops,
+        "attributed_share": overhead.attributed_share,
+        "precision": overhead.precision_shares,
         "gpu": name,
         "effective_peak_tflops": None if peak is None else peak / 1e12,
         "adjusted_ofu": (
             None if ofu is None or ratio is None else adjusted_utilization(ofu, ratio)
         ),
-        "kernels": [{**asdict(row), "overhead_ratio": row.overhead_ratio} for row in found.rows],
-        "unattributed": [asdict(each) for each in found.unattributed],
-        "other_seconds": found.other_seconds,
+        "kernels": [{**asdict(row), "overhead_ratio": row.overhead_ratio} for row in overhead.rows],
+        "unattributed": [asdict(each) for each in overhead.unattributed],
+        "other_seconds": overhead.other_seconds,
     }
 
 
-def _peak(found: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
+def _peak(overhead: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
     """The GPU, and its effective peak in FLOP/s. Raises ConfigError when the user named a GPU that is not known."""
     from ofu_exporter.flops import dense_peak, effective_peak
 
-    only = next(iter(found.gpus)) if len(found.gpus) == 1 else None
-    name, shares = gpu or only, found.precision_shares
+    only = next(iter(overhead.gpus)) if len(overhead.gpus) == 1 else None
+    name, shares = gpu or only, overhead.precision_shares
     if name is None or not shares:
         return name, None
     try:
@@ -145,16 +147,16 @@ def _peak(found: Overhead, gpu: str | None) -> tuple[str | None, float | None]:
         return name, None
 
 
-def table(found: Overhead, known: dict[str, Any]) -> str:
+def table(overhead: Overhead, data: dict[str, Any]) -> str:
     """The overhead for people."""
-    lines = [*_rows(found), "", *_summary(found, known), *_unattributed(found)]
+    lines = [*_rows(overhead), "", *_summary(overhead, data), *_unattributed(overhead)]
     return "\n".join(lines)
 
 
-def _rows(found: Overhead) -> list[str]:
+def _rows(overhead: Overhead) -> list[str]:
     head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
     rows = [head]
-    for row in found.rows:
+    for row in overhead.rows:
         theoretical = "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}"
         rows.append(
             (
@@ -183,41 +185,43 @@ def _overhead_cell(ratio: float | None, bound: str) -> str:
     return f"{'>= ' if bound == 'lower' else ''}{ratio:.3%}"
 
 
-def _summary(found: Overhead, known: dict[str, Any]) -> list[str]:
+def _summary(overhead: Overhead, data: dict[str, Any]) -> list[str]:
     lines = []
-    if not found.rows and not found.unattributed:
-        lines.append("No kernel of it runs on a tensor pipe" if found.other_seconds else NO_KERNELS)
-    elif found.overhead_ratio is None:
+    if not overhead.rows and not overhead.unattributed:
+        lines.append(
+            "No kernel of it runs on a tensor pipe" if overhead.other_seconds else NO_KERNELS
+        )
+    elif overhead.overhead_ratio is None:
         lines.append("Overhead not known: no kernel has both known sides and known tiles")
     else:
-        share = found.attributed_share or 0.0
-        least = "at least " if found.bound == "lower" else ""
+        share = overhead.attributed_share or 0.0
+        least = "at least " if overhead.bound == "lower" else ""
         lines.append(
-            f"Overhead {least}{found.overhead_ratio:.3%} ({found.bound}), "
+            f"Overhead {least}{overhead.overhead_ratio:.3%} ({overhead.bound}), "
             f"of {share:.1%} of the time in tensor kernels"
         )
-    if shares := found.precision_shares:
+    if shares := overhead.precision_shares:
         by_precision = ", ".join(f"{name} {share:.2%}" for name, share in shares.items())
         lines.append(f"Executed FLOPs by precision: {by_precision}")
-    if known["effective_peak_tflops"] is not None:
+    if data["effective_peak_tflops"] is not None:
         lines.append(
-            f"Effective peak {known['effective_peak_tflops']:.1f} TFLOP/s per {known['gpu']}"
+            f"Effective peak {data['effective_peak_tflops']:.1f} TFLOP/s per {data['gpu']}"
         )
-    if known["adjusted_ofu"] is not None:
-        most = "at most " if found.bound == "lower" else ""
-        lines.append(f"Adjusted OFU {most}{known['adjusted_ofu']:.2%}")
+    if data["adjusted_ofu"] is not None:
+        most = "at most " if overhead.bound == "lower" else ""
+        lines.append(f"Adjusted OFU {most}{data['adjusted_ofu']:.2%}")
     return lines
 
 
-def _unattributed(found: Overhead) -> list[str]:
-    if not found.unattributed:
+def _unattributed(overhead: Overhead) -> list[str]:
+    if not overhead.unattributed:
         return []
-    shown = found.unattributed[:MOST_SHOWN]
+    shown = overhead.unattributed[:MOST_SHOWN]
     lines = [
         f"  {each.seconds:.4g} s in {each.launches:,} launches of {_short(each.kernel)}: {each.why}"
         for each in shown
     ]
-    if left := len(found.unattributed) - len(shown):
+    if left := len(overhead.unattributed) - len(shown):
         lines.append(f"  and {left} more kernels")
     return ["Tensor kernels that the overhead leaves out:", *lines]
 

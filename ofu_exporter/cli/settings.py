@@ -127,9 +127,9 @@ def load(
     From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
     Raises ConfigError, which names what cannot be used.
     """
-    known = {*Settings.model_fields}
+    names = {*Settings.model_fields}
     for model in option_models().values():
-        known.update(model.model_fields)
+        names.update(model.model_fields)
     given = {
         name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
@@ -138,8 +138,8 @@ def load(
     chosen = flags.get("config") or environ.get("OFU_CONFIG")
     path = Path(chosen) if chosen else None
     from_file = file_layer(path) if path else {}
-    check_known(from_file, known)
-    from_environment, ignored = environment_layer(environ, known)
+    check_known(from_file, names)
+    from_environment, ignored = environment_layer(environ, names)
     layer = merge(from_file, from_environment, preset or {}, given)
     settings = build(Settings, layer)
     chosen_sources = _chosen("source", settings.source, sources.names(), layer)
@@ -190,8 +190,8 @@ def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[s
     chosen = [name.strip() for name in value.split(",")] if kind == "scheduler" else [value]
     for name in chosen:
         if name not in names:
-            known = ", ".join(["auto", *(["none"] if kind == "scheduler" else []), *names])
-            raise ConfigError(f"unknown {kind} {name!r}; known: {known} ({layer[kind].origin})")
+            choices = ", ".join(["auto", *(["none"] if kind == "scheduler" else []), *names])
+            raise ConfigError(f"unknown {kind} {name!r}; known: {choices} ({layer[kind].origin})")
     return list(dict.fromkeys(chosen))
 
 

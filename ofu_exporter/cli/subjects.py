@@ -31,8 +31,8 @@ OWNED: Mapping[str, str] = {"source": "One source's own", "scheduler": "One sche
 """The subjects of the options that belong to a source or to a scheduler."""
 COMMON = frozenset(
     {
-        *("source", "interval", "scheduler", "state_file", "listen", "report_socket"),
-        *("web_config_file", "log_level", "url", "path", "simulated_gpus"),
+        *("source", "interval", "scheduler", "state_file", "listen", "web_config_file"),
+        *("log_level", "url", "path"),
     }
 )
 """What --help shows; the rest is shown by --help-all."""

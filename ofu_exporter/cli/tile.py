@@ -67,12 +67,12 @@ def _gemms(options: dict[str, Any]) -> list[Gemm]:
             "--batch is for --m, --n and --k; a file of --groups may have a column batch"
         )
     if options["group"]:
-        found = [_group(text) for text in options["group"]]
+        gemms = [_group(text) for text in options["group"]]
     elif options["groups"]:
-        found = [shape.gemm for shape in gemm_csv.read(options["groups"])]
+        gemms = [shape.gemm for shape in gemm_csv.read(options["groups"])]
     else:
-        found = [_single(sides, 1 if batch is None else batch)]
-    return [replace(each, m=each.n, n=each.m) for each in found] if options["row_major"] else found
+        gemms = [_single(sides, 1 if batch is None else batch)]
+    return [replace(each, m=each.n, n=each.m) for each in gemms] if options["row_major"] else gemms
 
 
 def _single(sides: dict[str, int | None], batch: int) -> Gemm:

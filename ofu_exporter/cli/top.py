@@ -1,4 +1,4 @@
-"""`top`: shows one node, many nodes, a recording, or GPUs that it samples itself, on a screen or as text."""
+"""`top`: shows one node, many nodes, or GPUs that it samples itself, on a screen or as text."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import FORMATS, csv_text, json_flag
-from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.answers import FORMATS, csv_text
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
@@ -23,14 +23,11 @@ from ofu_exporter.support.extras import install_command
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
 from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.scene import Feed, Scene
-from ofu_exporter.terminal.themes import THEMES, Theme
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice
 
 EXIT_SOURCE = 3
 WAIT_SECONDS = 5.0
 """How long `--once` waits for the agents: each answers within two seconds or not at all."""
-PLAY_SECONDS = 60.0
-"""How long `--once` reads a recording."""
 PRESET = {**QUIET, "interval": Given(2.0, "this command")}
 """Settings with which it samples without an agent."""
 SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
@@ -38,7 +35,11 @@ SAMPLE = ("source", "interval", "clock_interval", "scheduler", "owner_max_age")
 TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_command('top')}"
 
 
-@click.command(cls=SubjectCommand, short_help="Watch GPUs, jobs and users in the terminal.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Watch GPUs, jobs and users in the terminal.",
+    common="agent hosts hosts_file once format_ view words sort source path",
+)
 @partial(setting_flags, own=PRESET, names=SAMPLE)
 @click.option(
     "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
@@ -61,7 +62,6 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     type=click.Choice(FORMATS),
     help="Print one page, and end.",
 )
-@json_flag
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),
@@ -76,31 +76,22 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     default=None,
     metavar="KEY",
     help="Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--theme",
-    type=click.Choice([*THEMES]),
-    default=None,
-    help="Colours; monochrome where NO_COLOR is set.",
-    cls=SubjectOption,
-    rare=True,
+    metavar="NAME",
+    help="Colours of the screen: a theme of textual, such as textual-light; none where NO_COLOR is set.",
 )
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     help="Whether --once is coloured: auto = on a terminal.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--width",
     type=click.IntRange(40, 1000),
     help="Width of --once; default: the terminal's.",
-    cls=SubjectOption,
-    rare=True,
 )
 def top(  # noqa: PLR0913, PLR0917 - one per flag
     agent: str | None,
@@ -121,22 +112,21 @@ def top(  # noqa: PLR0913, PLR0917 - one per flag
     """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
 
     By default this command asks the agent of this node. Without an agent, or with a setting of a source, it samples
-    the GPUs itself, as `check` does. --path plays a recording. It never ends a process.
+    the GPUs itself, as `check` does. It never ends a process.
     """
     is_screen = not (once or format_) and _can_show_screen()
-    colours = theme or ("monochrome" if os.environ.get("NO_COLOR") else "dark")
     named = _hosts(agent, hosts, hosts_file, port, "https" if https else "http")
     feed, seconds = _feed(named, flags, is_screen)
     choice = Choice(view, words, sort or "")
     if is_screen:
-        _run_screen(feed, choice, colours)
+        _run_screen(feed, choice, theme)
         return
     feed.start()
     try:
         scene = feed.complete(seconds)
     finally:
         feed.stop()
-    _print(scene, choice, format_, width, THEMES[colours] if _is_coloured(color) else None)
+    _print(scene, choice, format_, width, _is_coloured(color))
     if not any(node.gpus for node in scene.nodes):
         sys.exit(EXIT_SOURCE)
 
@@ -166,10 +156,10 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
             raise ConfigError("agents sample by their own settings: leave out the sources' flags")
         return Agents(hosts), WAIT_SECONDS
     if not given:
-        own = Host("this node", default_url())
+        this_node = Host("this node", default_url())
         try:
-            read_node(own.url)
-            return Agents([own]), WAIT_SECONDS
+            read_node(this_node.url)
+            return Agents([this_node]), WAIT_SECONDS
         except NoAnswerError as error:
             click.echo(
                 f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True
@@ -178,12 +168,7 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
 
 
 def _own(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
-    """A feed without an agent: a recording, or a sampler."""
-    path = flags.get("path")
-    if path:
-        from ofu_exporter.terminal.playback import Playback
-
-        return Playback(Path(path)), PLAY_SECONDS
+    """A feed without an agent: a sampler."""
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
     configured = load(flags, PRESET)
@@ -208,11 +193,15 @@ def _can_show_screen() -> bool:
     return True
 
 
-def _run_screen(feed: Feed, choice: Choice, colours: str) -> None:
+def _run_screen(feed: Feed, choice: Choice, theme: str | None) -> None:
     from ofu_exporter.terminal.app import Top
 
+    screen = Top(feed, choice)
+    if theme is not None and theme not in screen.available_themes:
+        raise ConfigError(f"--theme must be one of {', '.join(sorted(screen.available_themes))}")
+    screen.theme = theme or screen.theme
     try:
-        Top(feed, choice, colours).run()
+        screen.run()
     finally:
         feed.stop()
 
@@ -224,7 +213,7 @@ def _is_coloured(color: str) -> bool:
 
 
 def _print(
-    scene: Scene, choice: Choice, format_: str | None, width: int | None, theme: Theme | None
+    scene: Scene, choice: Choice, format_: str | None, width: int | None, is_coloured: bool
 ) -> None:
     if format_ == "json":
         click.echo(json.dumps(scene.as_data(), indent=1))
@@ -232,5 +221,5 @@ def _print(
     if format_ == "csv":
         click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")))
         return
-    text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, theme)
+    text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, is_coloured)
     click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

@@ -14,7 +14,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
@@ -58,7 +58,11 @@ OWN = frozenset(
 """Options that are no settings of the agent."""
 
 
-@click.command(cls=SubjectCommand, short_help="Measure how close OFU is to MFU on this card.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Measure how close OFU is to MFU on this card.",
+    common="quick clocks simulate report output precisions minutes gpu format_ source",
+)
 @click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
 @click.option(
@@ -84,8 +88,6 @@ OWN = frozenset(
     default=1,
     show_default=True,
     help="Seed of the products.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
 @click.option(
@@ -94,8 +96,6 @@ OWN = frozenset(
     default=2.0,
     show_default=True,
     help="Mean absolute error allowed, in points.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--adjusted-bound",
@@ -103,23 +103,17 @@ OWN = frozenset(
     default=0.5,
     show_default=True,
     help="The same for the adjusted OFU.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--published",
     multiple=True,
     metavar="PRECISION=TFLOPS",
     help="Published dense peak, for --clocks on a card that is not in the table.",
-    cls=SubjectOption,
-    rare=True,
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
     help="Draw the result to this file (matplotlib).",
-    cls=SubjectOption,
-    rare=True,
 )
 @format_option
 @partial(setting_flags, own=PRESET, names=MEASURE, owners=("source",))
@@ -129,23 +123,23 @@ def validate(format_: str, plot: Path | None, **options: Any) -> None:
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
     _check_numbers(options)
-    found = _stored(options) if options["report"] else _measured(options)
+    results = _stored(options) if options["report"] else _measured(options)
     from ofu_exporter.validation import findings
 
     if plot is not None:
         from ofu_exporter.validation.plot import draw
 
-        draw(found, plot)
+        draw(results, plot)
     print_answer(
         format_,
-        lambda: findings.text(found),
-        lambda: findings.plain(found),
-        lambda: findings.plain(found)["clock_domains" if options["clocks"] else "accuracy"],
+        lambda: findings.text(results),
+        lambda: findings.plain(results),
+        lambda: findings.plain(results)["clock_domains" if options["clocks"] else "accuracy"],
     )
-    if not found.compared:
+    if not results.compared:
         sys.exit(EXIT_GPU)
     if not options["clocks"]:
-        sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[found.verdict])
+        sys.exit({"outside": EXIT_OUTSIDE, "not_judged": EXIT_GPU, "inside": 0}[results.verdict])
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
@@ -189,8 +183,8 @@ def _measured(options: Mapping[str, Any]) -> Findings:
         left = running.run(products, size.deadline, _print_product)
     drawn = set(products)
     trials = [trial for trial in store.trials if trial.product in drawn]
-    found = _findings(configured, header, trials, options)
-    return replace(found, refused=refused, left_out=left)
+    findings = _findings(configured, header, trials, options)
+    return replace(findings, refused=refused, left_out=left)
 
 
 def _place(
@@ -312,8 +306,8 @@ def _peak(text: str) -> tuple[str, float]:
     except ValueError:
         peak = 0.0
     if precision not in plan.PRECISIONS or not 0 < peak < float("inf"):
-        known = ", ".join(plan.PRECISIONS)
-        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {known}")
+        choices = ", ".join(plan.PRECISIONS)
+        raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {choices}")
     return precision, peak * 1e12
 
 

@@ -35,10 +35,10 @@ class ServerAccess:
         token = self._secret(self.bearer_token_file, "bearer token", environ.get(TOKEN_VARIABLE))
         if token is not None and self.user is not None:
             raise ConfigError("give either a bearer token or a user with a password")
-        found = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         if self.tenant is not None:
-            found["X-Scope-OrgID"] = _printable("--tenant", self.tenant)
-        return found
+            headers["X-Scope-OrgID"] = _printable("--tenant", self.tenant)
+        return headers
 
     def basic(self, environ: Mapping[str, str]) -> tuple[str, str] | None:
         """User and password for HTTP's basic authentication. Raises ConfigError."""

@@ -100,10 +100,10 @@ class PrometheusClient:
         A server may or may not count a sample at the very begin as part of a range, so both ends are cut here.
         """
         window = f"[{round(1000 * (end - start))}ms]"
-        found = self.instant(f"{selector}{window}", end)
+        series = self.instant(f"{selector}{window}", end)
         return [
             Series(one.labels, points)
-            for one in found
+            for one in series
             if (points := [point for point in one.points if start < point[0] <= end])
         ]
 
@@ -127,7 +127,7 @@ class PrometheusClient:
             return [_series(row) for row in data["result"]]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
-                QueryReason.NOT_PROMETHEUS, "answers with what is no series"
+                QueryReason.NOT_PROMETHEUS, "the answer is not a list of series"
             ) from error
 
     def _data(self, path: str, form: dict[str, str]) -> dict[str, Any]:
@@ -231,10 +231,10 @@ def _is_too_much(status: int, text: str) -> bool:
 
 def _document(body: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _series(row: Mapping[str, Any]) -> Series:
@@ -245,10 +245,10 @@ def _series(row: Mapping[str, Any]) -> Series:
 
 
 def _is_url(url: str) -> bool:
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"https?://(\[[0-9A-Fa-f:.]+\]|[^/?#@:\s\[\]]+)(:\d{1,5})?(/[^?#\s]*)?", url
     )
-    return found is not None and int((found[2] or ":0")[1:]) <= 65535
+    return match is not None and int((match[2] or ":0")[1:]) <= 65535
 
 
 def _shown(url: str) -> str:

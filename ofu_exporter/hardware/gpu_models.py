@@ -66,8 +66,8 @@ def custom_row(
         raise ConfigError("gpus: a row needs a name or a pci_device_id")
     rates = dict(flops_per_cycle_per_sm or {})
     if unknown := sorted(rates.keys() - set(PRECISIONS)):
-        known = ", ".join(PRECISIONS)
-        raise ConfigError(f"gpus: {labels[0]}: no precision {', '.join(unknown)}; known: {known}")
+        choices = ", ".join(PRECISIONS)
+        raise ConfigError(f"gpus: {labels[0]}: no precision {', '.join(unknown)}; known: {choices}")
     return GpuModel(
         key=labels[0],
         chip=Chip("", None, rates),
@@ -133,8 +133,8 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
 def estimate(gpu: Gpu) -> Rating | None:
     """A rating from the card's own maximum SM clock, without a row. It serves to find the figures of a new row, not
     for an OFU."""
-    own = gpu.max_sm_clock_hz
-    return Rating({LOW_PRECISION: own, FP64: own}, {}, "estimated") if own else None
+    own_hz = gpu.max_sm_clock_hz
+    return Rating({LOW_PRECISION: own_hz, FP64: own_hz}, {}, "estimated") if own_hz else None
 
 
 def _has_id(row: GpuModel, gpu: Gpu) -> bool:
@@ -143,7 +143,7 @@ def _has_id(row: GpuModel, gpu: Gpu) -> bool:
 
 def _has_name(row: GpuModel, gpu: Gpu) -> bool:
     name = normalise(gpu.name)
-    return name != "" and any(normalise(known) == name for known in row.names)
+    return name != "" and any(normalise(each) == name for each in row.names)
 
 
 def _sm_count(gpu: Gpu) -> int | None:

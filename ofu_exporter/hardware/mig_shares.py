@@ -30,15 +30,15 @@ _PROFILE = re.compile(r"(\d+)g\.\d+gb")
 def shares(gpus: Iterable[Gpu], rows: Sequence[GpuModel] = ()) -> dict[GpuKey, Share]:
     """The share of each device in its GPU. `gpus` are all devices that there are, `rows` the user's own GPU rows."""
     parts: dict[str, list[Gpu]] = {}
-    found: dict[GpuKey, Share] = {}
+    by_gpu: dict[GpuKey, Share] = {}
     for gpu in gpus:
         if gpu.instance:
             parts.setdefault(gpu.uuid, []).append(gpu)
         else:
-            found[gpu.key] = WHOLE
+            by_gpu[gpu.key] = WHOLE
     for instances in parts.values():
-        found.update(_divided(instances, rows))
-    return found
+        by_gpu.update(_divided(instances, rows))
+    return by_gpu
 
 
 def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey, Share]:
@@ -48,11 +48,11 @@ def _divided(instances: Sequence[Gpu], rows: Sequence[GpuModel]) -> dict[GpuKey,
     """
     total = _slices_of_gpu(instances[0], rows)
     slices = [_slices(each) for each in instances]
-    known = [each for each in slices if each]
-    if total and len(known) == len(instances) and sum(known) <= total:
+    counted = [each for each in slices if each]
+    if total and len(counted) == len(instances) and sum(counted) <= total:
         return {
             gpu.key: Share(each / total, "slices")
-            for gpu, each in zip(instances, known, strict=True)
+            for gpu, each in zip(instances, counted, strict=True)
         }
     return {gpu.key: Share(1 / len(instances), "instances") for gpu in instances}
 

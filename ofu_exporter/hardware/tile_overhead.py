@@ -98,12 +98,12 @@ class Overhead:
     def attributed_share(self) -> float | None:
         """Share of the time in kernels on tensor pipes that the overhead covers; without times, share of the
         launches."""
-        known = self._complete
+        complete = self._complete
         every: list[OverheadRow | Unattributed] = [*self.rows, *self.unattributed]
         if seconds := math.fsum(each.seconds for each in every):
-            return math.fsum(each.seconds for each in known) / seconds
+            return math.fsum(each.seconds for each in complete) / seconds
         launches = sum(each.launches for each in every)
-        return sum(each.launches for each in known) / launches if launches else None
+        return sum(each.launches for each in complete) / launches if launches else None
 
     @property
     def _complete(self) -> list[OverheadRow]:
@@ -138,13 +138,13 @@ def _products(launches: Launches, shapes: Sequence[Shape]) -> list[tuple[Gemm, i
         return [(launches.gemm, launches.number)]
     if len(shapes) == 1 and shapes[0].launches is None:
         return [(shapes[0].gemm, launches.number)]
-    found = [(shape.gemm, 1 if shape.launches is None else shape.launches) for shape in shapes]
-    number = sum(launched for _, launched in found)
-    if found and number != launches.number:
+    products = [(shape.gemm, 1 if shape.launches is None else shape.launches) for shape in shapes]
+    number = sum(launched for _, launched in products)
+    if products and number != launches.number:
         raise ConfigError(
             f"shapes: {number} launches of {launches.kernel!r}, but {launches.number} are in the profile"
         )
-    return found
+    return products
 
 
 class _Sums:
@@ -157,9 +157,9 @@ class _Sums:
     def add(self, launches: Launches, products: Sequence[tuple[Gemm, int]]) -> None:
         kernel = tiles.find(launches.kernel)
         theoretical = sum(gemm.theoretical_flops * number for gemm, number in products)
-        known = theoretical if products else None
+        counted = theoretical if products else None
         if launches.counted_flops:
-            self._counted(launches, kernel.family if kernel else OTHER, known)
+            self._counted(launches, kernel.family if kernel else OTHER, counted)
         elif kernel and products:
             executed = sum(kernel.executed_flops(gemm) * number for gemm, number in products)
             precision = kernel.precision or UNKNOWN

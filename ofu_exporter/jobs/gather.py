@@ -78,8 +78,6 @@ def ask(
         totals = JobTotals.model_validate_json(answer.body)
     except ValidationError:
         return NodeAnswer(None, NO_TOTALS)
-    if totals.counts_instances_whole:
-        return NodeAnswer(None, "counts a MIG instance as a whole GPU: its agent is older")
     return NodeAnswer(totals)
 
 

@@ -85,11 +85,11 @@ class StateFile:
         return is_same and self._lock.is_there()
 
     def _prepare(self) -> None:
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if found > _VERSION:
-            raise NewerFileError(f"version {found}")
-        if found not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"its version is {found}")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise NewerFileError(f"version {version}")
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError(f"its version is {version}")
         check = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if check != "ok":
             raise sqlite3.DatabaseError(check)
@@ -216,10 +216,10 @@ def _is_past(value: object, now: float) -> bool:
 def _identity(path: Path) -> tuple[int, int] | None:
     """The device and inode behind a path; None where there is nothing."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
@@ -238,12 +238,6 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
             continue
         if ended is not None and not _is_past(ended, math.inf):
             log.warning("job %s in the state file has an impossible end: left out", job.job_id)
-            continue
-        if job.counts_instances_whole:
-            log.warning(
-                "job %s: sums of an older version, in which a MIG instance is a whole GPU, are left out",
-                job.job_id,
-            )
             continue
         readable.append(job.model_copy(update={"ended": ended}))
     return tuple(readable)

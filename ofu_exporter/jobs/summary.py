@@ -68,11 +68,13 @@ def text(job: JobTotals) -> str:
     lines = [
         f"Job {job.job_id}{''.join(', ' + word for word in about)} ({state})" + _mark(job),
         f"OFU {percent(job.utilization_ratio)} over {job.gpu_seconds / 3600:.2f} GPU-hours, "
-        f"{percent(job.observed_ratio)} of the time it had {_devices(job)} on {', '.join(job.nodes)}",
+        f"{_devices(job)} on {', '.join(job.nodes)}, measured {percent(job.observed_ratio)} of the time",
     ]
     if job.waiting_gpu_seconds:
         hours = f"{job.waiting_gpu_seconds / 3600:.2f}"
-        lines.append(f"Before that it had GPUs for {hours} GPU-hours and ran nothing: not counted")
+        lines.append(
+            f"Before its first run it held GPUs for {hours} GPU-hours, which are not counted"
+        )
     lines += [*part_lines(job)]
     if job.window_percentiles:
         shares = ", ".join(
@@ -188,7 +190,7 @@ def _run_line(run: RunTotals) -> str:
 def _gpu_line(gpu: GpuTotals) -> str:
     name, unit = f"GPU {gpu.gpu} ({gpu.uuid})", "s"
     if gpu.gpu_instance:
-        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share)} GPUs)"
+        name = f"GPU {gpu.gpu}/{gpu.gpu_instance} ({gpu.uuid}, {_count(gpu.share_ratio)} GPUs)"
         unit = "GPU-seconds"
     return (
         f"  {gpu.node} {name}: OFU {percent(gpu.utilization_ratio)}, "

@@ -29,9 +29,8 @@ class GpuTotals(BaseModel):
     uuid: str
     gpu_instance: str = ""
     node: str = ""
-    share_ratio: PositiveFloat | None = None
-    """Part of a whole GPU that the device last counted as; None for a MIG instance in totals of versions that counted
-    it as a whole GPU."""
+    share_ratio: PositiveFloat = 1.0
+    """Part of a whole GPU that the device last counted as."""
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
@@ -63,10 +62,6 @@ class GpuTotals(BaseModel):
     @property
     def key(self) -> GpuKey:
         return (self.uuid, self.gpu_instance)
-
-    @property
-    def share(self) -> float:
-        return 1.0 if self.share_ratio is None else self.share_ratio
 
 
 class RunTotals(BaseModel):
@@ -148,12 +143,7 @@ class JobTotals(BaseModel):
     @property
     def gpu_count(self) -> float:
         """How many GPUs the job had; a MIG instance is a part of one."""
-        return math.fsum(gpu.share for gpu in self.gpus)
-
-    @property
-    def counts_instances_whole(self) -> bool:
-        """Whether a MIG instance counts as a whole GPU in these sums, as in versions without shares."""
-        return any(gpu.gpu_instance and gpu.share_ratio is None for gpu in self.gpus)
+        return math.fsum(gpu.share_ratio for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -258,7 +248,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
                 observed_seconds=gpu.observed_seconds,
                 utilization_seconds=gpu.utilization_seconds,
                 waiting_seconds=gpu.waiting_seconds,
-                share=gpu.share,
+                share=gpu.share_ratio,
                 sums=gpu.sums,
             )
             for gpu in job.gpus
@@ -286,7 +276,7 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in parts)
-    gpu_count = math.fsum(gpu.share for gpu in gpus.values())
+    gpu_count = math.fsum(gpu.share_ratio for gpu in gpus.values())
     reported = [one.reported for one in parts if one.reported]
     return latest.model_copy(
         update={
@@ -326,5 +316,5 @@ def _of_sums(sums: LossSums) -> dict[str, Any]:
 
 def _known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of the values that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) if numbers else None

@@ -34,17 +34,17 @@ def bounds(
         (Cause.LINKS, _links(activity, links), rest),
         (Cause.ARITHMETIC, _pipes(activity), tensor),
     )
-    found, highest_sum, surest = {}, 0.0, 0.0
+    by_cause, highest_sum, surest = {}, 0.0, 0.0
     for cause, shares, elsewhere in busy:
         least, most = _together(shares)
         lowest = min(max(0.0, least * whole - elsewhere), no_tensor_seconds)
         highest = min(most * whole, no_tensor_seconds)
-        found[cause] = Bounds(lowest, highest)
+        by_cause[cause] = Bounds(lowest, highest)
         highest_sum += highest
         surest = max(surest, lowest)
     unexplained = max(0.0, no_tensor_seconds - highest_sum)
-    found[Cause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
-    return found
+    by_cause[Cause.NONE] = Bounds(unexplained, no_tensor_seconds - surest)
+    return by_cause
 
 
 def _together(shares: Sequence[float | None]) -> Bounds:

@@ -147,17 +147,19 @@ def clock_curve(
     if not reads or end <= start:
         return None
     ats, hz = zip(*reads, strict=True)
-    own = _variances(hz)
-    shown = _shown(ats, hz, own)
-    known = shown if remembered is None else remembered
+    measured = _variances(hz)
+    shown = _shown(ats, hz, measured)
+    variances = shown if remembered is None else remembered
     memory = shown if remembered is None else remembered.with_window(shown)
-    count, before = len(own), REMEMBERED_READS * known.variance
+    count, before = len(measured), REMEMBERED_READS * variances.variance
     middles = [(a + b) / 2 for a, b in itertools.pairwise(ats)]
     bounds = [start, *[min(max(middle, start), end) for middle in middles], end]
     return ClockCurve(
         hz=hz,
         bounds=bounds,
-        variances=[(count * variance + before) / (count + REMEMBERED_READS) for variance in own],
+        variances=[
+            (count * variance + before) / (count + REMEMBERED_READS) for variance in measured
+        ],
         blind=_blind(list(zip(ats, hz, bounds, bounds[1:], strict=False)), memory, highest_hz),
         memory=memory,
         remembered=0 if remembered is None else REMEMBERED_READS,

@@ -44,9 +44,9 @@ class CycleTrust(NamedTuple):
     @property
     def earned(self) -> bool:
         """Whether the counters count as exact."""
-        known = 2 * math.sqrt(self.variance) <= CLOCK_TOLERANCE * self.polled
+        is_precise = 2 * math.sqrt(self.variance) <= CLOCK_TOLERANCE * self.polled
         near = abs(self.counted - self.polled) <= CLOCK_TOLERANCE * self.polled
-        return self.agreed >= AGREEING_WINDOWS and known and near
+        return self.agreed >= AGREEING_WINDOWS and is_precise and near
 
     @property
     def error_ratio(self) -> float | None:

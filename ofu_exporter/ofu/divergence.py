@@ -139,8 +139,8 @@ def compare_sums(
 
 def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
     """The verdict on sums."""
-    found = compare_sums(sums, gpus, thresholds)
-    return found.verdict if found else Verdict.INSUFFICIENT_DATA
+    divergence = compare_sums(sums, gpus, thresholds)
+    return divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA
 
 
 def check(mfu: float, ofu: float, standard_error: float) -> None:

@@ -70,12 +70,12 @@ def ended_in_doubt(
 ) -> tuple[Jobs, Credited]:
     """The jobs, with what was set aside for those of which their scheduler says afterwards when they ended."""
     after = dict(jobs)
-    for key, told in ends.items():
+    for key, instant in ends.items():
         state = jobs.get(key)
         if state is None or state.unsure_since is None:
             continue
         since = state.unsure_since
-        end = max(since, told)
+        end = max(since, instant)
         gpus = [one for one in had if one.job.key == key]
         inside = [each for each in state.aside if each[1].end <= end.monotonic]
         sure = {key: replace(state, unsure_since=None, aside=())}

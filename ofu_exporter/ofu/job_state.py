@@ -108,13 +108,13 @@ def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKe
     holding = {job.key: job for job in holders}
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
-        known = jobs.get(key)
-        if known is None:
+        job_before = jobs.get(key)
+        if job_before is None:
             after[key] = JobState(job, now.unix, unseen_since=job.started)
-        elif not known.job.is_same_run(job):
-            after[key] = begun_anew(known, job, now)
+        elif not job_before.job.is_same_run(job):
+            after[key] = begun_anew(job_before, job, now)
         else:
-            after[key] = _going_on(known, job)
+            after[key] = _going_on(job_before, job)
     return after
 
 

@@ -97,11 +97,11 @@ def take_changes(
 
 
 def _resolve(
-    state: OwnerState, jobs: Jobs, said: Ownership, held: Mapping[GpuKey, Held], at: Instant
+    state: OwnerState, jobs: Jobs, ownership: Ownership, held: Mapping[GpuKey, Held], at: Instant
 ) -> tuple[OwnerState, Jobs]:
     """What the claims mean for these GPUs, from `at` on."""
     gpus = tuple(one.gpu for one in held.values())
-    resolved = resolve(stand_ins.under_their_jobs(said.claims, jobs), gpus)
+    resolved = resolve(stand_ins.under_their_jobs(ownership.claims, jobs), gpus)
     holders = {job.key: job for jobs in resolved.holders.values() for job in jobs}
     renamed = stand_ins.renamed(jobs, holders)
     jobs = stand_ins.taken_over(jobs, renamed, at)
@@ -114,25 +114,25 @@ def _resolve(
     }
     after = replace(
         state,
-        said=said,
+        said=ownership,
         resolved=resolved,
         resolved_for=gpus,
         history=history,
         rejected=_count_contested(state, resolved),
     )
     kept = _kept(state, after, held, renamed)
-    jobs, credited = doubt.confirmed(jobs, state.credited, said.unsure, kept, at)
-    ends = _ends(said, holders, at)
+    jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, kept, at)
+    ends = _ends(ownership, holders, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
     jobs = take_holders(jobs, holders.values(), at)
-    return replace(after, credited=credited), doubt.marked(jobs, said.unsure, at)
+    return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
 
 
-def _ends(said: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
+def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> dict[JobKey, Instant]:
     """When jobs ended that hold nothing any more, as their schedulers say."""
     return {
         claim.job.key: min(now.at_unix(claim.ended), now)
-        for claim in said.claims
+        for claim in ownership.claims
         if claim.ended is not None and claim.job.key not in holders
     }
 

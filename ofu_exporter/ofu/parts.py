@@ -85,12 +85,12 @@ def losses(utilization: float, tensor_active: float, activity: Activity) -> Loss
     `activity` is believable. Where two counters cross by their rounding, the part between them is 0.
     """
     tensor = min(tensor_active, 1.0)
-    found = {Loss.CLOCK: tensor - utilization}
+    parts = {Loss.CLOCK: tensor - utilization}
     before = tensor
     for loss, until in _bounds(activity):
         level = min(max(until, before), 1.0)
-        found[loss], before = level - before, level
-    return found
+        parts[loss], before = level - before, level
+    return parts
 
 
 def _bounds(activity: Activity) -> Iterator[tuple[Loss, float]]:

@@ -132,16 +132,18 @@ def _remember(suspicion: Suspicion, reading: Reading) -> Suspicion:
 
 def _counted_nothing(reading: Reading) -> bool:
     """Whether the tensor pipes and all that is known beside them are 0, and something is known."""
-    known = reading.evidence or Evidence()
-    others = [each for each in (known.graphics_active, known.other_active) if each is not None]
+    evidence = reading.evidence or Evidence()
+    others = [
+        each for each in (evidence.graphics_active, evidence.other_active) if each is not None
+    ]
     return reading.tensor_active == 0 and bool(others) and not any(others)
 
 
 def _worked_after(zeros_since: float, reading: Reading) -> bool:
     """Whether utilization and power show work that was not that before the zeros."""
-    known = reading.evidence or Evidence()
-    worked = known.worked_seconds
-    if known.shows_work:
+    evidence = reading.evidence or Evidence()
+    worked = evidence.worked_seconds
+    if evidence.shows_work:
         worked = reading.end - reading.start
     return worked is not None and reading.start + worked - zeros_since > TRAILING_SECONDS
 
@@ -158,11 +160,11 @@ def _same(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 def _is_dead(reading: Reading) -> bool:
     """Whether the other counters show work and no pipe counted one instruction."""
-    known = reading.evidence or Evidence()
-    if known.busy_ratio is None or known.other_active is None:
+    evidence = reading.evidence or Evidence()
+    if evidence.busy_ratio is None or evidence.other_active is None:
         return False
-    busy = known.busy_ratio >= BUSY_GRAPHICS and known.draws_power
-    return busy and reading.tensor_active == 0 and known.other_active == 0
+    busy = evidence.busy_ratio >= BUSY_GRAPHICS and evidence.draws_power
+    return busy and reading.tensor_active == 0 and evidence.other_active == 0
 
 
 def _is_frozen(suspicion: Suspicion, now: float) -> bool:

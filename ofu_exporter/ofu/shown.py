@@ -66,8 +66,8 @@ def _activity(windows: Sequence[Window], times: Sequence[float]) -> Activity:
         for column in columns
     )
     joules = [window.activity.energy_joules for window in windows]
-    known = [each for each in joules if each is not None]
-    whole = math.fsum(known) if len(known) == len(windows) else None
+    counted = [each for each in joules if each is not None]
+    whole = math.fsum(counted) if len(counted) == len(windows) else None
     return Activity(*means)._replace(energy_joules=whole)
 
 

@@ -119,8 +119,8 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
     return Snapshot(
         at=tick.now,
         gpus=tuple(
-            view(known, state.owners.holders(key), tick.readers.get(known.gpu.uuid, ""))
-            for key, known in state.gpus.items()
+            view(gpu_state, state.owners.holders(key), tick.readers.get(gpu_state.gpu.uuid, ""))
+            for key, gpu_state in state.gpus.items()
         ),
         source=tick.source,
         jobs=views(state.jobs.values(), tick.unix),
@@ -150,21 +150,29 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     parts = shares(named.values(), tick.rows)
     states = {key: _described(state, gpu, parts[key], tick.rows) for key, gpu in named.items()}
     gone = [
-        (state.at if known.seen_at is None else known.seen_at, key, known)
-        for key, known in state.gpus.items()
-        if known.observed_seconds > 0 and known.gpu.uuid not in there
+        (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
+        for key, gpu_state in state.gpus.items()
+        if gpu_state.observed_seconds > 0 and gpu_state.gpu.uuid not in there
     ]
     kept = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
     kept.sort(key=lambda each: each[0])
-    return {**states, **{key: known._replace(seen_at=at) for at, key, known in kept[-MOST_GONE:]}}
+    return {
+        **states,
+        **{key: gpu_state._replace(seen_at=at) for at, key, gpu_state in kept[-MOST_GONE:]},
+    }
 
 
 def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -> GpuState:
     """What is remembered of a GPU, as its source describes it now."""
-    known = state.gpus.get(gpu.key)
-    if known is None:
+    gpu_state = state.gpus.get(gpu.key)
+    if gpu_state is None:
         before = state.counted_before.get(gpu.key, -math.inf)
         return GpuState(gpu, rate(gpu, rows), share, rows, counted_before=before)
-    if (known.gpu, known.share, known.rows, known.seen_at) == (gpu, share, rows, None):
-        return known
-    return known._replace(gpu=gpu, rating=rate(gpu, rows), share=share, rows=rows, seen_at=None)
+    if (gpu_state.gpu, gpu_state.share, gpu_state.rows, gpu_state.seen_at) == (
+        gpu,
+        share,
+        rows,
+        None,
+    ):
+        return gpu_state
+    return gpu_state._replace(gpu=gpu, rating=rate(gpu, rows), share=share, rows=rows, seen_at=None)

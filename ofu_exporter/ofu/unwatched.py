@@ -22,20 +22,20 @@ def settle(
     A job that was watched to its end is complete. One that an earlier agent saw last goes on to its end; one
     that nobody saw is known from now on, if it ended after the time up to which the earlier agent watched.
     """
-    told = frozenset(claim for claim in state.claims if claim.ended is not None)
+    ended = frozenset(claim for claim in state.claims if claim.ended is not None)
     after, credited = dict(jobs), state.credited
-    for claim in sorted(told - state.settled, key=lambda claim: claim.ended or 0.0):
-        known = after.get(claim.job.key)
-        if known is None:
-            known = _unseen(claim, state.watched_until, now)
-        if known is not None and known.job.is_same_run(claim.job) and not known.is_seen:
+    for claim in sorted(ended - state.settled, key=lambda claim: claim.ended or 0.0):
+        job_state = after.get(claim.job.key)
+        if job_state is None:
+            job_state = _unseen(claim, state.watched_until, now)
+        if job_state is not None and job_state.job.is_same_run(claim.job) and not job_state.is_seen:
             gpus = _given_back(claim, shares)
-            after[claim.job.key], credited = _to_its_end(known, claim, gpus, credited, now)
-    return replace(state, settled=told or state.settled, credited=credited), after
+            after[claim.job.key], credited = _to_its_end(job_state, claim, gpus, credited, now)
+    return replace(state, settled=ended or state.settled, credited=credited), after
 
 
 def _unseen(claim: Claim, watched_until: float | None, now: Instant) -> JobState | None:
-    """A job that nobody has watched; None where somebody may have."""
+    """A job that no agent watched; None where an earlier agent may have, or its begin is not known."""
     job, ended = claim.job, claim.ended or 0.0
     if watched_until is None or ended <= watched_until or job.started is None:
         return None

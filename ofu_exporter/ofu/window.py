@@ -120,8 +120,8 @@ def _incomplete(
 def clock_limit_hz(reading: Reading, rating: Rating | None) -> float:
     """The highest SM clock that is believed of this card."""
     of_model = rating.max_sm_clock_hz if rating else None
-    known = [hz for hz in (reading.gpu.max_sm_clock_hz, of_model) if hz]
-    return CLOCK_HEADROOM * max(known) if known else ABSURD_CLOCK_HZ
+    limits = [hz for hz in (reading.gpu.max_sm_clock_hz, of_model) if hz]
+    return CLOCK_HEADROOM * max(limits) if limits else ABSURD_CLOCK_HZ
 
 
 def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled, list[Rejection]]:
@@ -157,8 +157,8 @@ def _sm(
     samples: Sequence[ActivitySample], share: Callable[[Iterable[float]], float]
 ) -> float | None:
     """The SM activity as a share of cycles, as the tensor activity is one."""
-    known = [each.sm for each in samples if each.sm is not None]
-    return share(known) if len(known) == len(samples) else None
+    measured = [each.sm for each in samples if each.sm is not None]
+    return share(measured) if len(measured) == len(samples) else None
 
 
 def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:

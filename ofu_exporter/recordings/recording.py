@@ -250,11 +250,7 @@ def _known(activity: Activity) -> dict[str, float]:
 
 
 def _activity(fields: Mapping[str, Any]) -> Activity:
-    """What else was measured. Recordings of older versions have only the engine's, among the evidence."""
-    values = fields.get("activity")
-    if values is None:
-        engine, *_ = fields.get("evidence") or (None,)
-        values = {} if engine is None else {"engine": engine}
+    values = fields.get("activity", {})
     return Activity(**{name: float(values[name]) for name in Activity._fields if name in values})
 
 

@@ -77,16 +77,18 @@ def likely_causes(
     error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
     try:
-        found = explain.explain(observation, facts_of(report, hardware, peak), verdict=divergence)
+        explanation = explain.explain(
+            observation, facts_of(report, hardware, peak), verdict=divergence
+        )
     except UNCOUNTABLE as fault:
         # The search changes the model that the report gave, which may break it.
         detail = f"cannot be explained: {type(fault).__name__}: {fault}"
         raise out_of_range("model", detail) from fault
     fitting = (
         LikelyCause(each.cause, each.expected_ratio, each.misfit, each.evidence)
-        for each in found.causes
+        for each in explanation.causes
     )
-    return Causes(tuple(fitting), found.tied, found.advice)
+    return Causes(tuple(fitting), explanation.tied, explanation.advice)
 
 
 def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:

@@ -24,8 +24,8 @@ _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 
 def framework_name(said: str | None) -> str:
     """The first word of a job's `framework` in lower case, which is its name without a version; "" = none."""
-    found = _FRAMEWORK.match((said or "").lower().lstrip())
-    return found[0] if found else ""
+    match = _FRAMEWORK.match((said or "").lower().lstrip())
+    return match[0] if match else ""
 
 
 def _number(value: object) -> object:

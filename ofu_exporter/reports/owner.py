@@ -54,15 +54,15 @@ class KnownOwners:
 
     def of(self, job_id: str) -> tuple[Owner, Hardware] | None:
         """The job of this id, or of the pod with this name, and its GPUs' hardware; None where it is not here."""
-        known = self._found.get(job_id)
-        if known is None and (owner := self._owner(job_id)) is not None:
-            known = self._found[job_id] = owner, hardware_of(owner.gpus, owner.present)
-        return known
+        remembered = self._found.get(job_id)
+        if remembered is None and (owner := self._owner(job_id)) is not None:
+            remembered = self._found[job_id] = owner, hardware_of(owner.gpus, owner.present)
+        return remembered
 
     def _owner(self, job_id: str) -> Owner | None:
         views = self.snapshot.jobs if self.snapshot else ()
-        found = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
-        if self.snapshot is None or not found:
+        of_job = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
+        if self.snapshot is None or not of_job:
             return None
-        view = max(found, key=lambda each: (each.ended is None, each.updated))
+        view = max(of_job, key=lambda each: (each.ended is None, each.updated))
         return owner_of(view, self.snapshot)

@@ -53,13 +53,13 @@ class Stated(NamedTuple):
 
 def hardware_of(views: Iterable[GpuView], present: frozenset[str] = frozenset()) -> Hardware:
     """The GPUs of a job, for its reports; `present` are the names of all GPUs of the node."""
-    found = list(views)
-    rated = [view.rating.peak_flops if view.rating else {} for view in found]
+    gpus = list(views)
+    rated = [view.rating.peak_flops if view.rating else {} for view in gpus]
     common = set.intersection(*({*peaks} for peaks in rated)) if rated else set()
     peaks = {name: math.fsum(each[name] for each in rated) / len(rated) for name in sorted(common)}
-    names = {view.gpu.name for view in found}
+    names = {view.gpu.name for view in gpus}
     name = names.pop() if len(names) == 1 else ""
-    return Hardware(len(found), name, present, peaks)
+    return Hardware(len(gpus), name, present, peaks)
 
 
 def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:

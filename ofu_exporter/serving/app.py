@@ -9,7 +9,6 @@ from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.api_description import ApiDescription, api_routes
-from ofu_exporter.serving.event_routes import event_routes
 from ofu_exporter.serving.framing import framed
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
@@ -53,7 +52,6 @@ def create_app(
         metrics_routes(page),
         job_routes(page, book),
         report_routes(reports, guard.access),
-        event_routes(page),
         page_routes(page, book),
         api_routes(ApiDescription(app)),
     ):

@@ -1,6 +1,7 @@
 """Holds a connection as a bare socket from its accept until its client has sent a whole head, or a TLS hello.
 
-Whoever says nothing, or half of it, costs no more than a socket: neither a parser nor keys are made.
+Whoever says nothing, or half of it, costs no more than a socket: neither a parser nor keys are made. A lower limit on
+open handshakes does not replace this: silent clients then push out a scraper that has their address.
 """
 
 from __future__ import annotations

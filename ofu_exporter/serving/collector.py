@@ -18,14 +18,14 @@ from ofu_exporter.serving.metrics.agent import (
     SCHEDULER_TIMESTAMP,
     SNAPSHOT_TIMESTAMP,
     SOURCE_METRICS,
-    SourceMetric,
 )
 from ofu_exporter.serving.metrics.gpu import GPU_METRICS, SAMPLE_TIMESTAMP
 from ofu_exporter.serving.metrics.job import GPU_SHARED, JOB_METRICS
 from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
 from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
-from ofu_exporter.values.snapshot import GpuView, Snapshot
+from ofu_exporter.values.snapshot import GpuView, Snapshot, SourceHealth
 
 
 def families(snapshot: Snapshot, faults: Faults) -> list[Metric]:
@@ -113,7 +113,7 @@ def _sharing(snapshot: Snapshot) -> Rows:
     return [((*_gpu_labels(view), job.job_id), 1.0) for view in shared for job in view.holders]
 
 
-def _source_family(metric: SourceMetric, snapshot: Snapshot, faults: Faults) -> Metric:
+def _source_family(metric: OfuMetric[[SourceHealth]], snapshot: Snapshot, faults: Faults) -> Metric:
     """A metric of every source; one without the label `source` is the first source's."""
     spec = metric.spec
     others = snapshot.other_sources if "source" in spec.labels else ()

@@ -18,7 +18,6 @@ from ofu_exporter import __revision__, __version__
 from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.collector import counted, families, filled, timestamps
-from ofu_exporter.serving.event_log import EventLog
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.metrics.agent import (
@@ -34,6 +33,7 @@ from ofu_exporter.serving.metrics.agent import (
     STATE_WRITES,
 )
 from ofu_exporter.serving.negotiation import Encoder, chosen_format, takes_gzip
+from ofu_exporter.support.logs import LastLines
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -145,14 +145,13 @@ class Page:
             self._registry.register(_Collector(lambda: self.faults.rows("process", own.collect)))
         self.history = History(self.faults)
         """The last hour of what was published."""
-        self.events = EventLog(unix() if unix else 0.0, self.faults)
-        """What happened from one snapshot to the next."""
+        self.last_lines = LastLines()
+        """The last lines of the loggers that it is added to."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show a snapshot from now on. What was asked for before is written here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
-        self.events.take(snapshot)
         now = self._clock()
         for (kind, packed), (encoder, at) in list(self._asked.items()):
             if now - at > FORGET_SECONDS:

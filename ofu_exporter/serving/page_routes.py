@@ -16,7 +16,7 @@ from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.look import POLICY
-from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -61,8 +61,8 @@ def page_routes(page: Page, book: JobBook) -> APIRouter:
 
     @router.get("/", include_in_schema=False)
     def start() -> HTMLResponse:
-        about = (page.history, node, page.snapshot_age(), page.faults)
-        return HTMLResponse(node_page(page.snapshot(), *about), headers=HEADERS)
+        about = NodeAbout(node, page.snapshot_age(), page.history, page.last_lines.newest_first())
+        return HTMLResponse(node_page(page.snapshot(), about, page.faults), headers=HEADERS)
 
     @router.get("/jobs/{job_id:path}", include_in_schema=False)
     def job(job_id: str) -> HTMLResponse:

@@ -84,9 +84,8 @@ def answer_refusals(app: FastAPI, reports: ReportBook) -> None:
         assert isinstance(error, ReportError)
         return refusal(error)
 
-    async def malformed(request: Request, error: Exception) -> Response:
-        if request.scope["path"] == PATH:
-            reports.reject(ReportRejection.MALFORMED)
+    async def malformed(_: Request, error: Exception) -> Response:
+        reports.reject(ReportRejection.MALFORMED)  # no other route takes anything that may be wrong
         items = error.errors() if isinstance(error, RequestValidationError) else [UNREADABLE]
         problems = [_problem(item) for item in items[:MOST_PROBLEMS]]
         return JSONResponse({"detail": problems}, ReportRejection.MALFORMED.status)

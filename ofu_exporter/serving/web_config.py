@@ -9,29 +9,137 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.tls import TlsFiles, tls_files
+from ofu_exporter.serving.tls import CIPHERS, CLIENT_AUTH, TLS13_CIPHERS, TlsFiles
 from ofu_exporter.support.secret_files import read_secret
 
 MOST_COST = 12
 """Highest cost of a password's hash: one check takes a quarter of a second of a core, and a stop waits for it."""
 MOST_USERS = 100
-
-_SECTIONS = ("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
-_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "Content-Security-Policy": (),
-    "Strict-Transport-Security": (),
-    "X-Content-Type-Options": ("nosniff",),
-    "X-Frame-Options": ("deny", "sameorigin"),
-    "X-XSS-Protection": (),
-}
-"""The headers that the format knows, and the values of those that have only some."""
 _HASH = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")
+_UNSUPPORTED = {
+    "cert": "give the file (cert_file)",
+    "key": "give the file (key_file)",
+    "client_ca": "give the file (client_ca_file)",
+    "client_allowed_sans": "give these clients an authority of their own (client_ca_file)",
+    "curve_preferences": "OpenSSL's own order is used",
+    "rate_limit": "the agent has limits of its own",
+}
+
+
+def _user(name: str) -> str:
+    if not name or ":" in name or not name.isprintable():
+        raise ValueError("no browser or Prometheus can give this name")
+    return name
+
+
+def _hash(value: str) -> str:
+    match = _HASH.fullmatch(value)
+    if match is None:
+        raise ValueError("this is no bcrypt hash (htpasswd -nBC 10 NAME makes one)")
+    if not 4 <= int(match[1]) <= MOST_COST:
+        raise ValueError(f"the hash has cost {match[1]}, not 4 to {MOST_COST}")
+    return value
+
+
+def _cipher(name: str) -> str:
+    if name not in CIPHERS and name not in TLS13_CIPHERS:
+        raise ValueError(f"is one of {', '.join(CIPHERS)}")
+    return name
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, table: Any) -> Any:
+        """A key without a value is not set."""
+        if not isinstance(table, dict):
+            return table
+        return {key: value for key, value in table.items() if value not in (None, "")}
+
+
+FileName = Annotated[str, Field(pattern=r"^[^\x00]+$")]
+Version = Literal["TLS12", "TLS13"]
+
+
+class _Tls(_Section):
+    """Go takes any certificate for the other values of client_auth_type; OpenSSL by Python cannot."""
+
+    cert_file: FileName
+    key_file: FileName
+    client_ca_file: FileName | None = None
+    client_auth_type: Literal[
+        "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
+    ] = "NoClientCert"
+    min_version: Version = "TLS12"
+    max_version: Version = "TLS13"
+    cipher_suites: list[Annotated[str, AfterValidator(_cipher)]] = []
+    prefer_server_cipher_suites: bool = True
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> _Tls:
+        if (self.client_ca_file is None) != (self.client_auth_type == "NoClientCert"):
+            raise ValueError(
+                "client_ca_file and client_auth_type (RequireAndVerifyClientCert) need each other"
+            )
+        if self.min_version > self.max_version:
+            raise ValueError("min_version is above max_version")
+        return self
+
+    def files(self, folder: Path) -> TlsFiles:
+        """What the section says; names of files are relative to the folder."""
+        versions = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+        return TlsFiles(
+            cert=folder / self.cert_file,
+            key=folder / self.key_file,
+            client_ca=folder / self.client_ca_file if self.client_ca_file else None,
+            client_auth=CLIENT_AUTH[self.client_auth_type],
+            minimum=versions[self.min_version],
+            maximum=versions[self.max_version],
+            ciphers=":".join(CIPHERS[name] for name in self.cipher_suites if name in CIPHERS),
+            prefers_own_order=self.prefer_server_cipher_suites,
+        )
+
+
+HeaderText = Annotated[str, Field(pattern=r"^[ -~]*$")]
+
+
+class _Headers(_Section):
+    csp: HeaderText | None = Field(default=None, alias="Content-Security-Policy")
+    hsts: HeaderText | None = Field(default=None, alias="Strict-Transport-Security")
+    content_type: Literal["nosniff"] | None = Field(default=None, alias="X-Content-Type-Options")
+    frame: Literal["deny", "sameorigin"] | None = Field(default=None, alias="X-Frame-Options")
+    xss: HeaderText | None = Field(default=None, alias="X-XSS-Protection")
+
+
+class _Http(_Section):
+    http2: Literal[False] = False
+    headers: _Headers = _Headers()
+
+
+class _File(_Section):
+    tls_server_config: _Tls | None = None
+    http_server_config: _Http = _Http()
+    basic_auth_users: dict[
+        Annotated[str, AfterValidator(_user)], Annotated[str, AfterValidator(_hash)]
+    ] = Field(default={}, max_length=MOST_USERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,88 +172,45 @@ def read_web_config(path: Path | None) -> WebConfig:
     """The web configuration of a file; an empty one without a file. Raises ConfigError, which names the key."""
     if path is None:
         return NOTHING
-    try:
-        return _parsed(path, _loaded(read_secret(path, "web configuration")))
-    except _WrongKeyError as error:
-        raise ConfigError(f"web configuration {path}: {error}") from None
-
-
-class _WrongKeyError(ConfigError):
-    """A key that cannot be used; its text names the key."""
-
-
-def _loaded(text: str) -> Mapping[str, Any]:
     from ofu_exporter.support import strict_yaml  # noqa: PLC0415 - not every agent has such a file
 
+    text = read_secret(path, "web configuration")
     try:
         loaded = strict_yaml.load(text)
+        if loaded is None:
+            raise ValueError("it is empty; leave --web.config.file away to set nothing")
+        read = _File.model_validate(loaded)
+    except ValidationError as error:
+        raise ConfigError(f"web configuration {path}: {_problem(error)}") from None
     except ValueError as error:
-        raise _WrongKeyError(str(error)) from None
-    if loaded is None:
-        raise _WrongKeyError("it is empty; leave --web.config.file away to set nothing")
-    return _table(loaded, "the top level")
-
-
-def _parsed(path: Path, loaded: Mapping[str, Any]) -> WebConfig:
-    _check_known(loaded, _SECTIONS, "")
-    if "rate_limit" in loaded:
-        raise _WrongKeyError("rate_limit is not supported: the agent has limits of its own")
-    tls = loaded.get("tls_server_config")
-    try:
-        files = tls_files(_table(tls, "tls_server_config"), path.parent) if tls else None
-    except ConfigError as error:
-        raise _WrongKeyError(f"tls_server_config.{error}") from None
+        raise ConfigError(f"web configuration {path}: {error}") from None
+    tls = read.tls_server_config
+    headers = read.http_server_config.headers.model_dump(by_alias=True, exclude_none=True)
     return WebConfig(
         file=path,
-        tls=files,
-        users=_users(_table(loaded.get("basic_auth_users") or {}, "basic_auth_users")),
-        headers=_headers(_table(loaded.get("http_server_config") or {}, "http_server_config")),
+        tls=tls.files(path.parent) if tls else None,
+        users={name: value.encode() for name, value in read.basic_auth_users.items()},
+        headers=tuple(headers.items()),
     )
 
 
-def _users(table: Mapping[str, Any]) -> dict[str, bytes]:
-    if len(table) > MOST_USERS:
-        raise _WrongKeyError(f"basic_auth_users: more than {MOST_USERS} users")
-    users = {}
-    for name, value in table.items():
-        where = f"basic_auth_users.{name!r}"
-        if not name or ":" in name or not name.isprintable():
-            raise _WrongKeyError(f"{where}: no browser or Prometheus can give this name")
-        match = _HASH.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise _WrongKeyError(
-                f"{where}: this is no bcrypt hash (htpasswd -nBC 10 NAME makes one)"
-            )
-        if not 4 <= int(match[1]) <= MOST_COST:
-            raise _WrongKeyError(f"{where}: the hash has cost {match[1]}, not 4 to {MOST_COST}")
-        users[name] = value.encode()
-    return users
+def _problem(error: ValidationError) -> str:
+    """The first problem, without the value, which may be secret."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    path = ".".join(_name(part) for part in first["loc"] if part != "[key]") or "the top level"
+    key = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "missing":
+        return f"{path} is missing"
+    if first["type"] != "extra_forbidden":
+        words = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
+        return f"{path}: {words}"
+    if key in _UNSUPPORTED:
+        return f"{path} is not supported: {_UNSUPPORTED[key]}"
+    keys = [name for model in (_File, _Tls, _Http) for name in model.model_fields]
+    near = difflib.get_close_matches(key, keys, 1)
+    return f"{path} is not known" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _headers(table: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    _check_known(table, ("http2", "headers"), "http_server_config.")
-    if table.get("http2"):
-        raise _WrongKeyError("http_server_config.http2 is not supported: only HTTP/1.1 is spoken")
-    headers = _table(table.get("headers") or {}, "http_server_config.headers")
-    _check_known(headers, _HEADERS, "http_server_config.headers.")
-    for name, value in headers.items():
-        where = f"http_server_config.headers.{name}"
-        if not isinstance(value, str) or not value.isascii() or not value.isprintable():
-            raise _WrongKeyError(f"{where}: this is no text that a header can hold")
-        if value and _HEADERS[name] and value not in _HEADERS[name]:
-            raise _WrongKeyError(f"{where}: takes {' or '.join(_HEADERS[name])}, not {value!r}")
-    return tuple((name, value) for name, value in headers.items() if value)
-
-
-def _table(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise _WrongKeyError(f"{where} must be `key: value` lines")
-    return value
-
-
-def _check_known(table: Mapping[str, Any], known: Iterable[str], prefix: str) -> None:
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(key, list(known), 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-            raise _WrongKeyError(f"{prefix}{key[:80]!r} is not known; {hint}")
+def _name(part: int | str) -> str:
+    text = str(part)[:80]
+    return text if re.fullmatch(r"[\w-]+", text, re.ASCII) else repr(text)

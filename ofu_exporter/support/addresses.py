@@ -16,6 +16,7 @@ def parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+@lru_cache(maxsize=64)  # cached: every request that reads names a host, of up to 16 KiB
 def is_address(text: str) -> bool:
     try:
         parsed(text)

@@ -7,10 +7,11 @@ import logging
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
-from typing import Any
+from typing import Any, NamedTuple
 
 from ofu_exporter.values.text import shown, shown_lines
 
@@ -32,6 +33,11 @@ BURST_BYTES = 256 << 10
 FLUSH_SECONDS = 0.3
 """How long the process waits at its end for lines that are not written yet."""
 STANDARD_ERROR = 2
+STRUCTURED = ("event", "subject")
+"""Fields of a line that says what happened, and to what: the `extra` of a record."""
+MOST_LAST_LINES = 30
+MOST_SHOWN_CHARACTERS = 400
+"""Most characters of a message that is kept in memory: a name in it may be anybody's text."""
 
 
 class TextLines(logging.Formatter):
@@ -68,6 +74,9 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
         "logger": record.name,
         "message": record.getMessage()[:MOST_CHARACTERS],
     }
+    for name in STRUCTURED:
+        if value := getattr(record, name, ""):
+            fields[name] = str(value)[:MOST_CHARACTERS]
     if record.exc_info:
         fields["exception"] = formatter.formatException(record.exc_info)[-MOST_CHARACTERS:]
     return fields
@@ -143,6 +152,29 @@ class _Writer(QueueListener):
                 line = line[os.write(self._descriptor, line) :]
         except OSError:
             self._lines.dropped += 1
+
+
+class LastLine(NamedTuple):
+    """A line of the log, as it is kept in memory."""
+
+    unix: float
+    level: str
+    message: str
+
+
+class LastLines(logging.Handler):
+    """Keeps the last lines of a logger. Any thread may read them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[LastLine] = deque(maxlen=MOST_LAST_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = shown(record.getMessage()[:MOST_SHOWN_CHARACTERS])[:MOST_SHOWN_CHARACTERS]
+        self._lines.append(LastLine(record.created, record.levelname.lower(), message))
+
+    def newest_first(self) -> list[LastLine]:
+        return [*self._lines.copy()][::-1]
 
 
 def configure_logging(log_format: str, log_level: str = "info") -> None:

@@ -4,104 +4,82 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
-from textual.theme import Theme
-from textual.widgets import Input, Static
+from textual.containers import VerticalScroll
+from textual.widgets import Footer, HelpPanel, Input, Static
 
 from ofu_exporter.terminal.cells import fit_line
-from ofu_exporter.terminal.dialogs import HELP, Dialog, SortDialog
 from ofu_exporter.terminal.scene import Feed, Scene
 from ofu_exporter.terminal.table import lay_out
-from ofu_exporter.terminal.table_view import TableView, rich_style
-from ofu_exporter.terminal.themes import PLAIN, THEMES
+from ofu_exporter.terminal.table_view import TableView
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
+from ofu_exporter.values.text import shown
 
-PAPER = Theme("paper", primary="#004578", background="#fafafa", surface="#f0f0f0", dark=False)
-"""Lighter than textual's own light theme, on which coloured words are hard to read."""
 REDRAW_SECONDS = 1.0
-KEYS = (
-    "g GPUs  j jobs  u users  i idle  A wrong  c compact  / filter  o sort  Enter details  "
-    "e export  ? help  q quit"
-)
-SHORT_KEYS = "g j u i A c  / filter  o sort  ? help  q quit"
-FEWEST_KEYS = "? help  q quit"
-PLAYING = "Space pause  [ ] step  "
-
-
-@runtime_checkable
-class Steppable(Protocol):
-    """A feed that can pause and move by single windows."""
-
-    def pause(self) -> None: ...
-
-    def step(self, windows: int) -> None: ...
 
 
 class Top(App[None]):
     """The tables of a feed."""
 
-    ENABLE_COMMAND_PALETTE = False
     TITLE = "ofu-exporter top"
     CSS = """
-    #head { height: 1; }
-    #foot { height: 1; color: $text-muted; }
+    #head, #choice { height: 1; }
+    #choice { color: $text-muted; display: none; }
     #filter { display: none; height: 1; border: none; padding: 0; }
+    #details { display: none; height: auto; max-height: 60%; border-top: solid $primary; padding: 0 1; }
     TableView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         # Handled before all others: a widget takes its keys later, and fast typing would get out of order.
-        Binding(key, action, priority=True)
-        for key, action in (
-            *((view.key, f"view('{name}')") for name, view in VIEWS.items()),
-            ("slash", "filter"),
-            ("o", "sort"),
-            ("e", "export"),
-            ("t", "colours"),
-            ("question_mark", "help"),
-            ("space", "pause"),
-            ("left_square_bracket", "step(-1)"),
-            ("right_square_bracket", "step(1)"),
-            ("escape", "clear"),
-            ("q", "leave"),
-            ("ctrl+c", "quit"),
+        Binding(key, action, description, priority=True)
+        for key, action, description in (
+            ("question_mark", "help", "help"),
+            ("q", "quit", "quit"),
+            ("slash", "filter", "only rows with words"),
+            ("escape", "clear", "all rows"),
+            ("o", "sort", "sort"),
+            *((view.key, f"view('{name}')", view.title) for name, view in VIEWS.items()),
+            ("t", "change_theme", "colours"),
+            ("e", "export", "write to a file"),
         )
     ]
 
-    def __init__(
-        self, feed: Feed, choice: Choice, colours: str, folder: Path | None = None
-    ) -> None:
-        """`colours` is a name in THEMES. Exports are written into `folder`, by default the current one."""
+    def __init__(self, feed: Feed, choice: Choice, folder: Path | None = None) -> None:
+        """Exports are written into `folder`, by default the current one."""
         super().__init__()
         self._feed = feed
         self._choice = choice
-        self._colours = colours
         self._folder = folder or Path()
         self._scene = Scene((), "")
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        """Whether our keys work now: not while the user types words, and not while a dialog is open."""
-        if action.startswith("quit") or isinstance(self.screen, ModalScreen):
-            return action.startswith("quit")
+        """Whether our keys work now: not while the user types words, and not in one of textual's own dialogs."""
+        if action == "quit":
+            return not isinstance(self.focused, Input)
+        if len(self.screen_stack) > 1:
+            return False
         return action == "clear" or not isinstance(self.focused, Input)
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
         yield TableView()
+        yield VerticalScroll(Static(markup=False), id="details")
+        yield Static(id="choice", markup=False)
         yield Input(placeholder="words of a row, such as a user, a job or a node", id="filter")
-        yield Static(id="foot", markup=False)
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.register_theme(PAPER)
-        self._dress()
         self.query_one(TableView).focus()
         self._feed.start()
         self.set_interval(REDRAW_SECONDS, self.redraw)
+        self.theme_changed_signal.subscribe(self, lambda _: self._show())
         self.redraw()
 
     def redraw(self) -> None:
@@ -110,30 +88,25 @@ class Top(App[None]):
         self._show()
 
     def _show(self) -> None:
-        theme = THEMES[self._colours]
         table = self.query_one(TableView)
         width = max(20, table.scrollable_content_region.width or self.size.width)
-        table.show(lay_out(sections(self._scene, self._choice), width), theme)
+        table.show(lay_out(sections(self._scene, self._choice), width))
         head = Text(no_wrap=True)
         for text, style in fit_line(headline(self._scene, self.size.width), self.size.width):
-            head.append(text, rich_style(theme.get(style, PLAIN)))
+            head.append(text, table.look(style))
         self.query_one("#head", Static).update(head)
-        self.query_one("#foot", Static).update(Text(self._foot(), no_wrap=True))
+        line = self.query_one("#choice", Static)
+        line.update(Text(self._chosen(), no_wrap=True))
+        line.display = bool(self._chosen())
 
-    def _foot(self) -> str:
-        chosen = self._choice
-        said = [VIEWS[chosen.view].title] if chosen.view != "gpus" else []
-        if chosen.words:
-            said.append(f"only with {chosen.words!r}")
-        if chosen.sort:
-            said.append(f"by {SORTS[chosen.sort]}{'' if chosen.downward else ', upward'}")
-        playing = PLAYING if isinstance(self._feed, Steppable) else ""
-        state = f"[{'; '.join(said)}]  " if said else ""
-        fitting = (state + keys for keys in (playing + KEYS, playing + SHORT_KEYS, FEWEST_KEYS))
-        return next((foot for foot in fitting if len(foot) <= self.size.width), FEWEST_KEYS)
-
-    def _dress(self) -> None:
-        self.theme = PAPER.name if self._colours == "light" else "textual-dark"
+    def _chosen(self) -> str:
+        choice = self._choice
+        words = [VIEWS[choice.view].title] if choice.view != "gpus" else []
+        if choice.words:
+            words.append(f"only with {choice.words!r}")
+        if choice.sort:
+            words.append(f"by {SORTS[choice.sort]}{'' if choice.downward else ', upward'}")
+        return "; ".join(words)
 
     def action_view(self, name: str) -> None:
         """Show another view; the key of the compact view leads back from it."""
@@ -150,8 +123,9 @@ class Top(App[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while the words are typed."""
-        self._choice = self._choice._replace(words=event.value)
-        self._show()
+        if event.input.id == "filter":
+            self._choice = self._choice._replace(words=event.value)
+            self._show()
 
     def on_input_submitted(self) -> None:
         """Keep the words, and go back to the rows."""
@@ -159,59 +133,42 @@ class Top(App[None]):
         self.set_focus(self.query_one(TableView))
 
     def action_clear(self) -> None:
-        """Show all rows again."""
+        """Close help and details, and show all rows again."""
+        self.action_hide_help_panel()
+        self.query_one("#details").display = False
         self.query_one("#filter", Input).value = ""
         self._choice = self._choice._replace(words="")
         self.on_input_submitted()
         self._show()
 
     def action_sort(self) -> None:
-        """Ask for the letter."""
-        self.push_screen(SortDialog(), self._sort)
+        """Ask for what to sort by, in textual's list of commands."""
+        commands = [(name, partial(self._sort, letter)) for letter, name in SORTS.items()]
+        self.search_commands(commands, placeholder="Sort by (again: the other way round)")
 
-    def _sort(self, letter: str | None) -> None:
-        if letter:
-            self._choice = self._choice.sorted_by(letter)
-            self._show()
-
-    def action_leave(self) -> None:
-        """End the screen."""
-        self.exit()
+    def _sort(self, letter: str) -> None:
+        self._choice = self._choice.sorted_by(letter)
+        self._show()
 
     def action_help(self) -> None:
-        """Say what the keys do."""
-        self.push_screen(Dialog("keys", HELP))
+        """Show textual's panel of all keys, or hide it."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
 
     def on_table_view_chosen(self, message: TableView.Chosen) -> None:
-        """Show all that is known of a row."""
-        self.push_screen(Dialog("details", message.row.details()))
+        """Show all that is known of a row, or hide it."""
+        panel = self.query_one("#details")
+        panel.display = not panel.display
+        rows = Table.grid(padding=(0, 1))
+        for name, value in message.row.details():
+            rows.add_row(Text(shown(name)), Text(shown(value)))
+        panel.query_one(Static).update(rows)
 
     def on_table_view_resized(self) -> None:
         """Draw for the new width."""
         self._show()
-
-    def action_colours(self) -> None:
-        """Take the next theme."""
-        names = list(THEMES)
-        self._colours = names[(names.index(self._colours) + 1) % len(names)]
-        self._dress()
-        self._show()
-
-    def action_pause(self) -> None:
-        """Pause a recording, or continue it."""
-        if isinstance(self._feed, Steppable):
-            self._feed.pause()
-            self.redraw()
-        else:
-            self.notify("only a recording can be paused", markup=False)
-
-    def action_step(self, windows: int) -> None:
-        """Move a recording one window back or forward."""
-        if isinstance(self._feed, Steppable):
-            self._feed.step(windows)
-            self.redraw()
-        else:
-            self.notify("only a recording can move by single windows", markup=False)
 
     def action_export(self) -> None:
         """Write everything that is shown to a new file."""

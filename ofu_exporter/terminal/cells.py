@@ -68,29 +68,3 @@ def fit_line(line: Line, width: int) -> Line:
         if piece != shown(text):
             break
     return [*made, Segment(" " * left)] if left else made
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """The text, escaped, as lines of at most a width, broken between words where that is possible."""
-    lines, line = [], ""
-    for word in shown(text).split(" "):
-        for part in _parts(word, max(2, width)):
-            longer = f"{line} {part}" if line else part
-            if width_of(longer) <= width:
-                line = longer
-            else:
-                lines.append(line)
-                line = part
-    return [*lines, line]
-
-
-def _parts(word: str, width: int) -> list[str]:
-    """The word, in pieces if it is wider than that."""
-    parts, used = [""], 0
-    for letter in word:
-        used += _letter_width(letter)
-        if used > width:
-            parts.append("")
-            used = _letter_width(letter)
-        parts[-1] += letter
-    return parts

@@ -43,8 +43,8 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     if window is None:
         return
     error = window.stderr_ratio
-    said = "not known" if error is None else f"\u00b1 {200 * error:.2f} points"
-    yield "OFU", f"{percent(window.utilization_ratio)} over {window.seconds:.3g} s, {said}"
+    error_words = "not known" if error is None else f"\u00b1 {200 * error:.2f} points"
+    yield "OFU", f"{percent(window.utilization_ratio)} over {window.seconds:.3g} s, {error_words}"
     yield "tensor pipes active", percent(window.tensor_active_ratio)
     for loss, share in window.lost_ratio.items():
         yield "lost of the peak", f"{percent(share)} {loss.words}: {loss.meaning}"
@@ -53,9 +53,9 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     yield "SM clock", _mhz(window.sm_clock_hz) + f" ({window.clock_method or 'not read'})"
 
 
-def job_details(found: Sequence[tuple[str, NodeJob]]) -> Details:
+def job_details(on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
     """One job on one or several nodes."""
-    _, first = found[0]
+    _, first = on_nodes[0]
     rows = [("job", first.job_id), ("scheduler", first.scheduler)]
     rows += _given(
         ("name", first.job_name),
@@ -64,7 +64,7 @@ def job_details(found: Sequence[tuple[str, NodeJob]]) -> Details:
         ("partition", first.partition),
         ("namespace", first.namespace),
     )
-    for where, job in found:
+    for where, job in on_nodes:
         observed = job.observed_seconds
         rows.append((f"on {where}", f"GPU {', '.join(job.gpus)}"))
         rows.append(("  began", _date(job.began)))
@@ -82,9 +82,9 @@ def job_details(found: Sequence[tuple[str, NodeJob]]) -> Details:
     return rows
 
 
-def user_details(user: str, found: Sequence[tuple[str, NodeJob]]) -> Details:
+def user_details(user: str, on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
     """The jobs of one user."""
-    return [("user", user), *((f"on {where}", _job_line(job)) for where, job in found)]
+    return [("user", user), *((f"on {where}", _job_line(job)) for where, job in on_nodes)]
 
 
 def node_details(answer: SceneAnswer) -> Details:

@@ -138,14 +138,14 @@ def node_rows(scene: Scene) -> list[Row]:
 def _node(answer: SceneAnswer) -> Row:
     node = answer.node
     if node is None:
-        said = answer.problem or "no answer yet"
-        cells = {"node": text(answer.name, "bad"), "gpus": joined((said, "bad"))}
+        words = answer.problem or "no answer yet"
+        cells = {"node": text(answer.name, "bad"), "gpus": joined((words, "bad"))}
         return Row(
             f"node {answer.name}",
             cells,
             {"n": answer.name},
             lambda: node_details(answer),
-            f"{answer.name} {said}",
+            f"{answer.name} {words}",
             "bad",
             rest_from="gpus",
         )

@@ -49,12 +49,12 @@ def read_hosts(path: Path, port: int, scheme: str = "http") -> list[Host]:
 
 
 def _limited(what: str, names: Iterable[str]) -> list[str]:
-    found = []
+    hosts = []
     for name in names:
-        found.append(name)
-        if len(found) > MOST_HOSTS:
+        hosts.append(name)
+        if len(hosts) > MOST_HOSTS:
             raise ConfigError(f"{shown_url(what)} names over {MOST_HOSTS} hosts")
-    return found
+    return hosts
 
 
 def _expanded(item: str) -> Iterator[str]:

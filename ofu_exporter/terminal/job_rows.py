@@ -65,68 +65,68 @@ WORST = (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU, Verdict.AGREE, Verdict.IN
 
 def jobs_of(scene: Scene) -> list[Found]:
     """Every job once, with all the nodes that know it."""
-    found: dict[tuple[str, str], Found] = {}
+    by_job: dict[tuple[str, str], Found] = {}
     for answer in scene.answers:
         for job in answer.node.jobs if answer.node else ():
-            found.setdefault((job.scheduler, job.job_id), []).append((answer.name, job))
-    return list(found.values())
+            by_job.setdefault((job.scheduler, job.job_id), []).append((answer.name, job))
+    return list(by_job.values())
 
 
 def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
     """The OFU of jobs over all their observed time: a quotient of sums, not a mean of ratios."""
-    known = [job for job in jobs if job.utilization_ratio is not None]
-    return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in known)
+    measured = [job for job in jobs if job.utilization_ratio is not None]
+    return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in measured)
 
 
 def job_rows(scene: Scene) -> list[Row]:
-    return [_job(found) for found in jobs_of(scene)]
+    return [_job(job) for job in jobs_of(scene)]
 
 
-def worst_verdict(found: Found) -> Verdict | None:
+def worst_verdict(on_nodes: Found) -> Verdict | None:
     """The verdict of the node that disagrees most; None if the job reports nothing."""
-    given = {job.verdict for _, job in found}
+    given = {job.verdict for _, job in on_nodes}
     return next((verdict for verdict in WORST if verdict in given), None)
 
 
-def verdict_words(found: Found) -> tuple[str, str]:
+def verdict_words(on_nodes: Found) -> tuple[str, str]:
     """The verdict in words, and their style."""
-    verdict = worst_verdict(found)
+    verdict = worst_verdict(on_nodes)
     if verdict is None:
         return "reports nothing", "soft"
     words, style = SAID[verdict]
-    mfu, ofu = _compared(found)
+    mfu, ofu = _compared(on_nodes)
     if verdict.diverged and mfu is not None and ofu is not None:
         points = f"{100 * abs(mfu - ofu):.0f} points"
         too_high = verdict is Verdict.MFU_ABOVE_OFU
         words = f"MFU too high by {points}" if too_high else f"MFU {points} below OFU"
-    apart = sum(job.verdict is not None and job.verdict.diverged for _, job in found)
-    if 0 < apart < len(found):
-        words += f", on {apart} of {len(found)} nodes"
+    apart = sum(job.verdict is not None and job.verdict.diverged for _, job in on_nodes)
+    if 0 < apart < len(on_nodes):
+        words += f", on {apart} of {len(on_nodes)} nodes"
     return words, style
 
 
-def _compared(found: Found) -> tuple[float | None, float | None]:
+def _compared(on_nodes: Found) -> tuple[float | None, float | None]:
     """Reported MFU and OFU of the last minutes, over all nodes."""
     both = [
         (job.mfu_ratio, job.compared_utilization_ratio, job.compared_seconds)
-        for _, job in found
+        for _, job in on_nodes
         if job.mfu_ratio is not None and job.compared_utilization_ratio is not None
     ]
     mfu = mean_ofu((mfu, seconds) for mfu, _, seconds in both)
     return mfu, mean_ofu((ofu, seconds) for _, ofu, seconds in both)
 
 
-def _job(found: Found) -> Row:
-    jobs = [job for _, job in found]
-    first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(found)[0]
+def _job(on_nodes: Found) -> Row:
+    jobs = [job for _, job in on_nodes]
+    first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(on_nodes)[0]
     gpus = math.fsum(job.gpu_count for job in jobs)
     hours = [(job.last_hour, job.gpu_count) for job in jobs]
-    words, style = verdict_words(found)
+    words, style = verdict_words(on_nodes)
     cause = next((job.causes[0] for job in jobs if job.causes), None)
     has_ended = all(job.ended is not None for job in jobs)
     look = "soft" if has_ended else ""
     user = first.user or first.namespace
-    nodes = [where for where, _ in found]
+    nodes = [where for where, _ in on_nodes]
     return Row(
         subject=f"job {first.scheduler} {first.job_id}",
         cells={
@@ -148,29 +148,29 @@ def _job(found: Found) -> Row:
             "g": gpus,
             "o": ofu,
             "m": mfu,
-            "d": _difference(found),
+            "d": _difference(on_nodes),
             "h": math.fsum(job.observed_seconds for job in jobs),
         },
-        details=lambda: job_details(found),
+        details=lambda: job_details(on_nodes),
         words=" ".join([first.job_id, first.job_name, user, first.account, *nodes, words]),
         style=look,
     )
 
 
-def _difference(found: Found) -> float | None:
-    mfu, ofu = _compared(found)
+def _difference(on_nodes: Found) -> float | None:
+    mfu, ofu = _compared(on_nodes)
     return None if mfu is None or ofu is None else mfu - ofu
 
 
 def user_rows(scene: Scene) -> list[Row]:
     """One row for each user of a job that runs."""
     users: dict[str, Found] = {}
-    for found in jobs_of(scene):
-        for where, job in found:
+    for on_nodes in jobs_of(scene):
+        for where, job in on_nodes:
             if job.ended is None:
                 users.setdefault(job.user or job.namespace or "unknown", []).append((where, job))
     held = _held(scene)
-    return [_user(user, found, held.get(user, [])) for user, found in users.items()]
+    return [_user(user, on_nodes, held.get(user, [])) for user, on_nodes in users.items()]
 
 
 def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
@@ -184,15 +184,15 @@ def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
     return held
 
 
-def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
+def _user(user: str, on_nodes: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
     gpus = math.fsum(gpu.share_ratio for _, gpu in held)
     ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in held)
     losses = mean_losses(gpu for _, gpu in held)
     idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in held)
-    hours = math.fsum(job.observed_seconds for _, job in found) / 3600
-    jobs = {(job.scheduler, job.job_id) for _, job in found}
+    hours = math.fsum(job.observed_seconds for _, job in on_nodes) / 3600
+    jobs = {(job.scheduler, job.job_id) for _, job in on_nodes}
     apart = {
-        (job.scheduler, job.job_id) for _, job in found if job.verdict and job.verdict.diverged
+        (job.scheduler, job.job_id) for _, job in on_nodes if job.verdict and job.verdict.diverged
     }
     return Row(
         subject=f"user {user}",
@@ -214,8 +214,8 @@ def _user(user: str, found: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> 
             "i": float(idle),
             "h": hours,
         },
-        details=lambda: user_details(user, found),
-        words=" ".join([user, *(job.job_id for _, job in found)]),
+        details=lambda: user_details(user, on_nodes),
+        words=" ".join([user, *(job.job_id for _, job in on_nodes)]),
     )
 
 

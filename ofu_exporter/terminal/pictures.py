@@ -82,5 +82,5 @@ def spark(points: Sequence[float | None], width: int) -> Line:
 
 
 def _mean(points: Sequence[float | None]) -> float | None:
-    known = [point for point in points if point is not None]
-    return sum(known) / len(known) if known else None
+    measured = [point for point in points if point is not None]
+    return sum(measured) / len(measured) if measured else None

@@ -8,17 +8,17 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Line
 from ofu_exporter.terminal.scene import Scene
 from ofu_exporter.terminal.table import lay_out
-from ofu_exporter.terminal.themes import PLAIN, Theme
+from ofu_exporter.terminal.themes import STYLES
 from ofu_exporter.terminal.views import Choice, headline, sections
 
 
-def page(scene: Scene, choice: Choice, width: int, theme: Theme | None = None) -> str:
-    """The scene as lines of at most this width; coloured if a theme is given."""
+def page(scene: Scene, choice: Choice, width: int, is_coloured: bool = False) -> str:
+    """The scene as lines of at most this width."""
     lines = [
         headline(scene, width),
         *(laid.draw() for laid in lay_out(sections(scene, choice), width)),
     ]
-    return "\n".join(_text(line, theme) for line in lines)
+    return "\n".join(_text(line, is_coloured) for line in lines)
 
 
 def for_encoding(text: str, encoding: str) -> str:
@@ -31,13 +31,13 @@ def for_encoding(text: str, encoding: str) -> str:
     return text
 
 
-def _text(line: Line, theme: Theme | None) -> str:
-    if theme is None:
+def _text(line: Line, is_coloured: bool) -> str:
+    if not is_coloured:
         return "".join(segment.text for segment in line).rstrip()
-    return "".join(_coloured(line, theme)).rstrip(" ")
+    return "".join(_coloured(line)).rstrip(" ")
 
 
-def _coloured(line: Line, theme: Theme) -> Iterable[str]:
+def _coloured(line: Line) -> Iterable[str]:
     for text, style in line:
-        codes = theme.get(style, PLAIN).codes
-        yield f"\x1b[{codes}m{text}\x1b[0m" if codes and text.strip() else text
+        look = STYLES.get(style)
+        yield f"\x1b[{look.codes}m{text}\x1b[0m" if look and text.strip() else text

@@ -37,8 +37,8 @@ class _Problem(NamedTuple):
 
 def problem_rows(scene: Scene) -> list[Row]:
     """All that is wrong, the worst first."""
-    found = [*_of_nodes(scene), *_of_jobs(scene)]
-    return [_row(each) for each in sorted(found, key=lambda each: each.style != BAD)]
+    problems = [*_of_nodes(scene), *_of_jobs(scene)]
+    return [_row(each) for each in sorted(problems, key=lambda each: each.style != BAD)]
 
 
 def _row(problem: _Problem) -> Row:
@@ -100,13 +100,13 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
 
 
 def _of_jobs(scene: Scene) -> Iterator[_Problem]:
-    for found in jobs_of(scene):
-        verdict = worst_verdict(found)
+    for on_nodes in jobs_of(scene):
+        verdict = worst_verdict(on_nodes)
         if verdict is None or not verdict.diverged:
             continue
-        job = found[0][1]
-        words, style = verdict_words(found)
-        cause = next((each.causes[0] for _, each in found if each.causes), None)
+        job = on_nodes[0][1]
+        words, style = verdict_words(on_nodes)
+        cause = next((each.causes[0] for _, each in on_nodes if each.causes), None)
         likely = f"Likeliest: {cause.cause}, {cause.evidence}" if cause else "No known cause fits."
-        where = f"job {job.job_id} on {named([name for name, _ in found], 2)}"
+        where = f"job {job.job_id} on {named([name for name, _ in on_nodes], 2)}"
         yield _Problem(where, words, likely, style)

@@ -31,8 +31,6 @@ class Scene(NamedTuple):
     answers: tuple[SceneAnswer, ...]
     origin: str
     """Where this is from, in words."""
-    paused: bool = False
-    """Whether a recording is paused."""
 
     @property
     def nodes(self) -> list[NodeJson]:

@@ -86,23 +86,25 @@ def widths(columns: Sequence[TerminalColumn], width: int) -> dict[str, int]:
         if not shown[last].rank:
             break
         del shown[last]
-    found = {column.key: column.least for column in shown}
+    width_of_column = {column.key: column.least for column in shown}
     left = width - _needed(shown)
     for of_pictures in (False, True):
-        left = _grow([each for each in shown if each.is_picture is of_pictures], found, left)
-    return found
+        left = _grow(
+            [each for each in shown if each.is_picture is of_pictures], width_of_column, left
+        )
+    return width_of_column
 
 
-def _grow(columns: Sequence[TerminalColumn], found: dict[str, int], left: int) -> int:
+def _grow(columns: Sequence[TerminalColumn], width_of_column: dict[str, int], left: int) -> int:
     """Share the remaining width equally among the columns that take it; returns what is left over."""
     growing = [column for column in columns if column.most > column.least]
     while left > 0 and growing:
         each = max(1, left // len(growing))
         for column in growing:
-            more = min(each, column.most - found[column.key], left)
-            found[column.key] += more
+            more = min(each, column.most - width_of_column[column.key], left)
+            width_of_column[column.key] += more
             left -= more
-        growing = [column for column in growing if found[column.key] < column.most]
+        growing = [column for column in growing if width_of_column[column.key] < column.most]
     return left
 
 

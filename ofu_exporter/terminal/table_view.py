@@ -14,27 +14,23 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ofu_exporter.terminal.cells import Line
 from ofu_exporter.terminal.table import Laid, Row
-from ofu_exporter.terminal.themes import CHOSEN, Look, Theme
-
-
-def rich_style(look: Look) -> Style:
-    """A look as a style of the library."""
-    colour, back = (
-        None if number is None else f"color({number})" for number in (look.colour, look.back)
-    )
-    return Style(
-        color=colour,
-        bgcolor=back,
-        bold=look.is_bold or None,
-        dim=look.is_dim or None,
-        reverse=look.is_reversed or None,
-    )
+from ofu_exporter.terminal.themes import STYLES
 
 
 class TableView(ScrollView, can_focus=True):
     """Lines of tables, one of whose rows is chosen."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"look--{style}" for style in STYLES}
+    DEFAULT_CSS = "\n".join(
+        f"TableView > .look--{style} {{ {look.css} }}" for style, look in STYLES.items()
+    )
+    HELP = """\
+**The bar** is the peak of a GPU: what is used, and in which parts the rest is lost; Enter names them.
+**±** is twice the standard error of the last window, in points.
+**The line** is the OFU of the last hour; where nothing was measured there is none.
+A dash is not measured.
+"""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "up", show=False),
@@ -43,7 +39,7 @@ class TableView(ScrollView, can_focus=True):
         Binding("pagedown", "move_page(1)", "page down", show=False),
         Binding("home", "move(-1000000)", "first", show=False),
         Binding("end", "move(1000000)", "last", show=False),
-        Binding("enter", "choose", "details", show=False),
+        Binding("enter", "choose", "details"),
     ]
 
     class Chosen(Message):
@@ -59,14 +55,18 @@ class TableView(ScrollView, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         self._lines: Sequence[Laid] = ()
-        self._looks: dict[str, Style] = {}
         self._cursor = 0
         self._subject = ""
 
-    def show(self, lines: Sequence[Laid], theme: Theme) -> None:
+    def look(self, style: str) -> Style:
+        """A style in the colours of the theme."""
+        if style not in STYLES:
+            return Style()
+        return self.get_component_rich_style(f"look--{style}", partial=True)
+
+    def show(self, lines: Sequence[Laid]) -> None:
         """Show other lines. The chosen row stays chosen, even in another place."""
         self._lines = lines
-        self._looks = {name: rich_style(look) for name, look in theme.items()}
         rows = [place for place, laid in enumerate(lines) if laid.row is not None]
         same = [place for place in rows if self._subject_at(place) == self._subject]
         near = min(rows, key=lambda place: abs(place - self._cursor), default=0)
@@ -92,12 +92,9 @@ class TableView(ScrollView, can_focus=True):
         laid = self._lines[place]
         base = self.rich_style
         if laid.row is not None and place == self._cursor:
-            base += self._looks.get(CHOSEN, Style())
-        return Strip(self._drawn(laid.draw(), base), width).adjust_cell_length(width, base)
-
-    def _drawn(self, line: Line, base: Style) -> list[RichSegment]:
-        looks = {} if base.reverse else self._looks
-        return [RichSegment(text, base + looks.get(style, Style())) for text, style in line]
+            base += self.look("chosen")
+        drawn = [RichSegment(text, base + self.look(style)) for text, style in laid.draw()]
+        return Strip(drawn, width).adjust_cell_length(width, base)
 
     def action_move(self, rows: int) -> None:
         """Choose a row further up or down."""

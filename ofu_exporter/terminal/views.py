@@ -47,7 +47,7 @@ SORTS = {
     "i": "idle",
     "h": "GPU-hours",
 }
-"""What rows can be sorted by, by the letter that is typed after `o`."""
+"""What rows can be sorted by, by its letter in `--sort`."""
 HOUR_CELLS = 30
 
 
@@ -142,14 +142,14 @@ def sections(scene: Scene, choice: Choice) -> list[TableSection]:
 
 def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
     words = choice.words.casefold()
-    found = [row for row in rows if words in row.words.casefold()]
+    matching = [row for row in rows if words in row.words.casefold()]
     if not choice.sort:
-        return found
-    known = [row for row in found if row.order.get(choice.sort) is not None]
-    unknown = [row for row in found if row.order.get(choice.sort) is None]
-    is_text = any(isinstance(row.order[choice.sort], str) for row in known)
-    known.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
-    return known + unknown  # unknown values are neither high nor low
+        return matching
+    with_value = [row for row in matching if row.order.get(choice.sort) is not None]
+    unknown = [row for row in matching if row.order.get(choice.sort) is None]
+    is_text = any(isinstance(row.order[choice.sort], str) for row in with_value)
+    with_value.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
+    return with_value + unknown  # unknown values are neither high nor low
 
 
 def _value(row: Row, letter: str) -> tuple[float, str]:
@@ -184,8 +184,6 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
         notes.append(("SIMULATED", "bad"))
     if any(source.source == RECORDED for node in scene.nodes for source in node.sources[:1]):
         notes.append(("RECORDED", "bad"))
-    if scene.paused:
-        notes.append(("PAUSED", "warn"))
     missing = scene.missing
     if missing and len(scene.answers) > 1:
         answered = len(scene.answers) - len(missing)
@@ -195,8 +193,8 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
     elif missing:
         notes.append((missing[0].problem or "no answer yet", "bad"))
     apart = sum(
-        (verdict := worst_verdict(found)) is not None and verdict.diverged
-        for found in jobs_of(scene)
+        (verdict := worst_verdict(on_nodes)) is not None and verdict.diverged
+        for on_nodes in jobs_of(scene)
     )
     if apart:
         notes.append((f"{apart} job{'s' * (apart > 1)} disagree{'s' * (apart == 1)}", "bad"))

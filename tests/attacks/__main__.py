@@ -1,10 +1,9 @@
-"""Attacks a fresh agent: `python -m tests.attacks [--write] [--missed] [--seconds 10] [NAME...]`, about ten minutes.
+"""Attacks a fresh agent: `python -m tests.attacks [--write] [--seconds 10] [NAME...]`, about ten minutes.
 
 With `--memory-limit 128` each agent is in a control group that may have that much (MiB), and its peak is printed.
 
 It prints a row for each attack as soon as it is over, and in bold what is beyond the limits of goals.py. `--write` puts
-the table into tests/attacks/results.md; `--missed` also prints the sizes that are missed, as missed.py has them. NAMES
-are begins of the names of attacks.
+the table into tests/attacks/results.md. NAMES are begins of the names of attacks.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tests.attacks.catalogue import ATTACKS
-from tests.attacks.goals import missed_sizes
 from tests.attacks.measure import Seen, measured
 from tests.attacks.memory_limit import memory_limit
 from tests.attacks.table import cells, row, table
@@ -31,9 +29,6 @@ SHORT_SECONDS = 2.0
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into the page")
-    parser.add_argument(
-        "--missed", action="store_true", help="print the sizes that are missed, too"
-    )
     parser.add_argument("--seconds", type=float, default=10.0, help="of each attack")
     parser.add_argument("--memory-limit", type=int, metavar="MIB", help="of each agent; needs root")
     parser.add_argument("names", nargs="*", default=[""])
@@ -41,12 +36,12 @@ def main() -> None:
     if given.memory_limit is not None:
         print_peaks(given.names, given.seconds, given.memory_limit)
         return
-    seen = run(given.names, given.seconds, given.missed)
+    seen = run(given.names, given.seconds)
     if given.write:
         write([f"{when_and_where(given.seconds)}\n", *table(ATTACKS, seen)])
 
 
-def run(names: Sequence[str], seconds: float, with_missed: bool) -> dict[str, Seen]:
+def run(names: Sequence[str], seconds: float) -> dict[str, Seen]:
     seen: dict[str, Seen] = {}
     for name, attack in ATTACKS.items():
         if not name.startswith(tuple(names)):
@@ -54,8 +49,6 @@ def run(names: Sequence[str], seconds: float, with_missed: bool) -> dict[str, Se
         with tempfile.TemporaryDirectory() as folder:
             seen[name] = measured(attack, seconds, Path(folder))
         print(row([name, *cells(seen[name])]), flush=True)
-        if with_missed:
-            print_missed(name, missed_sizes(seen[name]))
     return seen
 
 
@@ -67,12 +60,6 @@ def print_peaks(names: Sequence[str], seconds: float, mib: int) -> None:
                 seen = measured(attack, seconds, Path(folder), group)
                 peak = f"{group.peak_mib():.0f}"
                 print(row([name, peak, f"{seen.rss_mib:.0f}", str(group.oom_kills())]), flush=True)
-
-
-def print_missed(name: str, missed: dict[str, str]) -> None:
-    for goal, what in missed.items():
-        if what:
-            print(f'    ("{name}", "{goal}"): "{what}",', flush=True)
 
 
 def when_and_where(seconds: float) -> str:

@@ -24,7 +24,6 @@ PATHS = (
         "/v1/jobs/1001",
         "/jobs/1001",
         "/v1/history",
-        "/v1/events",
     ),
 )
 """Every path of docs/dcgm.md's table."""

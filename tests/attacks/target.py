@@ -28,6 +28,7 @@ SIMULATED = ("--source", "simulate", "--scheduler", "simulate", *PACE)
 F_SETPIPE_SZ = 1031
 """As fcntl(2) has it; Python only knows it since 3.10.1, and not on every system."""
 PIPE_BYTES = 4096
+START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 """How long an agent is waited for after SIGTERM before it counts as one that does not obey."""
 
@@ -72,7 +73,12 @@ class Target:
         self._log_path = folder / "log"
         self._pipe: int | None = None
         self.process = self._started()
-        self.url = until(self._serving)
+        try:
+            self.url = until(self._serving, START_SECONDS)
+        except AssertionError:  # on a machine that has too much to do
+            self.process.kill()
+            self.process.wait()
+            raise
         where = urlsplit(self.url)
         assert where.hostname is not None
         assert where.port is not None

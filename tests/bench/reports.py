@@ -252,6 +252,7 @@ async def nothing(port: int, seconds: float) -> Counter[int]:
 
 WORK: dict[str, Work] = {
     "no reports": nothing,
+    "200 a second": partial(load, body=report, rate=200.0),
     "1,000 a second": partial(load, body=report, rate=RATE),
     "as many as it takes": partial(load, body=report),
     "10,000 job ids": partial(load, body=stranger),

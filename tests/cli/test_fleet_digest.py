@@ -1,12 +1,10 @@
-"""`fleet digest` on a real Prometheus, a real mail server and a real webhook: nothing leaves unless it is told to."""
+"""`fleet digest` on a real Prometheus, a real mail server: nothing leaves unless it is told to."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +20,8 @@ from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec_file
 from ofu_exporter.fleet.simulation.fleet import fleet_of
-from tests.doubles.hook_server import HookAnswer, hook_server
 from tests.doubles.mail_server import mail_server
 from tests.helpers import fleet_truth
-from tests.helpers.agent import until
 from tests.helpers.fleets import BEGIN
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
@@ -71,8 +67,8 @@ def run(url: str, *flags: str | Path) -> Result:
 def mail_config(folder: Path, port: int) -> Path:
     path = folder / "digest.yaml"
     path.write_text(
-        "mail:\n  host: 127.0.0.1\n  tls: none\n  from: gpu@example.org\n"
-        f"  to: '{{name}}@example.org'\n  port: {port}\n"
+        "send:\n  to: '{name}@example.org'\n"
+        f"  url: mailto://127.0.0.1:{port}?from=gpu@example.org&to={{to}}\n"
     )
     return path
 
@@ -84,17 +80,12 @@ def test_alone_it_lists_what_there_is_and_writes_and_sends_nothing(prometheus: P
 
 
 @pytest.mark.parametrize("by", ["user", "account"])
-def test_its_numbers_are_those_of_the_report(
-    simulated: Prometheus, by: str, tmp_path: Path
-) -> None:
+def test_its_numbers_are_those_of_the_report(simulated: Prometheus, by: str) -> None:
     asked = ["fleet", "report", "--prometheus", simulated.url, *DAY, "--by", by, "--format", "json"]
     report = FleetReport.model_validate_json(CliRunner().invoke(cli, asked).stdout)
-    config, sent = tmp_path / "digest.yaml", tmp_path / "sent"
-    with hook_server() as server:
-        config.write_text(json.dumps({"webhook": {"url": server.url}}))  # JSON is YAML
-        flags = ("--by", by, "--config", config, "--send", "--sent", sent)
-        assert run(simulated.url, *DAY, *flags).exit_code == 0
-    found = [Digest.model_validate(each["digest"]) for each in server.got]
+    result = run(simulated.url, *DAY, "--by", by, "--json")
+    assert result.exit_code == 0, result.output
+    found = [Digest.model_validate_json(line) for line in result.stdout.splitlines()]
     assert [each.total for each in found] == [row for row in report.groups if row.is_named]
     rows = {(row.cluster, row.job_id): row for row in report.jobs}
     told = [job.row for each in found for job in each.jobs]
@@ -134,82 +125,36 @@ def test_a_dry_run_says_who_would_get_what_and_nothing_leaves(
         assert server.connections == 0
     assert result.exit_code == 4, "one user has no address"
     assert result.stdout.startswith("A dry run: nothing was sent.")
-    assert "would be sent: mail to alice@example.org: GPU use of alice" in result.stdout
-    assert "all@example.org: not sent by mail to nobody: has characters" in result.stderr
+    assert "would be sent: mailto to alice@example.org: GPU use of alice" in result.stdout
+    assert "all@example.org: not sent by nobody: has characters" in result.stderr
     assert server.taken == []
 
 
-def test_who_fails_is_named_and_a_repeated_run_sends_only_to_them(
+def test_who_fails_is_named_and_can_be_sent_to_alone(
     prometheus: Prometheus, tmp_path: Path
 ) -> None:
     with mail_server() as server:
-        flags = ("--config", mail_config(tmp_path, server.port), "--send", "--sent", tmp_path / "s")
+        flags = ("--config", mail_config(tmp_path, server.port), "--send")
         server.refused["bob@example.org"] = "450 4.2.0 try later"
         first = run(prometheus.url, *UNTIL, *flags)
         assert first.exit_code == 4
-        assert "bob: not sent by mail to bob@example.org: refused: 450 4.2.0" in first.stderr
+        assert "bob: not sent by mailto to bob@example.org: " in first.stderr
+        assert "450" in first.stderr
+        assert "sent: mailto to alice@example.org: GPU use of alice" in first.stdout
         assert {to for mail in server.taken for to in mail.to} == {
             "alice@example.org",
             "carol@example.org",
         }
         server.refused.clear()
-        second = run(prometheus.url, *UNTIL, *flags)
-        assert "sent: mail to bob@example.org" in second.stdout
-        assert "sent before: mail to alice@example.org" in second.stdout
+        second = run(prometheus.url, *UNTIL, *flags, "--only", "bob")
+        assert second.exit_code == 0, second.output
         assert [mail.to for mail in server.taken[2:]] == [["bob@example.org"]]
-        third = run(prometheus.url, *UNTIL, *flags)
-        assert len(server.taken) == 3
-        assert "bob" not in third.stderr
-
-
-def test_a_run_that_is_killed_while_it_sends_sends_nothing_twice(
-    prometheus: Prometheus, tmp_path: Path
-) -> None:
-    with mail_server() as server:
-        flags: list[str | Path] = ["--config", mail_config(tmp_path, server.port)]
-        flags += ["--send", "--sent", tmp_path / "s"]
-        asked = ["fleet", "digest", "--prometheus", prometheus.url, *UNTIL, *map(str, flags)]
-        server.silent.add("bob@example.org")
-        killed = subprocess.Popen(
-            [sys.executable, "-m", "ofu_exporter", *asked], stdout=subprocess.DEVNULL
-        )
-        try:
-            until(lambda: server.kept_waiting == ["bob@example.org"], seconds=60)
-        finally:
-            killed.kill()
-            killed.wait(20)
-        result = run(prometheus.url, *UNTIL, *flags)
-        assert result.exit_code == 4
-        assert (
-            "bob: not known by mail to bob@example.org: an earlier run was interrupted"
-            in result.stderr
-        )
-        everybody = sorted(to for mail in server.taken for to in mail.to)
-        assert everybody == ["alice@example.org", "carol@example.org"]
-        assert server.kept_waiting == ["bob@example.org"]
-
-
-def test_mail_and_webhook_go_out_side_by_side(prometheus: Prometheus, tmp_path: Path) -> None:
-    with mail_server() as server, hook_server() as hook:
-        hook.answers = [HookAnswer(400, b"no")]
-        config = mail_config(tmp_path, server.port)
-        config.write_text(config.read_text() + f"webhook: {{url: '{hook.url}', format: slack}}\n")
-        flags = ("--config", config, "--send", "--sent", tmp_path / "s", "--only", "alice")
-        result = run(prometheus.url, *UNTIL, *flags)
-        assert result.exit_code == 4
-        assert (
-            "alice: not sent by webhook to 127.0.0.1: 127.0.0.1: answers 400: no" in result.stderr
-        )
-        assert len(server.taken) == len(hook.got) == 1
-        assert run(prometheus.url, *UNTIL, *flags).exit_code == 0
-        assert (len(server.taken), len(hook.got)) == (1, 2)
 
 
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (("--send",), "--send needs --sent FILE"),
-        (("--send", "--sent", "s"), "--send needs `mail` or `webhook`"),
+        (("--send",), "--send needs `send` in the file of --config"),
         (("--config", "/nonexistent"), "digest /nonexistent: No such file"),
         (("--only", "nobody"), "--only: no job of nobody in this time"),
         (("--output", "/dev/null/x"), "--output: /dev/null/x: Not a directory"),
@@ -238,7 +183,7 @@ def test_a_time_without_data_is_said_and_nobody_is_told(
     prometheus: Prometheus, tmp_path: Path
 ) -> None:
     with mail_server() as server:
-        flags = ("--config", mail_config(tmp_path, server.port), "--send", "--sent", tmp_path / "s")
+        flags = ("--config", mail_config(tmp_path, server.port), "--send")
         result = run(prometheus.url, "--since", "4h", "--until", "2020-01-01", *flags)
         assert (result.exit_code, server.connections) == (3, 0)
     assert "has no series of ofu-exporter" in result.stderr
@@ -263,8 +208,7 @@ def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
     path.write_text(blocks("yaml")[0])
     found = config_file.read(path)
     assert found.exempt.dram_busy == 0.6
-    assert found.mail is not None
-    assert found.webhook is not None
+    assert found.send is not None
 
 
 def test_the_cron_job_of_the_page_is_one_and_has_flags_that_exist() -> None:

@@ -85,7 +85,7 @@ def test_what_is_wrong_is_said_as_the_tools_error(prometheus: Prometheus) -> Non
     assert all(answer.is_error for answer in answers)
     unknown, length, group = map(text, answers)
     assert "check --since and --cluster" in unknown
-    assert "'soon' is no time" in length
+    assert "--since must be from 1h to 5 years" in length
     assert "colour" in group
 
 

@@ -40,7 +40,7 @@ class TestOnARealPrometheus:
     def test_text_begins_with_what_matters(self, prometheus: Prometheus) -> None:
         result = run(prometheus.url, *UNTIL)
         assert result.exit_code == 0, result.output
-        assert result.stdout.startswith("15.0% of the installed GPU-hours were computed with.")
+        assert result.stdout.startswith("The fleet delivered 15.0% of its peak.")
         assert "1 job reports a higher MFU than the hardware allows" in result.stdout
         assert "Load helm/ofu-exporter/files/rules/*.yaml" in result.stdout
 
@@ -171,9 +171,12 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        (("--since", "2 weeks"), "--since: '2 weeks'"),
+        (
+            ("--since", "2 weeks"),
+            "--since must be from 1h to 5 years, such as 12h, 14d or 4w: '2 weeks'",
+        ),
         (("--since", "10m"), "from 1h to 5 years"),
-        (("--until", "yesterday"), "--until: 'yesterday'"),
+        (("--until", "yesterday"), "--until must be a time such as 2026-11-22T12:00: 'yesterday'"),
         (("--target", "41"), "target"),
         (("--prices", "/nonexistent"), "prices /nonexistent"),
         (("--output", "/nonexistent/report"), "--output: /nonexistent/report: No such file"),

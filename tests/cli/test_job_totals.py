@@ -89,7 +89,7 @@ def test_a_job_is_shown_while_it_runs(running: Agent) -> None:
 
 
 def test_a_job_is_shown_as_json(running: Agent) -> None:
-    done = call("job", "show", "7", "--agent", running.url, "--json")
+    done = call("job", "show", "7", "--agent", running.url, "--format", "json")
     assert json.loads(done.stdout)["job_id"] == "7"
 
 
@@ -215,7 +215,7 @@ def test_names_in_an_answer_cannot_command_the_terminal() -> None:
     with page_server(totals.model_dump_json, "application/json") as url:
         agent_url = url.removesuffix("/metrics")
         shown = call("job", "show", "7", "--agent", agent_url).stdout
-        as_json = call("job", "show", "7", "--agent", agent_url, "--json").stdout
+        as_json = call("job", "show", "7", "--agent", agent_url, "--format", "json").stdout
     assert "name x\\x1b[2J\\nforged line\\x9b" in shown
     assert all(line.isprintable() for line in (*shown.split("\n"), *as_json.split("\n")))
     assert json.loads(as_json)["job_name"] == totals.job_name

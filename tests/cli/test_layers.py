@@ -82,8 +82,8 @@ def test_a_variable_that_is_no_setting_is_ignored_and_said_with_the_nearest_that
     assert environment_layer(variables, KNOWN) == (
         {"listen": Given(":1", "OFU_LISTEN")},
         (
-            "the variable OFU_INTERVALL is no setting and is ignored; did you mean OFU_INTERVAL?",
-            "the variable OFU_PORT_9846_TCP_ADDR is no setting and is ignored",
+            "the variable OFU_INTERVALL is not a setting and is ignored; did you mean OFU_INTERVAL?",
+            "the variable OFU_PORT_9846_TCP_ADDR is not a setting and is ignored",
         ),
     )
 

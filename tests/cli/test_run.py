@@ -77,7 +77,9 @@ def test_a_recording_and_simulated_gpus_cannot_both_be_shown(recording: Path) ->
 @pytest.mark.slow
 def test_a_variable_that_is_no_setting_is_said_and_the_agent_runs() -> None:
     with agent("demo", env={"OFU_INTERVALL": "1s"}) as running:
-        text = "the variable OFU_INTERVALL is no setting and is ignored; did you mean OFU_INTERVAL?"
+        text = (
+            "the variable OFU_INTERVALL is not a setting and is ignored; did you mean OFU_INTERVAL?"
+        )
         assert sum(text in line for line in running.log) == 1
 
 

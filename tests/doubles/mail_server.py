@@ -1,4 +1,4 @@
-"""A mail server for tests: aiosmtpd, which is a real one, told what to refuse and where to break off."""
+"""A mail server for tests: aiosmtpd, which is a real one, told what to refuse."""
 
 from __future__ import annotations
 
@@ -37,16 +37,6 @@ class MailServer:
     taken: list[TakenMail] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     """Answers to RCPT by address, as `550 5.1.1 no such user`."""
-    cut_off: set[str] = field(default_factory=set)
-    """The connection ends after the mail to these was taken, without an answer."""
-    silent: set[str] = field(default_factory=set)
-    """The mail to these is never answered."""
-    kept_waiting: list[str] = field(default_factory=list)
-    """Whose mail came and is not answered."""
-    answers: dict[str, str] = field(default_factory=dict)
-    """Answers to the whole mail, by address, in the place of 250."""
-    one_each: bool = False
-    """A connection is good for one mail."""
     connections: int = 0
 
     async def handle_EHLO(
@@ -55,15 +45,6 @@ class MailServer:
         session.host_name = name
         self.connections += session.ssl is not None or server.tls_context is None
         return lines
-
-    async def handle_MAIL(
-        self, _server: SMTP, session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        if self.one_each and getattr(session, "is_used", False):
-            return "421 4.7.0 one mail for each connection"
-        session.is_used = True  # type: ignore[attr-defined]
-        envelope.mail_from = address
-        return "250 OK"
 
     async def handle_RCPT(
         self,
@@ -78,19 +59,12 @@ class MailServer:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:
         (to,) = envelope.rcpt_tos
-        if to in self.silent:
-            self.kept_waiting.append(to)
-            await asyncio.sleep(3600)
-        if to in self.answers:
-            return self.answers[to]
         parsed = email.message_from_bytes(cast(bytes, envelope.content), policy=default)
         user = session.auth_data.login.decode() if session.auth_data else None
         mail = TakenMail(str(envelope.mail_from), [to], parsed, session.ssl is not None, user)
         self.taken.append(mail)
-        if to in self.cut_off:
-            cast(asyncio.Transport, server.transport).abort()
         return "250 taken"
 
 

@@ -18,28 +18,28 @@ FONTS = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace"
 
 
 class Capture:
-    """One picture: what is shown, how large, in which colours, and after which keys."""
+    """One picture: what is shown, how large, in which theme, and after which keys."""
 
-    def __init__(self, scene: Scene, size: tuple[int, int], colours: str, *keys: str) -> None:
-        self.scene, self.size, self.colours, self.keys = scene, size, colours, keys
+    def __init__(self, scene: Scene, size: tuple[int, int], theme: str, *keys: str) -> None:
+        self.scene, self.size, self.theme, self.keys = scene, size, theme, keys
 
 
 def captures() -> dict[str, Capture]:
     """The pictures, by the name of their file."""
     many = many_nodes("node-42", nodes=8)
     return {
-        "top-dark": Capture(one_node(), (110, 17), "dark"),
-        "top-light": Capture(one_node(), (110, 17), "light"),
-        "top-colour-blind": Capture(one_node(), (110, 17), "colour-blind"),
-        "top-narrow": Capture(one_node(), (60, 17), "monochrome"),
-        "top-wrong": Capture(many, (140, 15), "dark", "A"),
-        "top-compact": Capture(many, (110, 12), "dark", "c"),
+        "top-dark": Capture(one_node(), (110, 17), "textual-dark"),
+        "top-light": Capture(one_node(), (110, 17), "textual-light"),
+        "top-narrow": Capture(one_node(), (60, 17), "textual-light"),
+        "top-wrong": Capture(many, (140, 15), "textual-dark", "A"),
+        "top-compact": Capture(many, (110, 12), "textual-dark", "c"),
     }
 
 
 async def svg(capture: Capture) -> str:
     """The screen as it is after the keys."""
-    top = Top(StillFeed(capture.scene), Choice(), capture.colours)
+    top = Top(StillFeed(capture.scene), Choice())
+    top.theme = capture.theme
     async with top.run_test(size=capture.size) as pilot:
         await pilot.pause()
         await pilot.press(*capture.keys)

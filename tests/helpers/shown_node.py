@@ -11,14 +11,15 @@ from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
-from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
-from tests.helpers.node import whole
+from tests.helpers.node import EPOCH, whole
 from tests.helpers.values import gpu, health, reading
 
 LLAMA = Job("slurm", "48213", "llama-8b-train", "ada", partition="gpu")
@@ -26,6 +27,11 @@ MOE = Job("slurm", "48230", "moe-pretrain", "grace", partition="gpu")
 NOTEBOOK = Job("slurm", "48144", "notebook", "alan", partition="interactive")
 HELD = {LLAMA: ("0", "1", "2", "3"), MOE: ("4", "5"), NOTEBOOK: ("6",)}
 LOST = 7
+LINES = [
+    LastLine(EPOCH + 1805.0, "warning", "GPU 7 (GPU-0007) is not measured (lost). Drain the node."),
+    LastLine(EPOCH, "info", "job 48213 (llama-8b-train, ada) holds GPU 0, 1, 2, 3"),
+]
+"""The last lines of its log of changes."""
 
 
 class ShownNode:
@@ -81,7 +87,8 @@ class ShownNode:
         return replace(self.desk.shown, source=source)
 
     def node_page(self) -> str:
-        return node_page(self.snapshot, self.history, "node-17", 1.4, Faults())
+        about = NodeAbout("node-17", 1.4, self.history, LINES)
+        return node_page(self.snapshot, about, Faults())
 
     def job_page(self, job_id: str) -> str:
         found = JobBook(lambda: self.snapshot, "node-17").find(job_id)

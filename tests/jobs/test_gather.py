@@ -12,24 +12,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask, gather
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged
+from ofu_exporter.jobs.totals import JobTotals, merged
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
 
-OLDER = JOB.model_copy(
-    update={
-        "gpus": (
-            GpuTotals(
-                gpu="0",
-                uuid="GPU-0",
-                gpu_instance="3",
-                held_seconds=9.0,
-                observed_seconds=9.0,
-                utilization_seconds=1.0,
-            ),
-        )
-    }
-)
 """What an agent answers that does not weigh MIG instances."""
 
 Answer = Callable[[], tuple[int, bytes]]
@@ -137,10 +123,6 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         (unknown, "knows nothing of the job"),
         (lambda: (404, b"Not Found"), "answers 404"),
         (lambda: (500, b""), "answers 500"),
-        (
-            known(OLDER),
-            "counts a MIG instance as a whole GPU: its agent is older",
-        ),
         (lambda: (200, b"<html>"), "answers with something other than a job's totals"),
         (lambda: (200, b"[" * 100_000), "answers with something other than a job's totals"),
         (
@@ -154,7 +136,6 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         "unknown",
         "another server",
         "failing",
-        "older",
         "html",
         "deep",
         "huge",

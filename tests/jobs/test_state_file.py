@@ -304,22 +304,6 @@ def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:
     assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
 
 
-def test_sums_of_before_instances_were_weighed_are_left_out_and_the_log_says_so(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A version that counted a MIG instance as a whole GPU wrote no share. Whole GPUs counted as they do now."""
-    store = stored(path)
-    other = TOTALS.model_copy(update={"job_id": "13"})
-    store.save([TOTALS, other], {}, NOW)
-    change(path, "UPDATE jobs SET report = json_remove(report, '$.gpus[0].share_ratio')")
-    assert {job.job_id for job in store.load(NOW).jobs} == {"12", "13"}
-    instance = "json_set(report, '$.gpus[0].gpu_instance', '3')"
-    change(path, f"UPDATE jobs SET report = {instance} WHERE job_id = '12'")
-    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
-    assert store.find("12") == ()
-    assert "job 12: sums of an older version" in caplog.text
-
-
 def test_the_share_of_an_instance_comes_back(path: Path) -> None:
     (gpu,) = TOTALS.gpus
     part = gpu.model_copy(update={"gpu_instance": "3", "share_ratio": 3 / 7})

@@ -40,7 +40,7 @@ def test_the_line_names_no_cause_where_none_was_found_or_looked_for() -> None:
 def test_the_text_for_people() -> None:
     assert text(made(ended=1100.0)) == (
         "Job 12, name llama, user ada, array 10_2 (ended)\n"
-        "OFU 34.0% over 0.04 GPU-hours, 75.0% of the time it had 2 GPUs on n1\n"
+        "OFU 34.0% over 0.04 GPU-hours, 2 GPUs on n1, measured 75.0% of the time\n"
         "OFU of its windows: p10 10.0%, p50 50.0%, p90 50.0%\n"
         "  n1 GPU 0 (GPU-0): OFU 50.0%, observed 90 of 100 s\n"
         "  n1 GPU 1 (GPU-1): OFU 10.0%, observed 60 of 100 s"
@@ -52,11 +52,11 @@ def test_the_text_says_what_is_known_and_leaves_out_what_is_not() -> None:
     named = {"account": "physics", "partition": "gpu", "simulated": True, "nodes": ("n1", "n2")}
     assert text(bare.model_copy(update={**named, "gpus": (LONG,)})) == (
         "Job 12, account physics, partition gpu (running) SIMULATED, no GPU was measured\n"
-        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1, n2\n"
+        "OFU 25.0% over 100.00 GPU-hours, 1 GPU (1 MIG instance) on n1, n2, measured 50.0% of the time\n"
         "  n1 GPU 3/7 (GPU-3, 1 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
     )
     assert text(bare.model_copy(update={"gpus": ()})) == (
-        "Job 12 (running)\nOFU none over 0.00 GPU-hours, none of the time it had 0 GPUs on n1"
+        "Job 12 (running)\nOFU none over 0.00 GPU-hours, 0 GPUs on n1, measured none of the time"
     )
 
 
@@ -65,7 +65,7 @@ def test_the_text_of_a_job_that_reports() -> None:
     told = reporting(outcomes={"overlap": 3}, causes=Causes((FIRST, FIRST), 2), adjusted=adjusted)
     assert text(told.model_copy(update={"gpus": (LONG,), "distribution": {}})).splitlines() == [
         "Job 12, name llama, user ada, array 10_2 (running)",
-        "OFU 25.0% over 100.00 GPU-hours, 50.0% of the time it had 1 GPU (1 MIG instance) on n1",
+        "OFU 25.0% over 100.00 GPU-hours, 1 GPU (1 MIG instance) on n1, measured 50.0% of the time",
         "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
         "Likeliest cause (1 other fits equally well): fp8_peak_for_bf16: "
@@ -132,11 +132,11 @@ def test_instances_are_parts_of_gpus_in_words_too() -> None:
     ]
     both = made(gpus=tuple(parts))
     assert " gpus=1 gpu_hours=200.00 " in one_line(both)
-    assert "of the time it had 1 GPU (2 MIG instances) on n1" in text(both)
+    assert "1 GPU (2 MIG instances) on n1, measured" in text(both)
     line = "GPU 3/1 (GPU-3, 0.43 GPUs): OFU 25.0%, observed 360000 of 720000 GPU-seconds"
     assert line in text(both)
     assert " gpus=0.43 " in one_line(made(gpus=(parts[0],)))
-    assert "it had 0.43 GPUs (1 MIG instance) on n1" in text(made(gpus=(parts[0],)))
+    assert "0.43 GPUs (1 MIG instance) on n1, measured" in text(made(gpus=(parts[0],)))
 
 
 def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:

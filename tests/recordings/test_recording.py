@@ -178,20 +178,6 @@ def test_not_measured_stays_not_measured(path: Path) -> None:
     assert events(path) == [bare]
 
 
-def test_an_older_recording_has_the_engine_among_its_evidence(path: Path) -> None:
-    old = {
-        "n": 0,
-        "start": 0.0,
-        "end": 5.0,
-        "tensor": 0.5,
-        "evidence": [0.75, None, None, None, None],
-    }
-    found = plain(path, {"gpu": {"index": "0", "uuid": "x"}, "n": 0}, old)
-    (event,) = found.events
-    assert isinstance(event, Reading)
-    assert event.activity == Activity(engine=0.75)
-
-
 def test_zero_is_not_not_measured(path: Path) -> None:
     idle = Reading(
         Gpu("0", "x"),

@@ -19,6 +19,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving import passwords, read_access
 from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.read_access import ReadAccess
@@ -26,6 +27,7 @@ from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from tests.helpers.agent import SOON, until
 from tests.helpers.passwords import basic, hashed
 from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.values import FakeClock
 
 WEB = WebConfig(
     file=Path("web.yml"),
@@ -150,12 +152,13 @@ def test_a_flood_of_guesses_costs_few_hashes_and_keeps_nobody_out(
     def slow(password: bytes, against: bytes) -> bool:
         if password == b"guess":
             counted.append(1)
-            gate.wait(SOON)
+            gate.wait(3 * SOON)
         return bcrypt.checkpw(password, against)
 
     monkeypatch.setattr(read_access, "bcrypt_check", lambda: slow)
     monkeypatch.setattr(passwords, "REST", 0.0)
-    with serving(ReadAccess(WEB).around(tell)) as listening:
+    patient = ConnectionLimit(clock=FakeClock(0.0))  # however long 400 connections take here
+    with serving(ReadAccess(WEB).around(tell), patient) as listening:
         assert status(listening, request("GET", "/metrics", GOOD))[0] == 200
         guess = request("GET", "/metrics", basic("prometheus", "guess"))
         guessing = [Client(listening) for _ in range(400)]

@@ -80,10 +80,3 @@ def test_where_json_ends_too_early_is_said(client: Client) -> None:
     assert answer(client, b'{"job_id": }')[1]["detail"] == [
         {"loc": ["body", 11], "msg": "JSON decode error", "type": "malformed"}
     ]
-
-
-def test_a_wrong_question_is_no_malformed_report(client: Client, reports: ReportBook) -> None:
-    client.send(b"GET /v1/events?after=-1 HTTP/1.1\r\nHost: x\r\n\r\n")
-    status, _, told = client.answer()
-    assert (status, told["detail"][0]["loc"]) == (422, ["query", "after"])
-    assert not reports.rejected

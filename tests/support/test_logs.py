@@ -14,9 +14,12 @@ from ofu_exporter.support.logs import (
     BURST_BYTES,
     BYTES_PER_SECOND,
     LEVELS,
+    MOST_LAST_LINES,
     MOST_LINE_BYTES,
+    MOST_SHOWN_CHARACTERS,
     MOST_WAITING_LINES,
     JsonLines,
+    LastLines,
     LogfmtLines,
     QueuedLines,
     TextLines,
@@ -201,3 +204,14 @@ def test_lines_below_the_level_are_not_written(
     logging.getLogger().handlers[0].flush()
     written = [line.rpartition(" ")[2] for line in capfd.readouterr().err.splitlines()]
     assert written == [*LEVELS][[*LEVELS].index(level) :]
+
+
+def test_the_last_lines_are_kept_cut_and_without_control_characters() -> None:
+    last = LastLines()
+    for number in range(MOST_LAST_LINES + 5):
+        last.emit(record("%d \x1b[2J" + "\u4e2d" * 1000, number))
+    lines = last.newest_first()
+    assert len(lines) == MOST_LAST_LINES
+    assert lines[0].message.startswith(f"{MOST_LAST_LINES + 4} \\x1b[2J")
+    assert {len(line.message) for line in lines} == {MOST_SHOWN_CHARACTERS}
+    assert lines[0].level == "warning"

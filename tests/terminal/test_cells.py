@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ofu_exporter.terminal.cells import Segment, cut, fit, fit_line, line_width, width_of, wrapped
-from ofu_exporter.values.text import shown as escaped
+from ofu_exporter.terminal.cells import Segment, cut, fit, fit_line, line_width, width_of
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 LATIN = st.text(
@@ -34,14 +33,6 @@ def test_a_width_is_what_another_library_takes_it_for(text: str) -> None:
 @given(st.lists(TEXTS, max_size=4), st.integers(0, 30))
 def test_a_line_has_its_width(texts: list[str], width: int) -> None:
     assert line_width(fit_line([Segment(text, "x") for text in texts], width)) == width
-
-
-@given(TEXTS, st.integers(2, 30))
-def test_lines_of_a_long_text_lose_nothing_but_spaces(text: str, width: int) -> None:
-    lines = wrapped(text, width)
-    assert all(width_of(line) <= width for line in lines)
-    kept = "".join(lines).replace(" ", "")
-    assert kept == escaped(text).replace(" ", "")
 
 
 def test_what_a_terminal_obeys_is_shown_by_its_escape() -> None:

@@ -86,14 +86,13 @@ def test_partial_coverage_is_said() -> None:
     assert "partial" not in head(many_nodes())
 
 
-def test_made_up_data_and_a_recording_that_stands_still_are_said() -> None:
+def test_made_up_data_is_marked() -> None:
     source = SourceJson(
         source="simulate", up=True, simulated=True, reason=None, detail="", advice=""
     )
     node = shown_node().model_copy(update={"sources": [source]})
-    said = head(Scene((SceneAnswer("n", node),), "a recording", paused=True))
+    said = head(Scene((SceneAnswer("n", node),), "its agent"))
     assert "SIMULATED" in said
-    assert "PAUSED" in said
 
 
 def test_a_replayed_recording_is_said() -> None:

@@ -51,8 +51,8 @@ class Likeness:
         count = len(rest)
         if count < FEWEST:
             return self.value
-        own = count * _seen(rest) + self.value * FLEET_WEIGHT
-        return _unbiased(own, count + FLEET_WEIGHT, 1)
+        weighted = count * _seen(rest) + self.value * FLEET_WEIGHT
+        return _unbiased(weighted, count + FLEET_WEIGHT, 1)
 
 
 def long_likeness(rest: Sequence[float]) -> float:
@@ -83,11 +83,11 @@ def _unbiased(seen: float, weight: float, number: int) -> float:
     Solves weight x truth - number x bias(truth) = seen, whose smaller root is the one near what is seen.
     """
     constant, slope, square = (number * part for part in BIAS)
-    wanted, own = seen + constant, weight - slope
-    root = own * own - 4 * square * wanted
+    wanted, free_weight = seen + constant, weight - slope
+    root = free_weight * free_weight - 4 * square * wanted
     if root <= 0:
         return MOST
-    return _bounded(2 * wanted / (own + math.sqrt(root)))
+    return _bounded(2 * wanted / (free_weight + math.sqrt(root)))
 
 
 def _bounded(value: float) -> float:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.hours import ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
 
@@ -23,13 +20,8 @@ Hours = dict[Key, dict[int, float]]
 """A value of every hour, by the labels that tell series apart."""
 
 
-class HourReader:
+class HourReader(HistoryAnswers):
     """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
-
-    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
-        self._client = client
-        self._reader = reader
-        self._history = history
 
     def parts(
         self,
@@ -41,32 +33,24 @@ class HourReader:
         if self._history.recorded or not self._history.raw:
             for _, answer in self._reader.read(what, self._history.span, recorded):
                 yield answer
-        clock = self._history.clock
-        for cluster in sorted({cluster for cluster, _ in self._history.raw}):
-            asked = raw(cluster)
-            hours = [hour for name, hour in self._history.raw if name == cluster]
-            for first, last in runs(hours):
-                span = clock.span(first, last)
-                for _, answer in self._reader.read(what, span, partial(self._steps, asked)):
-                    yield answer
-
-    def _steps(self, expression: str, part: TimeSpan) -> list[Answer]:
-        return self._client.steps(expression, *part, HOUR)
+        for cluster, span in self.raw_spans(self._history.raw):
+            for _, (answer,) in self.stepped(what, [raw(cluster)], span):
+                yield answer
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
         """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
-        found: Hours = defaultdict(dict)
+        by_labels: Hours = defaultdict(dict)
         for answer in self.parts(
             quantity.name,
             lambda part: self._client.recorded(quantity.recorded, *part),
             quantity.of_cluster,
         ):
             for one in answer:
-                hours = found[tuple(one.labels.get(label, "") for label in labels)]
+                hours = by_labels[tuple(one.labels.get(label, "") for label in labels)]
                 for time, value in one.points:
                     hour = self._history.clock.hour_of(time)
                     hours[hour] = max(value, hours.get(hour, value))
-        return found
+        return by_labels
 
 
 class JobHours(NamedTuple):
@@ -97,21 +81,21 @@ def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[
 
 def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
-    known = {(row.cluster, row.job_id): row for row in rows}
+    row_of = {(row.cluster, row.job_id): row for row in rows}
     later = {
         key: {hour: observed[hour] for hour in sorted(observed)[1:]}
         for key, observed in hours.observed.items()
     }
     return [
-        OfuSeries("job", _named(dict(each.labels), known), each.points)
+        OfuSeries("job", _named(dict(each.labels), row_of), each.points)
         for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
     ]
 
 
 def _named(
-    labels: Mapping[str, str], known: Mapping[tuple[str, str], JobRow]
+    labels: Mapping[str, str], row_of: Mapping[tuple[str, str], JobRow]
 ) -> tuple[tuple[str, str], ...]:
-    row = known.get((labels["cluster"], labels["job_id"]))
+    row = row_of.get((labels["cluster"], labels["job_id"]))
     names = {"job_name": row.job_name, "user": row.user} if row else {}
     return tuple({**labels, **names}.items())
 

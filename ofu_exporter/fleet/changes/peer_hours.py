@@ -92,17 +92,17 @@ class PeerReader:
 
     def read(self, quantity: Quantity, nodes: NodeHours | None = None) -> PeerHours:
         """Every hour of a comparison; those of nodes are kept as series as well."""
-        found = PeerHours()
+        peer_hours = PeerHours()
         for answer in self._reader.parts(
             quantity.name,
             lambda part: self._stepped(quantity.recorded, part),
             quantity.of_cluster,
         ):
             for (hour, group), values in sorted(self._by_job(answer).items()):
-                deviations = found.add(group, values)
+                deviations = peer_hours.add(group, values)
                 if nodes is not None:
                     nodes.add(hour, deviations)
-        return found
+        return peer_hours
 
     def _stepped(self, expression: str, part: TimeSpan) -> list[Answer]:
         for one in self._client.instant(MODELS, part.end):
@@ -111,7 +111,7 @@ class PeerReader:
         return self._client.steps(expression, *part, HOUR)
 
     def _by_job(self, answer: Iterable[Answer]) -> dict[tuple[int, PeerGroup], dict[Place, float]]:
-        found: dict[tuple[int, PeerGroup], dict[Place, float]] = defaultdict(dict)
+        by_group: dict[tuple[int, PeerGroup], dict[Place, float]] = defaultdict(dict)
         for one in answer:
             labels = one.labels
             if labels.get("gpu_instance"):
@@ -121,5 +121,5 @@ class PeerReader:
             group = PeerGroup(cluster, labels.get("job_id", ""), model)
             place = Place(cluster, node, labels.get("gpu", ""), labels.get("uuid", ""))
             for time, value in one.points:
-                found[self._history.clock.hour_of(time), group][place] = value
-        return found
+                by_group[self._history.clock.hour_of(time), group][place] = value
+        return by_group

@@ -92,10 +92,10 @@ def _deviations(logs: Mapping[Place, float]) -> dict[Place, float]:
     return {place: value - middle for place, value in logs.items()}
 
 
-def _count(deviations: Deviations, group: PeerGroup, found: Mapping[Place, float]) -> None:
-    if found:
+def _count(deviations: Deviations, group: PeerGroup, values: Mapping[Place, float]) -> None:
+    if values:
         sums = deviations.setdefault(group, {})
-        for place, value in found.items():
+        for place, value in values.items():
             sums.setdefault(place, _Sum()).add(value)
 
 
@@ -150,11 +150,11 @@ def compare(deviations: Deviations) -> PeerComparison:
     effects, rest = polished(cells)
     effects = {place: effect for place, effect in effects.items() if place in enough}
     spread = PeerSpread.of(effects, rest)
-    found = (
+    slower = (
         _judged(place, effect, spread, hours[place], tuple(sorted(set(jobs[place]))), len(effects))
         for place, effect in sorted(effects.items())
     )
-    slow = [each for each in found if each.slower >= LEAST_SLOWER and each.chance <= LEVEL]
+    slow = [each for each in slower if each.slower >= LEAST_SLOWER and each.chance <= LEVEL]
     ordered = tuple(sorted(slow, key=lambda each: (not each.sure, -each.slower)))
     return PeerComparison(ordered, len(effects), len(hours) - len(effects), spread.between)
 

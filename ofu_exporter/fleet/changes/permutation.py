@@ -20,8 +20,8 @@ def permuted(
 
     No more orders are tried once the share must exceed the level.
     """
-    own = dot(residuals, residuals)
-    if own <= 0:
+    square = dot(residuals, residuals)
+    if square <= 0:
         return 1.0
     shuffler = random.Random(0)  # equal answers for equal data
     parts = whitened(residuals, alike)
@@ -30,7 +30,7 @@ def permuted(
         shuffler.shuffle(parts)
         other = search.plan.residuals(_coloured(parts, alike) if alike else parts)
         # as clear, but for rounding
-        clear += search.best(other).gain / dot(other, other) >= step.gain / own * (1 - 1e-12)
+        clear += search.best(other).gain / dot(other, other) >= step.gain / square * (1 - 1e-12)
         if clear >= level * (ORDERS + 1):
             return clear / tried
     return (clear + 1) / (ORDERS + 1)

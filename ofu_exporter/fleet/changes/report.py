@@ -121,21 +121,21 @@ def changes_report(
 
 
 def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
-    series, found = change.series, change.found
+    series, break_ = change.series, change.found
     points = series.points
     return ChangeRow(
         kind=series.kind,
         labels=dict(series.labels),
-        direction="regression" if found.factor < 1 else "improvement",
+        direction="regression" if break_.factor < 1 else "improvement",
         sure=change.sure,
-        at=iso(points[found.index].at_unix),
-        after_last=iso(points[found.index - 1].at_unix),
-        factor=found.factor,
-        factor_low=found.factor_low,
-        factor_high=found.factor_high,
-        ofu_before=found.before,
-        ofu_after=found.after,
-        chance_of_series=found.chance,
+        at=iso(points[break_.index].at_unix),
+        after_last=iso(points[break_.index - 1].at_unix),
+        factor=break_.factor,
+        factor_low=break_.factor_low,
+        factor_high=break_.factor_high,
+        ofu_before=break_.before,
+        ofu_after=break_.after,
+        chance_of_series=break_.chance,
         chance_in_report=change.chance_in_report,
         lost_gpu_hours=change.lost_gpu_hours,
         before=[_neighbour(each) for each in change.points_before],
@@ -195,13 +195,13 @@ def _peer_rows(collected: Collected) -> Iterator[PeerRow]:
         yield _peer_row(compared, nodes, "node")
 
 
-def _peer_row(compared: Compared, found: PeerComparison, of: str) -> PeerRow:
+def _peer_row(compared: Compared, comparison: PeerComparison, of: str) -> PeerRow:
     return PeerRow(
         compared=compared,
         of="gpu" if of == "gpu" else "node",
-        count=found.compared,
-        too_few_hours=found.too_few_hours,
-        spread=found.spread,
+        count=comparison.compared,
+        too_few_hours=comparison.too_few_hours,
+        spread=comparison.spread,
     )
 
 

@@ -40,11 +40,11 @@ def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
             key = (row.cluster, row.job_name, row.user, row.model or "")
             begin = datetime.datetime.fromisoformat(row.begin.replace("Z", "+00:00")).timestamp()
             points[key].append(OfuPoint(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
-    found = [
+    series = [
         OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
         for key, each in sorted(points.items())
     ]
-    return found, LeftOut(unnamed, unmeasured, short)
+    return series, LeftOut(unnamed, unmeasured, short)
 
 
 def _order(point: OfuPoint) -> tuple[float, int, str]:

@@ -58,12 +58,12 @@ class _Found:
 def breaks(points: Sequence[OfuPoint], fleet: Likeness) -> list[Break]:
     """Every change of a series' level, in order of time. The fleet's likeness helps where the series is short."""
     steps = _steps(points, fleet, 0, accepted(len(points)))
-    found = sorted((end, each.chance, each.tail) for each in steps for end in each.ends)
-    marks = [0, *(end for end, _, _ in found), len(points)]
+    ends = sorted((end, each.chance, each.tail) for each in steps for end in each.ends)
+    marks = [0, *(end for end, _, _ in ends), len(points)]
     spans = [points[start:end] for start, end in pairwise(marks)]
     return [
         _described(each, left, right, fleet)
-        for each, (left, right) in zip(found, pairwise(spans), strict=True)
+        for each, (left, right) in zip(ends, pairwise(spans), strict=True)
     ]
 
 
@@ -74,11 +74,11 @@ def accepted(count: int) -> float:
 
 def _steps(points: Sequence[OfuPoint], fleet: Likeness, at: int, level: float) -> Iterator[_Found]:
     """The clearest step, then those of the parts between its ends, each at its share of the level."""
-    found = _clearest(points, fleet, level)
-    if found is None:
+    clearest = _clearest(points, fleet, level)
+    if clearest is None:
         return
-    yield _Found(tuple(at + end for end in found.ends), found.chance, found.tail)
-    for start, end in pairwise([0, *found.ends, len(points)]):
+    yield _Found(tuple(at + end for end in clearest.ends), clearest.chance, clearest.tail)
+    for start, end in pairwise([0, *clearest.ends, len(points)]):
         part = points[start:end]
         share = len(part) / len(points)
         yield from _steps(part, fleet, at + start, accepted(len(part)) * share)
@@ -91,9 +91,9 @@ def _clearest(points: Sequence[OfuPoint], fleet: Likeness, level: float) -> _Fou
     plan = layout(len(points), sizes(points))
     for kind, share in ((changes, CHANGE_SHARE), (arcs, ARC_SHARE)):
         search = kind(plan)
-        found = _judged(points, search, fleet, share * level) if search else None
-        if found is not None and found.chance <= share * level:
-            return replace(found, chance=found.chance / share, tail=min(1.0, found.tail / share))
+        judged = _judged(points, search, fleet, share * level) if search else None
+        if judged is not None and judged.chance <= share * level:
+            return replace(judged, chance=judged.chance / share, tail=min(1.0, judged.tail / share))
     return None
 
 
@@ -145,7 +145,7 @@ def _quiet(points: Sequence[OfuPoint]) -> list[float]:
 
 
 def _described(
-    found: tuple[int, float, float],
+    end_chance_tail: tuple[int, float, float],
     left: Sequence[OfuPoint],
     right: Sequence[OfuPoint],
     fleet: Likeness,
@@ -162,7 +162,7 @@ def _described(
     )
     height = likely.height
     reach = max(likely.reach, worst.reach) + abs(worst.height - height)
-    index, chance, tail = found
+    index, chance, tail = end_chance_tail
     return Break(
         index,
         math.exp(height),

@@ -32,22 +32,22 @@ def shares(
     jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
 ) -> list[ShareRow]:
     """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
-    found: dict[tuple[str, str], tuple[_Sums, _Sums]] = defaultdict(lambda: (_Sums(), _Sums()))
+    by_job: dict[tuple[str, str], tuple[_Sums, _Sums]] = defaultdict(lambda: (_Sums(), _Sums()))
     for job, row in jobs:
         if (row.cluster, row.model) == (cluster, model):
             for side, span in enumerate((days.before, days.after)):
-                sums = found[row.job_name, row.user][side]
+                sums = by_job[row.job_name, row.user][side]
                 for day in span:
                     if day in job.days:
                         sums.observed += job.days[day].observed
                         sums.utilized += job.days[day].utilized
-    before, after = (_total(pair[side] for pair in found.values()) for side in (0, 1))
+    before, after = (_total(pair[side] for pair in by_job.values()) for side in (0, 1))
     if not before.observed or not after.observed:
         return []
     middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
     rows = [
         _row(name, pair, (before.observed, after.observed), middle)
-        for name, pair in sorted(found.items())
+        for name, pair in sorted(by_job.items())
     ]
     return sorted(rows, key=lambda row: -abs(row.points))[:MOST]
 

@@ -55,8 +55,8 @@ class Layout:
     def weight(self, start: int, end: int) -> float:
         """1 / squared length of a step, less what size explains of it; 0 where the two can't be told apart."""
         whole = (end - start) * (self.count - end + start) / self.count
-        own = whole - (self.explained[end] - self.explained[start]) ** 2
-        return 1 / own if own > LEAST_OWN * whole else 0.0
+        unexplained = whole - (self.explained[end] - self.explained[start]) ** 2
+        return 1 / unexplained if unexplained > LEAST_OWN * whole else 0.0
 
 
 class Search:

@@ -91,8 +91,8 @@ def survey(series: Sequence[OfuSeries], least_factor: float = LEAST_FACTOR) -> S
     """Every change of all series, with its chance among that many."""
     long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
     likeness = _likeness(long_enough)
-    found = [(each, breaks(each.points, likeness[each.kind])) for each in long_enough]
-    changes = _changes(found)
+    with_breaks = [(each, breaks(each.points, likeness[each.kind])) for each in long_enough]
+    changes = _changes(with_breaks)
     news = [each for each in changes if _reach(each.found.factor) >= least_factor]
     return Survey(
         changes=tuple(sorted(news, key=_order)),
@@ -114,15 +114,15 @@ def _likeness(series: Sequence[OfuSeries]) -> dict[str, Likeness]:
     }
 
 
-def _changes(found: Sequence[tuple[OfuSeries, list[Break]]]) -> list[LevelChange]:
+def _changes(with_breaks: Sequence[tuple[OfuSeries, list[Break]]]) -> list[LevelChange]:
     adjusted = holm(
-        [each.tail for _, breaks_ in found for each in breaks_],
-        len(found) + sum(max(len(breaks_) - 1, 0) for _, breaks_ in found),
+        [each.tail for _, breaks_ in with_breaks for each in breaks_],
+        len(with_breaks) + sum(max(len(breaks_) - 1, 0) for _, breaks_ in with_breaks),
     )
     chances = iter(adjusted)
     return [
         _change(series, breaks_, number, next(chances))
-        for series, breaks_ in found
+        for series, breaks_ in with_breaks
         for number in range(len(breaks_))
     ]
 

@@ -85,13 +85,15 @@ def unequal_step(values: Sequence[float], plan: Layout, step: Step, alike: float
     fit = _fitted(values, plan, step, alike)
     within, beside = _sides(fit.rest, step), _sides(fit.base, step)
     counts = [max(len(side) - 1, 1) for side in within]
-    own = [
+    variances = [
         max(dot(side, side) / count, RESOLUTION**2)
         for side, count in zip(within, counts, strict=True)
     ]
     parts = [
         dot(base, base) * (count * mine + LIKE_PEERS * GROWTH**2 * other) / (count + LIKE_PEERS)
-        for base, count, mine, other in zip(beside, counts, own, reversed(own), strict=True)
+        for base, count, mine, other in zip(
+            beside, counts, variances, reversed(variances), strict=True
+        )
     ]
     freedoms = [count + LIKE_PEERS for count in counts]
     variance = sum(parts)
@@ -102,10 +104,12 @@ def unequal_step(values: Sequence[float], plan: Layout, step: Step, alike: float
 
 def sure_tail(values: Sequence[float], plan: Layout, step: Step, alike: float) -> float:
     """The probability of a step in noise that may be skewed, and may scatter more on one side of it."""
-    found = unequal_step(values, plan, step, alike)
+    step_found = unequal_step(values, plan, step, alike)
     inside = [float(step.start <= at < step.end) for at in range(plan.count)]
-    t, outside = abs(found.height) / found.error, [1 - each for each in inside]
-    return max(found.chance, *(skewed_tail(t, whitened(each, alike)) for each in (inside, outside)))
+    t, outside = abs(step_found.height) / step_found.error, [1 - each for each in inside]
+    return max(
+        step_found.chance, *(skewed_tail(t, whitened(each, alike)) for each in (inside, outside))
+    )
 
 
 def _sides(values: Sequence[float], step: Step) -> tuple[list[float], list[float]]:

@@ -25,9 +25,9 @@ def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     lines = [*map(shown, (report.headline, *facts(report)))]
     for section in sections(report, most_rows):
         lines += ["", f"{section.title}:", "", section.table.plain()]
-    said = list(remarks(report))
-    if said:
-        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in said)]
+    notes = list(remarks(report))
+    if notes:
+        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in notes)]
     return "\n".join(lines)
 
 
@@ -37,9 +37,9 @@ def markdown(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
     lines = ["# What changed", "", f"**{headline}**", "", looked_at]
     for section in sections(report, most_rows):
         lines += ["", f"## {section.title}", "", section.table.markdown()]
-    said = list(remarks(report))
-    if said:
-        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in said)]
+    notes = list(remarks(report))
+    if notes:
+        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in notes)]
     return "\n".join(lines)
 
 
@@ -52,7 +52,7 @@ def facts(report: ChangesReport) -> Iterator[str]:
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
     yield (
-        f"Sure: of whole answers over made noise, at most {report.report_level:.0%} had a sure change that was none "
+        f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
         f"Possible: {_false_alarms(report.expected_false)} expected among all series."
     )

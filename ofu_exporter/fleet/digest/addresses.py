@@ -1,13 +1,12 @@
-"""Finds the mail address of a user or account: in the site's own file, or by its pattern."""
+"""Finds the address of a user or account: in the site's own file, or by its pattern."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError, OfuError
-from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, MailConfig
+from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.support.strict_yaml import load
 
@@ -17,25 +16,26 @@ address."""
 
 
 class NoAddressError(OfuError):
-    """The mail for this name would go nowhere, or to somebody else."""
+    """The digest for this name would go nowhere, or to somebody else."""
 
     def __init__(self, text: str, *, is_wish: bool = False) -> None:
         super().__init__(text)
         self.is_wish = is_wish
-        """Whether the site wants no mail for this name."""
+        """Whether the site wants no digest for this name."""
 
 
 class AddressBook:
-    """The addresses of a site."""
+    """The addresses of a site: its pattern, and its file."""
 
-    def __init__(self, pattern: str | None, known: Mapping[str, str | None]) -> None:
-        self._pattern = pattern
-        self._known = known
+    def __init__(self, config: SendConfig) -> None:
+        """Raises ConfigError for a file that cannot be used."""
+        self._pattern = config.to
+        self._listed = {} if config.addresses is None else _read(config.addresses)
 
     def of(self, name: str) -> str:
         """The address of a name. Raises NoAddressError."""
-        if name in self._known:
-            if address := self._known[name]:
+        if name in self._listed:
+            if address := self._listed[name]:
                 return address
             raise NoAddressError("the file of addresses has none", is_wish=True)
         if self._pattern is None:
@@ -48,12 +48,6 @@ class AddressBook:
         if not ADDRESS.fullmatch(address):
             raise NoAddressError(f"does not make a valid address: {address}")
         return address
-
-
-def read_addresses(config: MailConfig) -> AddressBook:
-    """The pattern and the file of a configuration. Raises ConfigError."""
-    known = {} if config.addresses is None else _read(config.addresses)
-    return AddressBook(config.to, known)
 
 
 def _read(path: Path) -> dict[str, str | None]:

@@ -30,10 +30,10 @@ def of_job(
     row: JobRow, signs: JobSigns, target: float | None, low_clock: float
 ) -> Iterator[AdviceRow]:
     """What can be done about one job, in order of cost, highest first."""
-    if said := _of_idle(row, signs):
-        yield AdviceRow(kind="idle", said=said)
-    if said := _of_report(row):
-        yield AdviceRow(kind="report", said=said)
+    if idle := _of_idle(row, signs):
+        yield AdviceRow(kind="idle", said=idle)
+    if idle := _of_report(row):
+        yield AdviceRow(kind="report", said=idle)
     if signs.has_slow_gpus:
         yield AdviceRow(kind="slow_gpu", said=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
@@ -104,15 +104,19 @@ def _of_report(row: JobRow) -> str:
 
 def _cause(row: JobRow) -> str:
     """The likeliest cause in the words of `explain`, and how to find the others."""
-    known = [found for slug in (row.cause or "").split("+") if (found := _causes().get(slug))]
+    named_causes = [
+        cause_of_slug
+        for slug in (row.cause or "").split("+")
+        if (cause_of_slug := _causes().get(slug))
+    ]
     numbers = f"--mfu {percent(row.mfu)} --ofu {percent(row.ofu_compared)}"
     ask = f"`ofu-exporter explain {numbers}` with the model's configuration says what fits ({_CAUSE_PAGE})."
-    if not known:
+    if not named_causes:
         return f"No likeliest cause is known. {ask}"
-    said = "; and ".join(cause.meaning for cause in known)
-    if all(cause.side is Side.HARDWARE for cause in known):
-        return f"Likeliest: {said}. Then nothing has to be corrected. {ask}"
-    return f"Likeliest: {said}. {ask}"
+    meanings = "; and ".join(cause.meaning for cause in named_causes)
+    if all(cause.side is Side.HARDWARE for cause in named_causes):
+        return f"Likeliest: {meanings}. Then nothing has to be corrected. {ask}"
+    return f"Likeliest: {meanings}. {ask}"
 
 
 @cache

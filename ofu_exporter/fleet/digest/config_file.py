@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -23,10 +23,11 @@ from ofu_exporter.support.durations import Seconds
 NAME = "{name}"
 """Stands for the user or account in a pattern of addresses."""
 ADDRESS = re.compile(
-    r"(?=[^@]{1,64}@[^@]{1,253}$)[A-Za-z0-9_][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*"
-    r"@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)*"
+    r"(?=[^@]{1,64}(?:@[^@]{1,253})?$)[A-Za-z0-9_][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*"
+    r"(?:@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9][A-Za-z0-9-]*)*)?"
 )
-"""A small part of what RFC 5321 allows, without characters that have a meaning for headers or mail servers."""
+"""A name that a service knows, or a mail address: a small part of what RFC 5321 allows, without characters that have a
+meaning for headers, mail servers or URLs."""
 _SAMPLE = "a"
 
 Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -43,12 +44,6 @@ PartitionTarget = Annotated[
     | Annotated[dict[Pattern, Ratio], Tag("by cluster"), Field(min_length=1)],
     Discriminator(_kind_of_target),
 ]
-
-
-def _address(text: str) -> str:
-    if not ADDRESS.fullmatch(text):
-        raise ValueError(f"{text!r} is not an address such as gpu@example.org")
-    return text
 
 
 def _pattern(text: str) -> str:
@@ -74,44 +69,26 @@ class Exemptions(_ConfigPart):
     )
 
 
-class MailConfig(_ConfigPart):
-    """How mail goes out, and to whom."""
+class SendConfig(_ConfigPart):
+    """Where digests go."""
 
-    host: str = Field(pattern=r"^[A-Za-z0-9.:-]{1,255}$")
-    port: int | None = Field(default=None, ge=1, le=65535, description="587, 465 or 25, by `tls`.")
-    tls: Literal["starttls", "tls", "none"] = "starttls"
-    ca: Path | None = None
-    user: str | None = None
-    password_file: Path | None = None
-    sender: Annotated[str, AfterValidator(_address)] = Field(alias="from")
+    url: str = Field(
+        default="", description="A URL of apprise; {to} in it is the reader's address."
+    )
+    url_file: Path | None = Field(default=None, description="A file of it, if it has a secret.")
     to: Annotated[str, AfterValidator(_pattern)] | None = None
     addresses: Path | None = Field(default=None, description="YAML, name: address.")
 
     @model_validator(mode="after")
-    def _fitting(self) -> MailConfig:
-        if self.to is None and self.addresses is None:
-            raise ValueError("needs `to`, a pattern, or `addresses`, a file")
-        if (self.user is None) != (self.password_file is None):
-            raise ValueError("user and password_file belong together")
-        if self.user is not None and self.tls == "none":
-            raise ValueError("a password is not sent without TLS: set tls to starttls or tls")
-        return self
-
-
-class WebhookConfig(_ConfigPart):
-    """Where digests are posted."""
-
-    url: str | None = None
-    url_file: Path | None = Field(default=None, description="For a URL that is a secret itself.")
-    format: Literal["json", "slack"] = "json"
-    ca: Path | None = None
-    token_file: Path | None = Field(default=None, description="Sent as a bearer token.")
-
-    @model_validator(mode="after")
-    def _one_url(self) -> WebhookConfig:
-        if (self.url is None) == (self.url_file is None):
+    def _one_url(self) -> SendConfig:
+        if (not self.url) == (self.url_file is None):
             raise ValueError("needs one of url and url_file")
         return self
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether every reader has an address of their own."""
+        return self.to is not None or self.addresses is not None
 
 
 class DigestConfig(_ConfigPart):
@@ -131,8 +108,7 @@ class DigestConfig(_ConfigPart):
     contact: str = Field(
         default="", max_length=500, description="The text at the end: whom to ask."
     )
-    mail: MailConfig | None = None
-    webhook: WebhookConfig | None = None
+    send: SendConfig | None = None
 
     def target(self, cluster: str, partition: str) -> float | None:
         """The OFU that a partition of a cluster is to have; None where nothing here fits both."""

@@ -1,26 +1,50 @@
-"""Sends digests. One that fails does not affect the others, and is named with its reason."""
+"""Sends digests with apprise, which speaks to mail servers, Slack, Teams and many others. A failure stops no other."""
 
 from __future__ import annotations
 
+import html
+import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import quote, unquote
 
-from ofu_exporter.fleet.digest.addresses import NoAddressError
+from ofu_exporter.errors import ConfigError, HungError
+from ofu_exporter.fleet.digest import text
+from ofu_exporter.fleet.digest.addresses import AddressBook, NoAddressError
+from ofu_exporter.fleet.digest.config_file import SendConfig
+from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.sending import DigestSender, NotSentError
-from ofu_exporter.fleet.digest.sent_file import SentFile, SentKey
+from ofu_exporter.support.extras import install_command
+from ofu_exporter.support.patience import within
+from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.values.text import shown
 
-Fate = Literal["would be sent", "sent", "sent before", "not wanted", "not sent", "not known"]
-UNSURE = "whether it arrived is not known, so it is not sent again"
-AWAY_AFTER = 2
-"""After this number of failures in a row that any digest would have had, the rest is not tried."""
+if TYPE_CHECKING:
+    from apprise import Apprise
+
+Fate = Literal["would be sent", "sent", "not wanted", "not sent"]
+TO = "{to}"
+"""Stands for the reader's address in the URL."""
+WHOLE_SECONDS = 120.0
+"""Seconds for one digest, whatever the server does."""
+FAILURES_IN_A_ROW = 3
+"""After this number the server is taken to be away, and the rest is not tried."""
+HIDDEN = "..."
+_SHORTEST_SECRET = 6
+"""Shorter parts of a URL are words, not secrets."""
+_MAIL = ("mailto", "mailtos")
+_WITH_HOST = (*_MAIL, "json", "jsons", "form", "forms", "xml", "xmls")
+"""Kinds of URLs that begin with a host; in others a secret may stand there."""
+_REASON = re.compile(r"^(?:(?:WARNING|ERROR) |DEBUG Socket Exception: )(.*)")
+"""Lines of apprise's log that say why; the others may quote the URL."""
 
 
 class DigestFate(NamedTuple):
     """The result of sending one digest."""
 
     digest: Digest
-    via: str
     to: str
     """Empty if nobody gets it."""
     fate: Fate
@@ -28,67 +52,112 @@ class DigestFate(NamedTuple):
 
     @property
     def is_fault(self) -> bool:
-        return self.fate in ("not sent", "not known")
+        return self.fate == "not sent"
 
 
-def planned(digests: Sequence[Digest], senders: Iterable[DigestSender]) -> Iterator[DigestFate]:
-    """What would be sent to whom."""
-    for sender in senders:
-        for digest in digests:
+class DigestSender:
+    """The site's URL of apprise, with the reader's address in it."""
+
+    def __init__(self, config: SendConfig, most_jobs: int, seconds: float = WHOLE_SECONDS) -> None:
+        """Raises ConfigError, which does not quote the URL, for a URL or a file that cannot be used."""
+        self._addresses = AddressBook(config) if config.is_personal else None
+        self._most_jobs = most_jobs
+        self._seconds = seconds
+        self._url = _url(config)
+        self._kind, _, rest = self._url.partition("://")
+        host = re.split(r"[/?]", rest)[0].rpartition("@")[2].partition(":")[0]
+        self._host = host if self._kind in _WITH_HOST else ""
+        self._service("somebody@example.org")
+
+    def to(self, digest: Digest) -> str:
+        """Where a digest goes, without what may be secret. Raises NoAddressError."""
+        place = self._address(digest) or self._host
+        return f"{self._kind} to {place}" if place else self._kind
+
+    def send(self, digest: Digest) -> str:
+        """Send one digest; returns why it did not go out, else nothing."""
+        import apprise  # noqa: PLC0415 - an extra, and nothing else here needs it
+
+        address = self._address(digest)
+        is_mail = self._kind in _MAIL
+        body = page(digest, self._most_jobs) if is_mail else text.short(digest)
+        notify = partial(
+            self._service(address).notify,
+            title=_utf8(text.subject(digest)),
+            body=_utf8(body),
+            body_format=apprise.NotifyFormat.HTML if is_mail else apprise.NotifyFormat.TEXT,
+        )
+        with apprise.LogCapture(level=logging.DEBUG, fmt="%(levelname)s %(message)s") as log:
             try:
-                yield DigestFate(digest, sender.name, sender.to(digest), "would be sent")
-            except NoAddressError as error:
-                fate: Fate = "not wanted" if error.is_wish else "not sent"
-                yield DigestFate(digest, sender.name, "", fate, str(error))
+                is_sent = within(self._seconds, f"sending by {self._kind}", notify)
+            except HungError as error:
+                return f"{error}; it may have arrived"
+            return "" if is_sent else self._reason(log.getvalue(), address)
+
+    def _address(self, digest: Digest) -> str:
+        return self._addresses.of(digest.name) if self._addresses else ""
+
+    def _service(self, address: str) -> Apprise:
+        try:
+            import apprise  # noqa: PLC0415
+        except ImportError as error:
+            raise ConfigError(f"to send digests: {install_command('digest')}") from error
+
+        asset = apprise.AppriseAsset(app_id="ofu-exporter", async_mode=False)
+        service = apprise.Apprise(asset=asset)
+        with apprise.LogCapture(level=logging.CRITICAL):  # its errors quote the URL
+            if not service.add(self._url.replace(TO, quote(address, safe=""))):
+                raise ConfigError("send: apprise does not know a URL like this one")
+        return service
+
+    def _reason(self, log: str, address: str) -> str:
+        """Why it did not go out, without the parts of the URL that may be secret."""
+        reasons = [match[1] for line in log.splitlines() if (match := _REASON.match(line))]
+        reason = "; ".join(reasons) or "the server refused it"
+        parts = {*re.split(r"[/?&=#:@]+", self._url.partition("://")[2])}
+        parts = {part for part in parts if part not in self._host and part not in address}
+        for part in (
+            parts | {unquote(part) for part in parts} | {html.escape(part) for part in parts}
+        ):
+            if len(part) >= _SHORTEST_SECRET:
+                reason = reason.replace(part, HIDDEN)
+        return shown(reason)[:600]
 
 
-def delivered(
-    digests: Sequence[Digest], senders: Iterable[DigestSender], notes: SentFile
-) -> Iterator[DigestFate]:
-    """Send what was not sent before; returns the result for each."""
-    for sender in senders:
-        away = _Away()
-        for plan in planned(digests, [sender]):
-            yield _sent(plan, sender, notes, away) if plan.to else plan
+def _url(config: SendConfig) -> str:
+    url = config.url
+    if config.url_file is not None:
+        url = read_secret(config.url_file, "URL file").strip()
+    if (TO in url) != config.is_personal:
+        raise ConfigError(f"send: {TO} in the URL needs `to` or `addresses`, and these need it")
+    return url
 
 
-class _Away:
-    """Whether a way to send is closed for all digests."""
-
-    def __init__(self) -> None:
-        self._in_a_row = 0
-        self._why = ""
-
-    @property
-    def why(self) -> str:
-        """Why nothing more is tried; empty while sending is tried."""
-        return f"not tried: {self._why}" if self._in_a_row >= AWAY_AFTER else ""
-
-    def note(self, error: NotSentError | None) -> None:
-        is_down = error is not None and error.is_down
-        self._in_a_row = self._in_a_row + 1 if is_down else 0
-        self._why = str(error)
+def _utf8(content: str) -> str:
+    """The text without half surrogate pairs, which cannot be sent."""
+    return content.encode(errors="backslashreplace").decode()
 
 
-def _sent(plan: DigestFate, sender: DigestSender, notes: SentFile, away: _Away) -> DigestFate:
-    digest = plan.digest
-    key = SentKey(digest.by, plan.via, digest.name, plan.to)
-    state = notes.state(key)
-    if state == "sent":
-        return plan._replace(fate="sent before")
-    if state == "begun":
-        return plan._replace(fate="not known", why=f"an earlier run was interrupted: {UNSURE}")
-    if away.why:
-        return plan._replace(fate="not sent", why=away.why)
-    notes.note(key, "begun")
-    try:
-        sender.send(digest, plan.to)
-    except NotSentError as error:
-        away.note(error)
-        if error.is_uncertain:
-            return plan._replace(fate="not known", why=f"{error}: {UNSURE}")
-        notes.note(key, "refused")
-        return plan._replace(fate="not sent", why=str(error))
-    away.note(None)
-    notes.note(key, "sent")
-    return plan._replace(fate="sent")
+def planned(digests: Iterable[Digest], sender: DigestSender) -> Iterator[DigestFate]:
+    """What would be sent to whom."""
+    for digest in digests:
+        try:
+            yield DigestFate(digest, sender.to(digest), "would be sent")
+        except NoAddressError as error:
+            yield DigestFate(digest, "", "not wanted" if error.is_wish else "not sent", str(error))
+
+
+def delivered(digests: Sequence[Digest], sender: DigestSender) -> Iterator[DigestFate]:
+    """Send all of them; returns the result of each as soon as it is known."""
+    failures = 0
+    for plan in planned(digests, sender):
+        if not plan.to:
+            yield plan
+        elif failures >= FAILURES_IN_A_ROW:
+            yield plan._replace(
+                fate="not sent", why=f"not tried after {failures} failures in a row"
+            )
+        else:
+            why = sender.send(plan.digest)
+            failures = failures + 1 if why else 0
+            yield plan._replace(fate="not sent" if why else "sent", why=why)

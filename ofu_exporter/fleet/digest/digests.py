@@ -92,7 +92,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
     signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
-    said = () if exempt else advice.of_job(row, signs, target, config.low_clock)
+    advice_rows = () if exempt else advice.of_job(row, signs, target, config.low_clock)
     return DigestJob(
         row=row,
         target=target,
@@ -100,7 +100,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
         clock=signs.clock,
         dram_busy=signs.dram_busy,
         slow_gpus=signs.has_slow_gpus,
-        advice=list(said),
+        advice=list(advice_rows),
     )
 
 
@@ -142,7 +142,7 @@ def _known(
     counted: Mapping[str, Sequence[JobRow]], value: Callable[[Sequence[JobRow]], float | None]
 ) -> dict[str, float]:
     values = {name: value(rows) for name, rows in counted.items()}
-    return {name: known for name, known in values.items() if known is not None}
+    return {name: number for name, number in values.items() if number is not None}
 
 
 def _rank(values: Mapping[str, float], name: str) -> Rank | None:

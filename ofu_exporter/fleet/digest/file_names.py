@@ -18,6 +18,6 @@ def file_name(name: str) -> str:
     """
     if _PLAIN.fullmatch(name):
         return name
-    told = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
     kept = _OTHERS.sub("_", name.lower())[:_LONGEST].strip("_-") or "name"
-    return f"{kept}~{told}"
+    return f"{kept}~{digest}"

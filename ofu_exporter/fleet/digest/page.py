@@ -51,13 +51,13 @@ def _line(digest: Digest, job: DigestJob) -> JobLine:
 
 
 def _more_of(digest: Digest, job: DigestJob, named: Mapping[str, str]) -> str:
-    said = [f"{named['GPUs']} GPUs", f"aim {named['aim']}"]
+    words = [f"{named['GPUs']} GPUs", f"aim {named['aim']}"]
     if job.row.mfu is not None:
-        said.append(f"MFU {named['MFU']}")
+        words.append(f"MFU {named['MFU']}")
     if digest.by == "account":
-        said.insert(0, job.row.user)
+        words.insert(0, job.row.user)
     if job.row.wasted_cost is not None:
-        said.append(f"waste {named['cost of waste']}")
+        words.append(f"waste {named['cost of waste']}")
     if job.exempt or job.row.verdict:
-        said.append(text.verdict(job))
-    return ", ".join(said)
+        words.append(text.verdict(job))
+    return ", ".join(words)

@@ -69,11 +69,11 @@ def _slower(of_gpus: Quantity) -> Quantity:
 
     def counted(value: str) -> str:
         group = f"{_JOB}, gpu_instance"
-        known = f"(({value}) > {IDLE})"
+        active = f"(({value}) > {IDLE})"
         return (
-            f"sum by ({group}) ({known} < bool on ({group}) group_left () "
-            f"({SLOW} * quantile by ({group}) (0.5, {known}))) "
-            f"and on ({group}) (count by ({group}) ({known}) > 2)"
+            f"sum by ({group}) ({active} < bool on ({group}) group_left () "
+            f"({SLOW} * quantile by ({group}) (0.5, {active}))) "
+            f"and on ({group}) (count by ({group}) ({active}) > 2)"
         )
 
     return Quantity(
@@ -179,25 +179,25 @@ def _targets(
 def _job_signs(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
 ) -> Mapping[JobKey, JobSigns]:
-    found: dict[JobKey, JobSigns] = defaultdict(JobSigns)
+    signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
     hours = HourReader(client, reader, history)
     for key, clock in _ratios(_parts(hours, client, CLOCK)).items():
-        found[key].clock = clock.value
+        signs[key].clock = clock.value
     for quantity in SLOWER:
         for one in _series(_parts(hours, client, quantity)):
-            _compare(found, one, history)
+            _compare(signs, one, history)
     for one in _series(_parts(hours, client, IDLE_GPUS)):
-        idle = found[_key(one)].idle_gpus
+        idle = signs[_key(one)].idle_gpus
         place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
         idle[place] = idle.get(place, 0) + len(one.points)
     if with_dram:
         asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
         for key, busy in _ratios(answer for _, answer in asked).items():
-            found[key].dram_busy, found[key].dram_hours = busy.value, busy.below / LOOKS
-    return found
+            signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
+    return signs
 
 
-def _compare(found: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
+def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
     """Note the hours of a job, except for jobs with several GPU models or parts of GPUs, which cannot be compared."""
     key = _key(one)
     job = history.jobs.get(key)
@@ -205,9 +205,9 @@ def _compare(found: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
         return
     for time, value in one.points:
         hour = history.clock.hour_of(time)
-        found[key].compared.add(hour)
+        signs[key].compared.add(hour)
         if value > 0:
-            found[key].slow.add(hour)
+            signs[key].slow.add(hour)
 
 
 def _parts(

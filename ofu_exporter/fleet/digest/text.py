@@ -14,6 +14,8 @@ LONGEST_NAME = 60
 """Most characters of a user's name that are shown in a line of text."""
 MOST_ADVICE = 12
 """Most pieces of advice in a digest."""
+MOST_SHORT = 5
+"""The same in a digest of a few lines."""
 DO, STAND, JOBS, MEANING, KNOW = (
     "What to do",
     "Where this stands",
@@ -40,7 +42,7 @@ def cut(name: str) -> str:
 def text(digest: Digest, most_jobs: int) -> str:
     """The whole digest."""
     lines = [*facts(digest)]
-    doing = [f"- {job}: {said}" for job, said in to_do(digest)]
+    doing = [f"- {job}: {advice}" for job, advice in to_do(digest)]
     for title, part in (
         (DO, [*doing, *(f"- {each}" for each in digest.advice)]),
         (STAND, [*rank_lines(digest)]),
@@ -53,6 +55,13 @@ def text(digest: Digest, most_jobs: int) -> str:
     return "\n".join([*lines, *(["", shown_lines(digest.contact)] if digest.contact else [])])
 
 
+def short(digest: Digest) -> str:
+    """The digest in a few lines, for a chat."""
+    lines = [*facts(digest), *(f"- {job}: {advice}" for job, advice in to_do(digest)[:MOST_SHORT])]
+    lines += [*rank_lines(digest), *digest.contact.splitlines()]
+    return "\n".join(shown(line) for line in lines)
+
+
 def facts(digest: Digest) -> Iterator[str]:
     """The summary in sentences."""
     total, time = digest.total, digest.time
@@ -62,8 +71,8 @@ def facts(digest: Digest) -> Iterator[str]:
         f"({counted(time.hours, 'hour')}), {covered} of it covered by data."
     )
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
-    held = with_cost(total.held_gpu_hours, total.cost, digest.currency)
-    yield f"{counted(total.jobs, 'job')} held {held}. OFU {share(total.ofu)}{aim}."
+    gpu_hours = with_cost(total.held_gpu_hours, total.cost, digest.currency)
+    yield f"{counted(total.jobs, 'job')} held {gpu_hours}. OFU {share(total.ofu)}{aim}."
     yield from _waste(digest)
     if total.idle_gpu_hours >= 1:
         idle = with_cost(total.idle_gpu_hours, total.idle_cost, digest.currency)
@@ -130,8 +139,7 @@ def to_do(digest: Digest) -> list[tuple[str, str]]:
         for each in job.advice:
             key = (job.row.job_name or title(job), each.kind)
             alike.setdefault(key, []).append((job, each.said))
-    told = [(_titled(every), every[0][1]) for every in alike.values()]
-    return told[:MOST_ADVICE]
+    return [(_titled(every), every[0][1]) for every in alike.values()][:MOST_ADVICE]
 
 
 def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:

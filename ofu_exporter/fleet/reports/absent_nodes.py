@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobSums
 
@@ -43,45 +42,36 @@ class _Before:
     """Nodes that were there after it."""
 
 
-class AbsentNodeReader:
+class AbsentNodeReader(HistoryAnswers):
     """Adds to a history what it lacks of nodes that were away."""
-
-    def __init__(
-        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
-    ) -> None:
-        """`jobs`: a matcher of the jobs that are wanted; all without it."""
-        self._client = client
-        self._reader = reader
-        self._history = history
-        self._jobs = jobs
 
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
-            known = self._around(gap)
+            around = self._around(gap)
             for node, shares in sorted(gap.nodes.items()):
-                gpus = known.gpus.get(node, {})
+                gpus = around.gpus.get(node, {})
                 self._history.absent.append(
-                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in known.back)
+                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in around.back)
                 )
-                if node in known.back:
+                if node in around.back:
                     self._install(gap.cluster, gpus, shares)
-            if known.back:
-                self._bridge(gap, known)
+            if around.back:
+                self._bridge(gap, around)
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for answer in self._steps("nodes", queries.ABSENT, self._history.span):
+        for _, (answer,) in self.stepped("nodes", [queries.ABSENT], self._history.span):
             for one in answer:
                 place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
                 for time, share in one.points:
                     nodes[place][self._history.clock.hour_of(time)] = share
-        found: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
+        by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
         for (cluster, node), shares in nodes.items():
             for first, last in runs(shares):
                 part = {hour: shares[hour] for hour in range(first, last + 1)}
-                found[cluster, first, last][node] = part
-        for (cluster, first, last), together in sorted(found.items()):
+                by_hours[cluster, first, last][node] = part
+        for (cluster, first, last), together in sorted(by_hours.items()):
             names = sorted(together)
             for at in range(0, len(names), NODES_AT_ONCE):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
@@ -89,21 +79,21 @@ class AbsentNodeReader:
 
     def _around(self, gap: _Gap) -> _Before:
         """Which GPUs the nodes had before, and which nodes are there again."""
-        known = _Before()
+        around = _Before()
         span = self._history.clock.span(gap.first, gap.last)
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
             asked = expression.replace("NODES", wanted)
             hour = TimeSpan(time - HOUR, time)
-            for answer in self._steps("nodes that were away", asked, hour):
+            for _, (answer,) in self.stepped("nodes that were away", [asked], hour):
                 for one in answer:
                     node = one.labels.get("instance", "")
                     if expression is queries.PRESENT:
-                        known.back.add(node)
+                        around.back.add(node)
                     else:
-                        gpus = known.gpus.setdefault(node, {})
+                        gpus = around.gpus.setdefault(node, {})
                         gpus[one.labels.get("model", "")] = one.points[-1][1]
-        return known
+        return around
 
     def _install(
         self, cluster: str, gpus: Mapping[str, float], shares: Mapping[int, float]
@@ -114,8 +104,8 @@ class AbsentNodeReader:
                 sums = self._history.model(hour, {"cluster": cluster, "model": model})
                 sums.installed += count * share
 
-    def _bridge(self, gap: _Gap, known: _Before) -> None:
-        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', known.back)}"
+    def _bridge(self, gap: _Gap, around: _Before) -> None:
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', around.back)}"
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, jobs):
@@ -125,7 +115,7 @@ class AbsentNodeReader:
                     self._history.add_hour(self._history.job(labels), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
-                gpus = known.gpus.get(labels["instance"]) or {"": 0.0}
+                gpus = around.gpus.get(labels["instance"]) or {"": 0.0}
                 model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     of_model = self._history.model(hour, model)
@@ -155,13 +145,6 @@ class AbsentNodeReader:
                 more = one.points[-1][1] - seen.get(tuple(sorted(one.labels.items())), 0.0)
                 if more > 0:
                     yield one.labels, more / HOUR
-
-    def _steps(self, what: str, expression: str, span: TimeSpan) -> Iterator[list[Series]]:
-        fetch = partial(self._hourly, expression)
-        return (answer for _, answer in self._reader.read(what, span, fetch))
-
-    def _hourly(self, expression: str, part: TimeSpan) -> list[Series]:
-        return self._client.steps(expression, *part, HOUR)
 
 
 def _spread(hours: float, shares: Mapping[int, float]) -> Iterable[tuple[int, float]]:

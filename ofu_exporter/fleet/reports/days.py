@@ -21,13 +21,13 @@ def days(
     history: FleetHistory, jobs: Sequence[RatedJob], target: float | None, prices: Prices
 ) -> list[DayRow]:
     """The rows of all days, in order."""
-    found: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
+    by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
     for job in jobs:
         price = prices.of_mix(job.history.models)
         for day, sums in job.history.days.items():
             place = (day, job.row.cluster, job.row.account, job.row.model or "")
-            found[place].append((sums, price))
-    held = [_held(place, found[place], target) for place in sorted(found)]
+            by_place[place].append((sums, price))
+    held = [_held(place, by_place[place], target) for place in sorted(by_place)]
     rows = [*held, *_free(history, jobs, prices)]
     return sorted(
         rows, key=lambda row: (row.day, row.cluster, row.kind, row.account, row.model or "")

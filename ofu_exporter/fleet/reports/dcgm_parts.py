@@ -51,18 +51,18 @@ def _parts(observed: float, utilized: float, values: Sequence[float]) -> dict[st
     """The parts of one job's hour; they add up to what was observed and not used."""
     tensor, with_engine, engine, tensor_e, sms, engine_s, tensor_s = values
     clock = {Loss.CLOCK: tensor - utilized}
-    found = {
+    parts = {
         Loss.NO_TENSOR: sms - tensor_s,
         Loss.EMPTY_SMS: engine_s - sms,
         Loss.ENGINE_WITHOUT_TENSOR: (engine - engine_s) - (tensor_e - tensor_s),
         Loss.IDLE: with_engine - engine,
         Loss.WITHOUT_TENSOR: (observed - with_engine) - (tensor - tensor_e),
     }
-    if min(found.values()) < -CONTRADICTION * observed:
-        found = {Loss.WITHOUT_TENSOR: observed - tensor}
+    if min(parts.values()) < -CONTRADICTION * observed:
+        parts = {Loss.WITHOUT_TENSOR: observed - tensor}
     unmeasured = [] if engine_s else [Loss.NO_TENSOR, Loss.EMPTY_SMS]
     unmeasured += [] if with_engine else [Loss.IDLE]
-    kept = {loss: hours for loss, hours in found.items() if loss not in unmeasured}
+    kept = {loss: hours for loss, hours in parts.items() if loss not in unmeasured}
     merged = (Loss.ENGINE_WITHOUT_TENSOR, Loss.WITHOUT_TENSOR)
     return {
         loss.value: hours

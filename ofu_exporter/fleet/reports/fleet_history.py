@@ -47,7 +47,7 @@ class FleetHistory:
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
-    """The sums of GPUs that no one job had, by hour."""
+    """The sums of GPUs not held by exactly one job, by hour."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False
@@ -66,8 +66,8 @@ class FleetHistory:
 
     @property
     def clusters(self) -> list[str]:
-        known = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
-        return sorted(known | {key.cluster for key in self.jobs})
+        names = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
+        return sorted(names | {key.cluster for key in self.jobs})
 
     def job(self, labels: Mapping[str, str]) -> JobHistory:
         key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))

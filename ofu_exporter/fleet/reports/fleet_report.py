@@ -114,14 +114,14 @@ def _cost(cost: QueryCost) -> ReadingCost:
 def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     """How much of the asked time is known of a cluster."""
     hours = history.clock.hours(history.span)
-    known = [hour for name, hour in history.recorded | history.raw if name == cluster]
+    hours_known = [hour for name, hour in history.recorded | history.raw if name == cluster]
     covered = sum(share for (name, _), share in history.covered.items() if name == cluster)
     gpu_hours = sum(
         sums.installed for (_, name, _), sums in history.models.items() if name == cluster
     )
     away = sum(node.gpu_hours for node in history.absent if node.cluster == cluster)
     if not covered:  # of an older history only the hours themselves are known
-        covered = float(len(set(known)))
+        covered = float(len(set(hours_known)))
     gone = sum(
         node.gpu_hours for node in history.absent if node.cluster == cluster and not node.is_back
     )
@@ -151,8 +151,8 @@ def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
 
 def _hours(history: FleetHistory) -> list[HourRow]:
     """Every hour of the asked time."""
-    known = {hour for _, hour in history.recorded | history.raw}
-    return [_hour(history, hour, hour in known) for hour in history.clock.hours(history.span)]
+    hours = {hour for _, hour in history.recorded | history.raw}
+    return [_hour(history, hour, hour in hours) for hour in history.clock.hours(history.span)]
 
 
 def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:

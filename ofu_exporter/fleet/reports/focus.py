@@ -42,7 +42,7 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "ChargePeriodStart": _midnight(day),
         "ChargePeriodEnd": _midnight(day + datetime.timedelta(days=1)),
         "ChargeCategory": "Usage",
-        "ChargeDescription": "GPUs held by jobs" if held else "GPUs that no one job held",
+        "ChargeDescription": "GPUs held by jobs" if held else "GPUs not held by exactly one job",
         "BillingCurrency": currency,
         "BilledCost": row.cost,
         "EffectiveCost": row.cost,

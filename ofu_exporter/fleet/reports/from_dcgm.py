@@ -187,12 +187,12 @@ def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) ->
 def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Series, float]]:
     """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
     ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
-    found = [
+    answers = [
         (clock.hour_of(time), number, value)
         for number, series in enumerate(ordered)
         for time, value in series.points
     ]
-    for hour, number, value in sorted(found):
+    for hour, number, value in sorted(answers):
         yield hour, ordered[number], value
 
 
@@ -281,12 +281,12 @@ def _add_sizes(history: FleetHistory, answer: list[Series], aside: set[str]) -> 
 def _pushed_aside(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> set[str]:
     """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
     expression = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-    found: set[str] = set()
+    labels: set[str] = set()
     for _, series in reader.read(
         "labels of pods", span, lambda part: client.steps(expression, *part, HOUR)
     ):
-        found.update(one.labels.get("job", "") for one in series)
-    return found
+        labels.update(one.labels.get("job", "") for one in series)
+    return labels
 
 
 def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:

@@ -11,14 +11,14 @@ from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
 
 _MEANINGS: Mapping[str, str] = {
     "installed": "GPUs that agents knew of",
-    "free": "no one job had them, and no tensor pipe was used",
-    "unclaimed": "no one job had them, and tensor pipes were used",
-    "unknown": "no one job had them, and whether they were used is not known",
-    "held": "jobs had them",
+    "free": "not held by exactly one job, and no tensor pipe was used",
+    "unclaimed": "not held by exactly one job, and tensor pipes were used",
+    "unknown": "not held by exactly one job, and whether they were used is not known",
+    "held": "held by jobs",
     "unmeasured": "held, and OFU was not measured",
     "idle": "held, and no tensor pipe was used",
     "active": "held or not, and tensor pipes were used",
-    "effective": "what the work amounts to at the full peak: OFU",
+    "effective": "the work in GPU-hours at the full peak: OFU",
 }
 
 
@@ -32,7 +32,7 @@ def held(total: GroupRow, prices: Prices) -> PricedHours:
 def funnel(
     whole: PricedHours, of_jobs: PricedHours, total: GroupRow, rest: Outside
 ) -> list[FunnelStep]:
-    """The steps from what is installed to what it amounted to: by jobs, and by GPUs that no one job had."""
+    """The steps from what is installed to what it amounted to: by jobs, and by GPUs not held by exactly one job."""
     price = None if of_jobs.cost is None else of_jobs.cost / (total.held_gpu_hours or 1.0)
 
     def priced(hours: float) -> PricedHours:
@@ -40,7 +40,7 @@ def funnel(
 
     idle_cost = None if price is None else total.idle_cost or 0.0
     is_seen = whole.gpu_hours is not None or rest.observed > 0
-    found: dict[str, PricedHours] = {
+    steps: dict[str, PricedHours] = {
         "installed": whole,
         "free": rest.idle if is_seen else UNKNOWN,
         "unclaimed": rest.busy if is_seen else UNKNOWN,
@@ -52,7 +52,7 @@ def funnel(
         "effective": priced(total.effective_gpu_hours).plus(rest.effective),
     }
     base = whole.gpu_hours or total.held_gpu_hours + rest.observed
-    return [_step(name, each, base) for name, each in found.items()]
+    return [_step(name, each, base) for name, each in steps.items()]
 
 
 def _step(name: str, priced: PricedHours, base: float) -> FunnelStep:

@@ -70,14 +70,14 @@ def _name(row: JobRow, by: By) -> str | None:
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:
     """Jobs that report, by their number of GPUs."""
-    found: dict[int, list[JobRow]] = defaultdict(list)
+    by_size: dict[int, list[JobRow]] = defaultdict(list)
     for row in rows:
         if row.error is not None and row.gpus is not None:
-            found[max(1, round(row.gpus))].append(row)
-    if len(found) <= _MOST_SIZES:
-        return [_size_row(str(gpus), found[gpus]) for gpus in sorted(found)]
+            by_size[max(1, round(row.gpus))].append(row)
+    if len(by_size) <= _MOST_SIZES:
+        return [_size_row(str(gpus), by_size[gpus]) for gpus in sorted(by_size)]
     powers: dict[int, list[JobRow]] = defaultdict(list)
-    for gpus, members in found.items():
+    for gpus, members in by_size.items():
         powers[gpus.bit_length() - 1] += members
     return [_size_row(f"{1 << n}-{(2 << n) - 1}", powers[n]) for n in sorted(powers)]
 

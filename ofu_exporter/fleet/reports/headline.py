@@ -8,8 +8,8 @@ from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
 from ofu_exporter.support.percent import percent
 
 _LOSSES = {
-    "free": "idle GPUs that no job had",
-    "unknown": "GPUs that no job had, of which nothing more is known",
+    "free": "idle GPUs without a job",
+    "unknown": "GPUs without a job, of which nothing more is known",
     "unmeasured": "held GPUs whose OFU is not known",
     "idle": "held GPUs that computed nothing",
     "slow": "GPUs that were busy and below their peak",
@@ -19,25 +19,31 @@ _WORTH_TELLING = 0.01
 
 
 def headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -> str:
-    """What share was computed with, where most of the rest went, and how many jobs report too much."""
+    """What share of the peak was delivered, where most of the rest went, and how many jobs report too much."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
     effective = by_name["effective"].share
     if effective is None:
         return "No job held a GPU in this time, as far as is known."
-    of_what = "installed" if by_name["installed"].gpu_hours else "known"
-    said = f"{percent(effective)} of the {of_what} GPU-hours were computed with."
+    is_counted = bool(by_name["installed"].gpu_hours)
+    whose, its = (
+        ("The fleet delivered", "its") if is_counted else ("The known GPUs delivered", "their")
+    )
+    text = f"{whose} {percent(effective)} of {its} peak."
     cost, used = by_name["installed"].cost, by_name["effective"].cost
     if cost is not None and used is not None:
-        said += f" They cost {cost:,.0f} {currency}, and {used:,.0f} {currency} of that were computed with."
+        text += (
+            f" The GPU-hours cost {cost:,.0f} {currency}; "
+            f"the same work at the full peak would cost {used:,.0f} {currency}."
+        )
     losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])
     if losses[largest] > 0:
-        said += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
+        text += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
     unclaimed = by_name["unclaimed"].share or 0.0
     if unclaimed >= _WORTH_TELLING:
-        said += f" GPUs were busy for no known job in {percent(unclaimed)} of the GPU-hours."
+        text += f" In {percent(unclaimed)} of the GPU-hours GPUs were busy without a known job."
     if total.flagged_jobs:
         jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
-        said += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
-    return said
+        text += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
+    return text

@@ -7,14 +7,15 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
-from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
+from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
     HourValue,
     add_up,
@@ -26,12 +27,9 @@ from ofu_exporter.fleet.reports.hour_values import (
     part_key,
     sums_of_hour,
     values_of,
-    without,
 )
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
-
-Answers = Sequence[list[Series]]
 
 
 def read_history(
@@ -78,56 +76,45 @@ def _begun(
 
 def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
-    found: list[float] = []
+    stamps: list[float] = []
     name = queries.MODEL_HOURS[0].recorded
     for _, series in reader.read(
         "hours on record", span, lambda part: client.recorded(name, *part)
     ):
-        found += [time for one in series for time, _ in one.points]
-    return found
+        stamps += [time for one in series for time, _ in one.points]
+    return stamps
 
 
-class _Collector:
+class _Collector(HistoryAnswers):
     """Reads one history."""
-
-    def __init__(
-        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
-    ) -> None:
-        """`jobs`: a matcher of PromQL; all jobs without it."""
-        self._client = client
-        self._reader = reader
-        self._history = history
-        self._jobs = jobs
-        self._agents: set[ClusterHour] = set()
-        """Hours of which the agents' own series are there."""
 
     def read_models(self) -> None:
         """GPU-hours by model that are on record."""
         names = [each.recorded for each in queries.MODEL_HOURS]
-        for _, answers in self._recorded("GPUs by model", names):
+        for _, answers in self.recorded("GPUs by model", names):
             self._add_models(answers)
-            self._history.recorded.update(self._seen(answers))
+            self._history.recorded.update(self.seen(answers))
 
     def read_jobs(self) -> None:
         """GPU-hours of jobs that are on record."""
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
-        for _, answers in self._recorded("jobs", names):
+        for _, answers in self.recorded("jobs", names):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
-            self._history.recorded.update(self._seen(answers))
+            self._history.recorded.update(self.seen(answers))
 
     def read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        for _, (agents,) in self._stepped("agents", [queries.AGENTS], history.span):
-            self._agents |= self._seen([agents])
+        for _, (agents,) in self.stepped("agents", [queries.AGENTS], history.span):
+            self._agents |= self.seen([agents])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
-        for cluster, span in self._raw_spans(history.raw):
+        for cluster, span in self.raw_spans(history.raw):
             asked = [each.of_cluster(cluster, self._jobs) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
-            for _, answers in self._stepped("hours without rules", [*asked, names], span):
+            for _, answers in self.stepped("hours without rules", [*asked, names], span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
@@ -135,14 +122,14 @@ class _Collector:
 
     def read_installed(self) -> None:
         """What GPUs there are, and of how much of the time anything is known."""
-        for answer in self._either(queries.INSTALLED):
+        for answer in self.either(queries.INSTALLED):
             self._take_installed(answer)
-        for answer in self._either(queries.COVERED):
+        for answer in self.either(queries.COVERED):
             self._take_covered(answer)
 
     def read_jobless(self) -> None:
-        """What GPUs did that no one job had."""
-        for answers in self._together("GPUs outside of jobs", queries.JOBLESS):
+        """What GPUs did that were not held by exactly one job."""
+        for answers in self.together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
                 for key, hour, value in values_of(answer, model_key, self._history.clock):
                     model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
@@ -157,7 +144,7 @@ class _Collector:
             (queries.VERDICT, self._take_verdict),
             (queries.CAUSE, self._take_cause),
         ):
-            for answer in self._either(quantity):
+            for answer in self.either(quantity):
                 take(answer)
         self._read_idle()
 
@@ -165,7 +152,7 @@ class _Collector:
         """Where the rest of the peak of the jobs' GPU-hours went, and their energy."""
         names = ("lost", "gained", "joules")
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
-        for answers in self._together("where the peak went", wanted):
+        for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
                 for key, hours in sorted(largest(answer, part_key, self._history.clock).items()):
                     if job := self._history.jobs.get(JobKey(*key[:2])):
@@ -182,66 +169,14 @@ class _Collector:
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
         clusters = {key.cluster for key in self._history.jobs}
-        said = {
+        flags = {
             one.labels.get("simulated")
-            for answer in self._either(queries.SIMULATED)
+            for answer in self.either(queries.SIMULATED)
             for one in answer
             if one.points and (not self._jobs or cluster_of(one.labels) in clusters)
         }
-        self._history.is_simulated = "1" in said
-        self._history.is_partly_measured = "0" in said
-
-    def value_at_end(self, what: str, expression: str) -> float | None:
-        """The one value of an expression at the end of the time."""
-        found: list[float] = []
-        part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        asked = self._reader.read(what, part, lambda one: self._client.instant(expression, one.end))
-        for _, series in asked:
-            found += [value for one in series for _, value in one.points]
-        return found[0] if found else None
-
-    def _recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.recorded(name, *part) for name in names]
-
-        return self._reader.read(what, self._history.span, fetch)
-
-    def _stepped(
-        self, what: str, expressions: Sequence[str], span: TimeSpan
-    ) -> Iterator[tuple[TimeSpan, Answers]]:
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.steps(each, *part, HOUR) for each in expressions]
-
-        return self._reader.read(what, span, fetch)
-
-    def _either(self, quantity: Quantity) -> Iterator[list[Series]]:
-        """The answers from recorded series, and from the agents' own for the hours that need them."""
-        return (answer for (answer,) in self._together(quantity.name, [quantity]))
-
-    def _together(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
-        """The same of several quantities, of which an hour has all or none."""
-        history, wanted = self._history, set(self._history.raw)
-        if history.recorded or not history.raw:
-            there: set[ClusterHour] = set()
-            asked = [each.of_jobs(self._jobs) for each in quantities]
-            for _, answers in self._stepped(what, asked, history.span):
-                there |= self._seen(answers)
-                yield [
-                    [without(one, history.raw, history.clock) for one in answer]
-                    for answer in answers
-                ]
-            if all(each.is_always_there for each in quantities):
-                wanted |= self._agents - there
-        for cluster, span in self._raw_spans(wanted):
-            asked = [each.of_cluster(cluster, self._jobs) for each in quantities]
-            for _, answers in self._stepped(f"{what} without rules", asked, span):
-                yield answers
-
-    def _raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
-        for name in sorted({cluster for cluster, _ in wanted}):
-            hours = [hour for cluster, hour in wanted if cluster == name]
-            for first, last in runs(hours):
-                yield name, self._history.clock.span(first, last)
+        self._history.is_simulated = "1" in flags
+        self._history.is_partly_measured = "0" in flags
 
     def _values(self, answer: Iterable[Series]) -> Iterator[HourValue]:
         """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
@@ -249,14 +184,6 @@ class _Collector:
         for one in answer:
             for time, value in one.points:
                 yield HourValue(hour_of(time), one.labels, value)
-
-    def _seen(self, answers: Answers) -> set[ClusterHour]:
-        hour_of = self._history.clock.hour_of
-        times: dict[str, set[float]] = defaultdict(set)
-        for each in answers:
-            for one in each:
-                times[cluster_of(one.labels)].update(time for time, _ in one.points)
-        return {(cluster, hour_of(time)) for cluster, seen in times.items() for time in seen}
 
     def _add_jobs(self, answers: Answers) -> None:
         by_name = {
@@ -321,17 +248,17 @@ class _Collector:
 
     def _read_idle(self) -> None:
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
-        found: dict[tuple[JobKey, int], float] = defaultdict(float)
-        for answer in self._either(queries.IDLE):
+        idle: dict[tuple[JobKey, int], float] = defaultdict(float)
+        for answer in self.either(queries.IDLE):
             for one in self._values(answer):
-                found[job_of(one.labels), one.hour] = one.value
+                idle[job_of(one.labels), one.hour] = one.value
         span = self._history.span
         asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
-        for _, (answer,) in self._stepped("idle GPUs", asked, span):
+        for _, (answer,) in self.stepped("idle GPUs", asked, span):
             for one in self._values(answer):
                 place = (job_of(one.labels), one.hour)
-                found[place] = max(found[place], one.value)
-        for (key, hour), value in sorted(found.items()):
+                idle[place] = max(idle[place], one.value)
+        for (key, hour), value in sorted(idle.items()):
             day = self._history.clock.day_of(hour)
             if key in self._history.jobs and day in self._history.jobs[key].days:
                 sums = self._history.jobs[key].days[day]
@@ -347,6 +274,6 @@ class _Collector:
                 job.models = dict.fromkeys(models[job.key.cluster], 1.0)
         if all(job.models for job in self._history.jobs.values()):
             return
-        for answer in self._either(queries.JOB_MODELS):
+        for answer in self.either(queries.JOB_MODELS):
             for labels, values, job in self._of_jobs(answer):
                 add_up(job.models, labels.get("model", ""), values)

@@ -24,12 +24,12 @@ class HourValue(NamedTuple):
 
 def sums_of_hour(values: Mapping[str, float | None]) -> JobSums:
     """The sums of an hour. A numerator without its denominator, or the reverse, counts for nothing."""
-    known = {name: value for name, value in values.items() if value is not None}
+    numbers = {name: value for name, value in values.items() if value is not None}
     for together in (("observed", "utilized"), ("compared", "compared_mfu", "compared_utilized")):
-        if not known.keys() >= set(together):
+        if not numbers.keys() >= set(together):
             for name in together:
-                known.pop(name, None)
-    return JobSums.of(known)
+                numbers.pop(name, None)
+    return JobSums.of(numbers)
 
 
 def largest(
@@ -37,14 +37,14 @@ def largest(
 ) -> dict[Key, dict[int, float]]:
     """One value by key and hour: two replicas of a server tell the same hour twice."""
     hour_of = clock.hour_of
-    found: dict[Key, dict[int, float]] = {}
+    by_key: dict[Key, dict[int, float]] = {}
     for one in answer:
         hours = {hour_of(time): value for time, value in one.points}
-        other = found.setdefault(key(one.labels), hours)
+        other = by_key.setdefault(key(one.labels), hours)
         if other is not hours:
             for hour, value in hours.items():
                 other[hour] = max(value, other.get(hour, value))
-    return found
+    return by_key
 
 
 def values_of(

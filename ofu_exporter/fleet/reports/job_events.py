@@ -30,7 +30,7 @@ class SlowGpu:
 
 def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpu]:
     """GPUs that are below SLOW of the job's median for SLOW_HOURS and most of their hours, the slowest first."""
-    found: list[SlowGpu] = []
+    slow_ones: list[SlowGpu] = []
     for name, what in (("ofu", "OFU"), ("clock_hz", "SM clock")):
         middles = _medians([getattr(gpu, name) for gpu in gpus])
         for gpu in gpus:
@@ -39,8 +39,8 @@ def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpu]:
             slow = [share for share in shares if share < SLOW]
             if len(slow) >= SLOW_HOURS and 2 * len(slow) > len(shares):
                 one = SlowGpu(gpu.node, gpu.gpu, gpu.uuid, what, median(shares), len(slow))
-                found.append(one)
-    return sorted(found, key=lambda gpu: (gpu.share, gpu.node, gpu.gpu))
+                slow_ones.append(one)
+    return sorted(slow_ones, key=lambda gpu: (gpu.share, gpu.node, gpu.gpu))
 
 
 def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
@@ -83,13 +83,13 @@ def shortfalls(points: Sequence[JobPoint], step: float) -> list[JobStretch]:
 def _stretches(
     points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
 ) -> list[JobStretch]:
-    found: list[JobStretch] = []
+    stretches: list[JobStretch] = []
     for point, is_wanted in zip(points, wanted, strict=True):
         if not is_wanted:
             continue
         begin = point.time - step
-        if found and abs(found[-1].end - begin) < step / 2:
-            found[-1] = JobStretch(found[-1].start, point.time)
+        if stretches and abs(stretches[-1].end - begin) < step / 2:
+            stretches[-1] = JobStretch(stretches[-1].start, point.time)
         else:
-            found.append(JobStretch(begin, point.time))
-    return [stretch for stretch in found if stretch.end - stretch.start >= least]
+            stretches.append(JobStretch(begin, point.time))
+    return [stretch for stretch in stretches if stretch.end - stretch.start >= least]

@@ -101,8 +101,8 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
 
 
 def _mean(values: Sequence[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else float("inf")
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else float("inf")
 
 
 def _stretches(result: JobResult) -> Iterator[ReportSection]:

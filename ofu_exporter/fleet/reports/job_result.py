@@ -171,7 +171,7 @@ def _headline(
     row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[JobStretch]
 ) -> str:
     """What matters of the job, in a few sentences."""
-    said = [
+    sentences = [
         "Its OFU is not known."
         if row.ofu is None
         else f"OFU {row.ofu:.1%} over {hours(row.held_gpu_hours)} GPU-hours."
@@ -181,19 +181,19 @@ def _headline(
         shares = (
             f"{loss.words} {hours / row.observed_gpu_hours:.1%}" for loss, hours in parts.items()
         )
-        said.append(f"The rest of the peak went to: {', '.join(shares)}.")
+        sentences.append(f"The rest of the peak went to: {', '.join(shares)}.")
     if row.mfu is not None and row.error is not None:
-        said.append(
+        sentences.append(
             f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict(row)})."
         )
     if change is not None and abs(change) >= 0.1:
-        said.append(
+        sentences.append(
             f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."
         )
     if slow:
         count = len({(each.node, each.gpu) for each in slow})
-        said.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")
+        sentences.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")
     if idle:
         nothing = sum(each.end - each.start for each in idle) / 3600
-        said.append(f"It computed nothing for {nothing:.1f} hours in all.")
-    return " ".join(said)
+        sentences.append(f"It computed nothing for {nothing:.1f} hours in all.")
+    return " ".join(sentences)

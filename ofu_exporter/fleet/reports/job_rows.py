@@ -73,14 +73,14 @@ def times(hours: float | None, price: float | None) -> float | None:
 
 def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def verdict_of(verdicts: Mapping[str, float]) -> str | None:
     """The verdict that was held longest. That there is not enough data counts only where nothing else was said."""
-    said = {name: hours for name, hours in verdicts.items() if name != Verdict.INSUFFICIENT_DATA}
-    return longest(said or verdicts)
+    decided = {name: hours for name, hours in verdicts.items() if name != Verdict.INSUFFICIENT_DATA}
+    return longest(decided or verdicts)
 
 
 def longest(weights: Mapping[str, float]) -> str | None:
@@ -121,5 +121,5 @@ def _gpus(sizes: list[float]) -> float | None:
     """The median over hours of the most GPUs in the hour; a whole number where it nearly is one."""
     if not sizes:
         return None
-    found = median(sizes)
-    return float(round(found)) if abs(found - round(found)) < 0.02 * found else found
+    middle = median(sizes)
+    return float(round(middle)) if abs(middle - round(middle)) < 0.02 * middle else middle

@@ -77,12 +77,12 @@ def _over_time(points: Sequence[PointRow]) -> TextTable:
 
 def _largest_loss(points: Sequence[PointRow]) -> str:
     """The part of the peak in which the most was lost; empty where no part is known."""
-    known = [point.lost for point in points if point.lost]
-    sums = {loss: math.fsum(lost.get(loss, 0.0) for lost in known) for loss in Loss}
+    losses = [point.lost for point in points if point.lost]
+    sums = {loss: math.fsum(lost.get(loss, 0.0) for lost in losses) for loss in Loss}
     largest = max(sums, key=lambda loss: sums[loss])
-    return f"{largest.words} {share(sums[largest] / len(known))}" if known else ""
+    return f"{largest.words} {share(sums[largest] / len(losses))}" if losses else ""
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -60,24 +60,24 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
             f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"
         )
     if history.target is None and target is None:
-        yield "Nothing says which OFU the fleet aims at: load the rules' target.yaml, or give --target."
+        yield "The fleet has no target OFU: load the rules' target.yaml, or give --target."
 
 
 def _of_coverage(history: FleetHistory, clusters: Sequence[ClusterRow]) -> Iterator[str]:
     for row in clusters:
         if row.covered_ratio < 0.999:
-            name = f"Of cluster {row.cluster}" if row.cluster else "Of the asked time"
-            yield f"{name}, {percent(row.covered_ratio)} is covered by data; of the rest nothing is assumed."
+            name = f" of cluster {row.cluster}" if row.cluster else ""
+            yield f"Data covers {percent(row.covered_ratio)} of the time{name}; nothing is assumed of the rest."
     yield from _of_nodes(history.absent)
     if history.models and not any(sums.installed for sums in history.models.values()):
-        yield "How many GPUs are installed is not known: shares are of those that are known."
+        yield "The number of installed GPUs is not known: shares are of the known ones."
 
 
 def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
     """Nodes that were away, those with the most GPU-hours first."""
     for is_back, what in (
-        (True, "What their counters counted meanwhile is added, if they did not start anew."),
-        (False, "They were not seen again, or only after a day: nothing of that time is known."),
+        (True, "What their counters counted meanwhile is included, unless they restarted."),
+        (False, "They did not come back within a day: nothing is known of that time."),
     ):
         hours: dict[str, float] = {}
         for each in absent:
@@ -90,7 +90,7 @@ def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
         some = ", ".join(f"{name} ({hours[name]:.1f} h)" for name in named[:MOST_NODES])
         more = f" and {len(named) - MOST_NODES} more" if len(named) > MOST_NODES else ""
         lost = sum(each.gpu_hours for each in absent if each.is_back == is_back)
-        yield f"Not seen for a part of the time, {lost:,.1f} GPU-hours in all: {some}{more}. {what}"
+        yield f"Nodes that were away, for {lost:,.1f} GPU-hours in all: {some}{more}. {what}"
 
 
 def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
@@ -101,8 +101,8 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
     seen = sum(sums.jobless.observed for sums in history.models.values())
     if rest.observed - seen > 0.01 * (total.observed_gpu_hours + rest.observed):
         yield (
-            f"Whether GPUs outside of jobs were idle is not known of {rest.observed - seen:,.0f} measured GPU-hours: "
-            "they lie about the ends of jobs, or the rules of hours.yaml were not loaded."
+            f"Whether GPUs without a job were idle is not known for {rest.observed - seen:,.0f} measured GPU-hours: "
+            "jobs began or ended then, or the rules of hours.yaml were not loaded."
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."

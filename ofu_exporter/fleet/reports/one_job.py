@@ -79,12 +79,12 @@ class JobStory:
     def earlier(self) -> list[JobHistory]:
         """Jobs of the same name, user, GPU model and about the same size that began before, the latest first."""
         begun = self.job.first_hour or 0
-        found = [
+        runs = [
             job
             for job in self.history.jobs.values()
             if job is not self.job and (job.first_hour or 0) < begun and _is_alike(job, self.job)
         ]
-        return sorted(found, key=lambda job: (-(job.first_hour or 0), job.key))[:MOST_EARLIER]
+        return sorted(runs, key=lambda job: (-(job.first_hour or 0), job.key))[:MOST_EARLIER]
 
 
 def _is_alike(one: JobHistory, other: JobHistory) -> bool:
@@ -138,9 +138,9 @@ def _read_earlier(
         return
     same = [matcher("cluster", job.key.cluster)]
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
-    found = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
-    if found:
-        wanted = f"{any_of('job_id', sorted(found)[-10 * MOST_EARLIER :])},{same[0]}"
+    earlier = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
+    if earlier:
+        wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
         others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
@@ -151,11 +151,11 @@ def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
     )
     hourly = f"max_over_time(({expression}){WITHIN})"
-    found: set[str] = set()
+    ids: set[str] = set()
     asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
     for _, series in asked:
-        found.update(one.labels.get("job_id", "") for one in series)
-    return found
+        ids.update(one.labels.get("job_id", "") for one in series)
+    return ids
 
 
 def _expressions(one: str) -> Mapping[str, str]:
@@ -221,13 +221,13 @@ def _add_loss(point: JobPoint, part: str, share: float) -> None:
 def _alive(points: list[JobPoint]) -> list[JobPoint]:
     """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
     held = [point.gpus or 0.0 for point in points]
-    known = [number for number, gpus in enumerate(held) if gpus > 0]
-    if not known:
+    hours = [number for number, gpus in enumerate(held) if gpus > 0]
+    if not hours:
         return []
     step = points[1].time - points[0].time if len(points) > 1 else HOUR
     back = math.ceil(RATE_SECONDS / step)
-    first, last = known[0], known[-1]
-    while last > max(first, known[-1] - back) and held[last] < 0.995 * held[last - 1]:
+    first, last = hours[0], hours[-1]
+    while last > max(first, hours[-1] - back) and held[last] < 0.995 * held[last - 1]:
         last -= 1  # the rate of five minutes, of which the job had a part
     for number, point in enumerate(points):
         before = held[max(0, number - back) : number + 1]
@@ -268,14 +268,14 @@ def _gpus(
         f"avg_over_time(job_gpu:ofu_gpu_sm_clock_hertz:avg15m{{{one}}}{WITHIN}) or "
         f"avg by ({labels}) (avg_over_time(ofu_gpu_sm_clock_hertz{WITHIN})) {join}"
     )
-    found: dict[tuple[str, str], GpuHours] = {}
+    gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
         fetch = partial(_hourly, client, expression)
         for _, series in reader.read(f"{name or 'rows'} of the job's GPUs", span, fetch):
             for each in series:
-                _add_gpu(found, name, each, clock)
-    return [found[place] for place in sorted(found)]
+                _add_gpu(gpus, name, each, clock)
+    return [gpus[place] for place in sorted(gpus)]
 
 
 def _hourly(client: PrometheusClient, expression: str, part: TimeSpan) -> list[Series]:
@@ -283,12 +283,12 @@ def _hourly(client: PrometheusClient, expression: str, part: TimeSpan) -> list[S
 
 
 def _add_gpu(
-    found: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: ServerClock
+    gpus: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: ServerClock
 ) -> None:
     labels = series.labels
     node, uuid = labels.get("instance", ""), labels.get("uuid", "")
     place = (node, uuid + labels.get("gpu_instance", ""))
-    gpu = found.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
+    gpu = gpus.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
     if not name:  # a GPU that was measured in no whole hour has a row, too
         return
     hours: dict[int, float] = getattr(gpu, name)

@@ -1,4 +1,4 @@
-"""Adds up the GPU-hours that belong to no one job: free, shared by several, or of jobs that no scheduler told of.
+"""Adds up the GPU-hours of GPUs not held by exactly one job: free, shared, or of unknown jobs.
 
 What is measured of them in all is what the GPUs have beyond their jobs. Whether such a GPU was busy is known by looks
 at it alone, so that a part of the hours stays unknown: around the ends of jobs, and before the rules kept the looks.
@@ -82,14 +82,18 @@ def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -
     )
 
 
-def no_job_row(found: Outside, target: float | None) -> GroupRow | None:
+def no_job_row(outside_hours: Outside, target: float | None) -> GroupRow | None:
     """The row of no job; None where jobs had all GPUs."""
-    hours = found.observed if found.whole.gpu_hours is None else found.whole.gpu_hours
+    hours = (
+        outside_hours.observed
+        if outside_hours.whole.gpu_hours is None
+        else outside_hours.whole.gpu_hours
+    )
     if hours <= 0:
         return None
-    sums = JobSums(hours, found.observed, found.effective.gpu_hours or 0.0)
-    sums.idle = found.idle.gpu_hours or 0.0
-    price = None if found.whole.cost is None else found.whole.cost / hours
+    sums = JobSums(hours, outside_hours.observed, outside_hours.effective.gpu_hours or 0.0)
+    sums.idle = outside_hours.idle.gpu_hours or 0.0
+    price = None if outside_hours.whole.cost is None else outside_hours.whole.cost / hours
     row = sums_of(sums, target, price)
     return GroupRow.model_validate(
         {
@@ -99,24 +103,24 @@ def no_job_row(found: Outside, target: float | None) -> GroupRow | None:
             "jobs": 0,
             "flagged_jobs": 0,
             "priced_ratio": None if price is None else 1.0,
-            "idle_cost": found.idle.cost,
+            "idle_cost": outside_hours.idle.cost,
         }
     )
 
 
-def _at_least(known: PricedHours, hours: float, price: float | None) -> PricedHours:
+def _at_least(counted: PricedHours, hours: float, price: float | None) -> PricedHours:
     """The same, or as many hours as there are at least; those beyond have the mean price."""
-    more = hours - (known.gpu_hours or 0.0)
-    return known if more <= 0 else known.plus(PricedHours(more, times(more, price)))
+    more = hours - (counted.gpu_hours or 0.0)
+    return counted if more <= 0 else counted.plus(PricedHours(more, times(more, price)))
 
 
 def _priced(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
     """The sum of a value over all models. Without a price for any of it there is no cost."""
     hours, cost = 0.0, 0.0
-    known = bool(prices.gpu_hour)
+    has_prices = bool(prices.gpu_hour)
     for (_, _, model), sums in sorted(models.items(), key=lambda item: item[0]):
         price = prices.of(model)
         hours += value(sums)
         cost += value(sums) * (price or 0.0)
-        known = known and (price is not None or not value(sums))
-    return PricedHours(hours, cost if known else None)
+        has_prices = has_prices and (price is not None or not value(sums))
+    return PricedHours(hours, cost if has_prices else None)

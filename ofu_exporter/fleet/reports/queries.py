@@ -37,7 +37,7 @@ class Quantity(NamedTuple):
         """The expression over the agents' own series, for the jobs that a matcher selects."""
         agents = matcher("cluster", cluster)
         names = {"AGENTS": agents, "CLUSTER": f"{agents},{jobs}" if jobs else agents}
-        return _MATCHERS.sub(lambda found: names[found[0]], self.raw)
+        return _MATCHERS.sub(lambda match: names[match[0]], self.raw)
 
     def of_jobs(self, jobs: str) -> str:
         """The expression over recorded series, for the jobs that a matcher selects."""
@@ -142,7 +142,7 @@ JOBLESS = (
     _jobless("utilized", _UTILIZED),
     _jobless("idle", f"{_OBSERVED} and {_UTILIZED} < 0.001 * {_OBSERVED}"),
 )
-"""GPU-hours by model of GPUs that no one job had: measured, at the full peak, and without tensor activity."""
+"""GPU-hours by model of GPUs not held by exactly one job: measured, at the full peak, and without tensor activity."""
 
 AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))"
 """Agents whose own series the server has, by cluster."""

@@ -190,7 +190,7 @@ class MissingRow(ResultRow):
 
 
 class DayRow(ResultRow):
-    """One day (UTC) of one account and GPU model; or of the GPUs of a model that no one job held, busy or not."""
+    """One day (UTC) of one account and GPU model; or of a model's GPUs not held by exactly one job, busy or not."""
 
     day: str
     kind: Literal["held", "free"]
@@ -215,7 +215,7 @@ class HourRow(ResultRow):
     held_gpus: float | None = Field(description="Mean; null where no data covers the hour.")
     ofu: float | None = Field(description="Of all jobs.")
     mfu: float | None
-    no_job_ofu: float | None = Field(description="Of the GPUs that no one job had.")
+    no_job_ofu: float | None = Field(description="Of the GPUs not held by exactly one job.")
 
 
 class ReadingCost(ResultRow):
@@ -244,7 +244,7 @@ class FleetReport(ResultRow):
     )
     total: GroupRow = Field(description="All jobs.")
     no_job: GroupRow | None = Field(
-        description="GPU-hours that belong to no one job; `held_gpu_hours` counts them here. null where there are none."
+        description="GPU-hours of GPUs not held by exactly one job; `held_gpu_hours` counts them here. null if none."
     )
     ofu: float | None = Field(description="Of all measured GPU-hours, held by a job or not.")
     reporting_ratio: float | None = Field(

@@ -96,7 +96,7 @@ class ModelSums:
     observed: float = 0.0
     utilized: float = 0.0
     jobless: JobSums = field(default_factory=JobSums)
-    """Of these, what is known of GPUs that no one job had."""
+    """Of these, what is known of GPUs not held by exactly one job."""
 
 
 class JobKey(NamedTuple):

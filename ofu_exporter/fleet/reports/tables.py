@@ -84,8 +84,8 @@ def verdict(row: JobRow) -> str:
     """What the agents say of the job's reports, with the likeliest cause."""
     if row.verdict is None:
         return NONE
-    said = _VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
-    return f"{said}: {row.cause}" if row.cause else str(said)
+    words = _VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
+    return f"{words}: {row.cause}" if row.cause else str(words)
 
 
 def points(value: float | None) -> str:
@@ -233,18 +233,18 @@ def _agreement(report: FleetReport) -> TextTable:
 _LIMITS = ("within 2 points", "5", "10", "beyond 20")
 
 
-def _agreement_row(name: str, found: Agreement) -> tuple[str, ...]:
+def _agreement_row(name: str, agreement: Agreement) -> tuple[str, ...]:
     return (
         name,
-        str(found.jobs),
-        share(found.mean_mfu),
-        share(found.mean_ofu),
-        number(found.pearson, 3),
-        points(found.mean_absolute_error),
-        share(found.within_2_points),
-        share(found.within_5_points),
-        share(found.within_10_points),
-        share(found.beyond_20_points),
+        str(agreement.jobs),
+        share(agreement.mean_mfu),
+        share(agreement.mean_ofu),
+        number(agreement.pearson, 3),
+        points(agreement.mean_absolute_error),
+        share(agreement.within_2_points),
+        share(agreement.within_5_points),
+        share(agreement.within_10_points),
+        share(agreement.beyond_20_points),
     )
 
 

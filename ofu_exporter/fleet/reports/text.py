@@ -47,7 +47,7 @@ def facts(report: FleetReport) -> Iterator[str]:
     yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:
-        yield f"The data begins in the hour until {report.hours[first].end}."
+        yield f"The first data is of the hour that ends at {report.hours[first].end}."
     gpus = [row.gpus for row in report.clusters if row.gpus is not None]
     named = [row.cluster for row in report.clusters if row.cluster]
     where = f" in {', '.join(named)}" if named else ""
@@ -55,7 +55,10 @@ def facts(report: FleetReport) -> Iterator[str]:
     yield f"{counted(report.total.jobs, 'job')} on {count} GPUs{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
-        yield f"OFU of jobs {share(report.total.ofu)} by GPU-hours; {reporting} of their measured ones report an MFU."
+        yield (
+            f"OFU of jobs {share(report.total.ofu)} by GPU-hours; "
+            f"an MFU is reported for {reporting} of the measured ones."
+        )
     if report.no_job and report.no_job.observed_gpu_hours:
         yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
 

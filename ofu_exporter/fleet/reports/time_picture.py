@@ -43,8 +43,8 @@ def over_time(
     lines: Sequence[PictureLine], gpus: Values, axis: TimeAxis, label: str
 ) -> TimePicture:
     """Lines of ratios over an area of GPUs, each on a scale of its own; the highest GPUs are named."""
-    known = [value for each in lines for value in each.values if value is not None]
-    top = round_up(max([0.1, *known]))
+    numbers = [value for each in lines for value in each.values if value is not None]
+    top = round_up(max([0.1, *numbers]))
     most = max([1e-9, *(value for value in gpus if value is not None)])
     area = words(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end")
     shapes = [*_scale(top), area, _plot(lines, gpus, top, most), *_times(axis, len(gpus))]

@@ -25,13 +25,13 @@ ADVICE: Mapping[Loss, str] = {
 
 def lost_hours(row: SumsRow) -> dict[Loss, float]:
     """The GPU-hours that some jobs lost, by part; only the parts that are known, the largest first."""
-    found = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
-    known = {loss: hours for loss, hours in found.items() if hours is not None}
-    return dict(sorted(known.items(), key=lambda part: -part[1]))
+    by_loss = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
+    measured = {loss: hours for loss, hours in by_loss.items() if hours is not None}
+    return dict(sorted(measured.items(), key=lambda part: -part[1]))
 
 
 def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:
-    """The steps. What GPUs did that no one job had is no part of what is delivered."""
+    """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
     price = None if total.cost is None else total.cost / (total.held_gpu_hours or 1.0)

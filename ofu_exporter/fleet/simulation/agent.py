@@ -153,8 +153,8 @@ class SimulatedAgent:
         unsure = self._has("scheduler_lost")
         if now % MINUTE and self._claims is not None and unsure == self._unsure:
             return ()
-        known = self._claims or ()
-        claims = known if unsure else tuple(self._claimed(int(now // MINUTE)))
+        claims_before = self._claims or ()
+        claims = claims_before if unsure else tuple(self._claimed(int(now // MINUTE)))
         if claims == self._claims and unsure == self._unsure:
             return ()
         self._claims, self._unsure = claims, unsure

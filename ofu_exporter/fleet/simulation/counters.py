@@ -85,13 +85,15 @@ class SimulatedCounters:
         }
         for device, gpu in enumerate(self._node.devices):
             noise = [chance.gauss(0, 1) for _ in range(self._pace.reads + 2)]
-            own = [fault for fault in faults if device in fault.devices]
-            blind = next((fault for fault in own if fault.kind in _REASONS), None)
+            of_device = [fault for fault in faults if device in fault.devices]
+            blind = next((fault for fault in of_device if fault.kind in _REASONS), None)
             if blind is not None:
                 yield Fault(gpu, end, _REASONS[blind.kind], "simulated")
                 continue
-            reading = self._reading(device, gpu, (start, end), noise, at_work.get(device), own)
-            yield _spoiled(reading, own, noise)
+            reading = self._reading(
+                device, gpu, (start, end), noise, at_work.get(device), of_device
+            )
+            yield _spoiled(reading, of_device, noise)
 
     def _reading(
         self,

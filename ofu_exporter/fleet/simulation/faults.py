@@ -40,10 +40,10 @@ Faults = Mapping[int, Sequence[NodeFault]]
 
 def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
     """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
-    known = {node.name: number for number, node in enumerate(nodes)}
-    found: dict[int, list[NodeFault]] = {}
+    number_of = {node.name: number for number, node in enumerate(nodes)}
+    by_node: dict[int, list[NodeFault]] = {}
     for place, spec in enumerate(file.spec.faults):
-        numbers, unknown = named(spec.nodes, known)
+        numbers, unknown = named(spec.nodes, number_of)
         if unknown:
             raise file.error(("faults", place, "nodes"), f"no node {unknown}")
         if spec.at >= file.spec.length:
@@ -56,8 +56,8 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
                 text = f"{nodes[number].name} has no GPU {', '.join(map(str, spec.gpus))}"
                 raise file.error(("faults", place, "gpus"), text)
             fault = NodeFault(spec.fault, spec.at, end, devices, clock_hz)
-            found.setdefault(number, []).append(fault)
-    return found
+            by_node.setdefault(number, []).append(fault)
+    return by_node
 
 
 def _devices(node: FleetNode, gpus: Sequence[int]) -> Iterable[int]:

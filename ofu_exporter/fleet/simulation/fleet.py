@@ -44,16 +44,16 @@ def fleet_of(file: SpecFile) -> SimulatedFleet:
     )
     shifts: dict[int, list[Shift]] = {}
     for truth in jobs:
-        for node, own in truth.job.devices.items():
-            shifts.setdefault(node, []).append(Shift(truth, frozenset(own)))
+        for node, devices in truth.job.devices.items():
+            shifts.setdefault(node, []).append(Shift(truth, frozenset(devices)))
     return SimulatedFleet(file.spec, nodes, faults, jobs, shifts)
 
 
 def _check_raw(file: SpecFile, nodes: Sequence[FleetNode]) -> None:
     """Raise ConfigError for raw pages of a node that does not exist, or from after the end."""
-    known = {node.name: number for number, node in enumerate(nodes)}
+    numbers = {node.name: number for number, node in enumerate(nodes)}
     for place, raw in enumerate(file.spec.history.raw):
-        _, unknown = named(raw.nodes, known)
+        _, unknown = named(raw.nodes, numbers)
         if unknown:
             raise file.error(("history", "raw", place, "nodes"), f"no node {unknown}")
         if raw.at >= file.spec.length:

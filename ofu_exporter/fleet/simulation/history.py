@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import OfuError
+from ofu_exporter.fleet.simulation.derived_series import derived
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.hour_series import (
     HourSums,
@@ -25,7 +26,7 @@ from ofu_exporter.fleet.simulation.observed import observed_job
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from ofu_exporter.fleet.simulation.series import RecordedSeries
 from ofu_exporter.fleet.simulation.spec import MINUTE, Level
-from ofu_exporter.fleet.simulation.sum_series import GpuSums, OwnerSums, node_series
+from ofu_exporter.fleet.simulation.sum_series import GpuSums, node_series
 from ofu_exporter.fleet.simulation.whole_file import whole_file
 
 END = "# EOF\n"
@@ -47,23 +48,19 @@ class HistoryError(OfuError):
 def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
     """Every series of the levels that the specification wants, sorted by name."""
     levels, length = frozenset(fleet.spec.history.levels), fleet.spec.length
-    owners = OwnerSums(fleet.spec.cluster, length + 1)
     gpus = GpuSums(fleet)
     hours = HourSums(fleet.spec.cluster, length)
-    found: list[RecordedSeries] = []
+    series: list[RecordedSeries] = []
     for truth in fleet.jobs:
         job = JobSeries(observed_job(truth, fleet), fleet, begin_unix)
         minutely = list(job.series())
-        for series in minutely:
-            owners.add(series)
         gpus.add(job.job)
-        hourly = list(hours.job(job))
-        found += [*minutely, *_baselines(job, minutely, length), *hourly]
-    of_owners = list(owners.series())
-    found += [*of_owners, *cluster_baselines(of_owners, length), *gpus.series()]
-    found += [*hours.series(), *hours.gpus(gpus), *node_series(fleet)]
-    wanted = [series for series in found if level_of(series.name) in levels]
-    return sorted(wanted, key=lambda series: series.name)
+        series += [*minutely, *_baselines(job, minutely, length), *hours.job(job)]
+    series += [*gpus.series(), *hours.gpus(gpus), *node_series(fleet)]
+    following = list(derived(series, length))
+    series += [*following, *cluster_baselines(following, length)]
+    wanted = [one for one in series if level_of(one.name) in levels]
+    return sorted(wanted, key=lambda one: one.name)
 
 
 def _baselines(

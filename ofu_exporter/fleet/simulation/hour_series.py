@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.simulation.job_series import GRACE, LOST, REMEMBERED, JobSeries
 from ofu_exporter.fleet.simulation.observed import GrowingSum
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
-from ofu_exporter.fleet.simulation.sum_series import OWNER, TARGET, GpuSums
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries
+from ofu_exporter.fleet.simulation.sum_series import GpuSums
 
 HOUR = 60
 BASELINE_STEP = 3
@@ -16,34 +16,22 @@ BASELINE_STEP = 3
 DAY = 1440
 IDLE = 0.001
 """An OFU below this counts as 0 for the rule of idle GPUs."""
-HOURLY = (
-    "held_gpu_hours:increase1h",
-    "observed_gpu_hours:increase1h",
-    "utilized_gpu_hours:increase1h",
-    "compared_gpu_hours:increase1h",
-    "compared_mfu_gpu_hours:increase1h",
-    "compared_utilized_gpu_hours:increase1h",
-    "wasted_gpu_hours:increase1h",
-)
-
+HOURLY = ("held", "observed", "utilized", "compared", "compared_mfu", "compared_utilized")
 LOST_HOURS = "lost_gpu_hours:increase1h"
 IDLE_MINUTES = 120
 """Over which the rule of idle engines looks back."""
 
 
 class HourSums:
-    """The hours of all jobs, and their sums by owner."""
+    """The hours of jobs and GPUs of which the hours of all others are sums."""
 
     def __init__(self, cluster: str, length: int) -> None:
         self._cluster = cluster
-        self._length = length
         self._hours = length // HOUR
-        self._owners: dict[tuple[str, ...], dict[str, Totals]] = {}
-        self._lost: dict[tuple[str, ...], dict[str, Totals]] = {}
 
     def job(self, series: JobSeries) -> Iterator[RecordedSeries]:
-        """The hours of one job, which are added to its owner's."""
-        job, labels = series.job, series.labels
+        """The hours of one job."""
+        job = series.job
         first = job.start // HOUR + 1
         last = min((job.end + GRACE + REMEMBERED - 1) // HOUR + 1, self._hours)
         if last < first:
@@ -52,89 +40,34 @@ class HourSums:
         if job.reported:
             sums += [job.compared, job.compared_mfu, job.compared_used]
         hours = range(first, last + 1)
-        values = {name: _hours(each, hours) for name, each in zip(HOURLY, sums, strict=False)}
-        observed, used = values[HOURLY[1]], values[HOURLY[2]]
-        values[HOURLY[6]] = _wasted(observed, used)
-        owner = tuple(labels[label] for label in OWNER)
-        totals = self._owners.setdefault(owner, {})
-        for name, each in values.items():
-            totals.setdefault(name, Totals(self._hours + 1)).add(
-                RecordedSeries("", {}, first, each)
-            )
+        values = {
+            f"{name}_gpu_hours:increase1h": _hours(each, hours)
+            for name, each in zip(HOURLY, sums, strict=False)
+        }
         values["ofu_job_info:topk1_1h"] = array("d", [1.0]) * len(hours)
-        values["ofu:ratio_increase1h"] = divided(used, observed)
-        if job.reported:
-            values["mfu:ratio_increase1h"] = divided(values[HOURLY[4]], values[HOURLY[3]])
         yield from series.models(hours)
         lost = {part: _hours(sums, hours) for part, sums in job.lost.items()}
-        for part, each in lost.items():
-            of_owner = self._lost.setdefault(owner, {}).setdefault(part, Totals(self._hours + 1))
-            of_owner.add(RecordedSeries("", {}, first, each))
         if lost:
             values["gained_gpu_hours:increase1h"] = _hours(job.gained, hours)
-        told = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
+        has_framework = [series.has_told(HOUR * hour - 59, HOUR * hour) for hour in hours]
         for named, is_wanted in series.named():
+            mask = [one == is_wanted for one in has_framework]
             for name, each in values.items():
-                kept = _where(each, [one == is_wanted for one in told])
-                yield RecordedSeries(f"job:{name}", named, HOUR * first, kept, HOUR)
+                yield RecordedSeries(f"job:{name}", named, HOUR * first, _where(each, mask), HOUR)
             for part, each in lost.items():
-                kept = _where(each, [one == is_wanted for one in told])
                 labels = {**named, "part": part}
+                kept = _where(each, mask)
                 yield RecordedSeries(f"job:{LOST_HOURS}", labels, HOUR * first, kept, HOUR)
 
-    def series(self) -> Iterator[RecordedSeries]:
-        """The hours of owners, of users, accounts, partitions and namespaces, and the MFU of the cluster."""
-        for owner, sums in sorted(self._owners.items()):
-            labels = {"cluster": self._cluster, **dict(zip(OWNER, owner, strict=True))}
-            for name, totals in sums.items():
-                yield self._hourly(f"owner:{name}", labels, totals.values)
-            for part, totals in self._lost.get(owner, {}).items():
-                yield self._hourly(f"owner:{LOST_HOURS}", {**labels, "part": part}, totals.values)
-        for place, label in enumerate(OWNER):
-            for value, sums in sorted(self._by(place).items()):
-                labels = {"cluster": self._cluster, label: value}
-                yield self._hourly(f"{label}:ofu:ratio_increase1h", labels, _ofu(sums))
-                if HOURLY[3] in sums:
-                    yield self._hourly(f"{label}:mfu:ratio_increase1h", labels, _mfu(sums))
-        for sums in self._by(None).values():
-            if HOURLY[3] in sums:
-                labels = {"cluster": self._cluster}
-                yield self._hourly("cluster:mfu:ratio_increase1h", labels, _mfu(sums))
-
-    def _by(self, place: int | None) -> dict[str, dict[str, Totals]]:
-        found: dict[str, dict[str, Totals]] = {}
-        for owner, sums in self._owners.items():
-            value = "" if place is None else owner[place]
-            if place is None or value:
-                for name, totals in sums.items():
-                    each = found.setdefault(value, {}).setdefault(name, Totals(self._hours + 1))
-                    each.add(RecordedSeries("", {}, 0, totals.values))
-        return found
-
     def gpus(self, gpus: GpuSums) -> Iterator[RecordedSeries]:
-        """The hours of GPU models and of the cluster, held by a job or not."""
-        sums = [Totals(self._hours + 1) for _ in range(2)]
-        cluster = {"cluster": self._cluster}
+        """The hours of GPU models, held by a job or not."""
         for model in gpus.models:
+            labels = {"cluster": self._cluster, "model": model}
             # Means over 5 minutes, every 5 minutes: their sum is the integral.
-            observed, used = (
-                self._of_rates(each) for each in (gpus.measured(model), gpus.used(model))
-            )
-            for totals, values in zip(sums, (observed, used), strict=True):
-                totals.add(RecordedSeries("", {}, 0, values))
-            labels = {**cluster, "model": model}
-            yield from self._gpu_hours("model", labels, observed, used)
+            for name, rates in (("observed", gpus.measured(model)), ("utilized", gpus.used(model))):
+                hours = self._of_rates(rates)
+                yield self._hourly(f"model:{name}_gpu_hours:increase1h", labels, hours)
             yield from self._jobless(labels, self._of_rates(gpus.jobless(model)))
-        observed, used = (totals.values for totals in sums)
-        yield from self._gpu_hours("cluster", cluster, observed, used)
-        yield self._hourly("cluster:wasted_gpu_hours:increase1h", cluster, _wasted(observed, used))
-
-    def _gpu_hours(
-        self, level: str, labels: Mapping[str, str], observed: array[float], used: array[float]
-    ) -> Iterator[RecordedSeries]:
-        yield self._hourly(f"{level}:observed_gpu_hours:increase1h", labels, observed)
-        yield self._hourly(f"{level}:utilized_gpu_hours:increase1h", labels, used)
-        yield self._hourly(f"{level}:ofu:ratio_increase1h", labels, divided(used, observed))
 
     def _jobless(
         self, labels: Mapping[str, str], observed: array[float]
@@ -163,18 +96,6 @@ def _hours(sums: GrowingSum, hours: range) -> array[float]:
 
 def _where(values: array[float], mask: Sequence[bool]) -> array[float]:
     return array("d", (v if is_kept else ABSENT for v, is_kept in zip(values, mask, strict=True)))
-
-
-def _wasted(observed: array[float], used: array[float]) -> array[float]:
-    return array("d", (o * TARGET - u for o, u in zip(observed, used, strict=True)))
-
-
-def _ofu(sums: Mapping[str, Totals]) -> array[float]:
-    return divided(sums[HOURLY[2]].values, sums[HOURLY[1]].values)
-
-
-def _mfu(sums: Mapping[str, Totals]) -> array[float]:
-    return divided(sums[HOURLY[4]].values, sums[HOURLY[3]].values)
 
 
 def baselines(series: Sequence[RecordedSeries], length: int) -> Iterator[RecordedSeries]:

@@ -14,7 +14,7 @@ from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
 from ofu_exporter.fleet.simulation.reporting import report_body
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, divided, minus
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, divided
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import Divergence, compare, compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -188,19 +188,12 @@ class JobSeries:
         yield "job:ofu_job_compared_mfu_seconds:rate15m", mfu
         yield "job:ofu_job_compared_utilization_seconds:rate15m", used
         yield "job:ofu_job_compared_gpu_seconds:rate15m", seconds
-        yield "job:mfu:ratio_rate15m", divided(mfu, seconds)
-        yield "job:ofu_compared:ratio_rate15m", divided(used, seconds)
-        yield (
-            "job:mfu_minus_ofu:ratio_rate15m",
-            minus(divided(mfu, seconds), divided(used, seconds)),
-        )
         mfu, used, seconds = (
             self._shown(sums.at, first)
             for sums in (job.compared_mfu, job.compared_used, job.compared)
         )
         yield "job:mfu:ratio", divided(mfu, seconds)
         yield "job:ofu_compared:ratio", divided(used, seconds)
-        yield "job:mfu_minus_ofu:ratio", minus(divided(mfu, seconds), divided(used, seconds))
         yield "job:ofu_job_report_timestamp_seconds:max", self._shown(self._last_report(), first)
 
     def _held_hours(self, minute: int) -> float:

@@ -48,19 +48,19 @@ class DraftJob:
 def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
     """Every job, in the order of the groups. Raises ConfigError for an impossible one."""
     job_id = FIRST_ID
-    known = {node.name: number for number, node in enumerate(nodes)}
+    number_of = {node.name: number for number, node in enumerate(nodes)}
     for number, group in enumerate(file.spec.jobs):
         place: Place = ("jobs", number)
         if group.nodes:
-            numbers, unknown = named(group.nodes, known)
+            numbers, unknown = named(group.nodes, number_of)
             if unknown:
                 raise file.error((*place, "nodes"), f"no node {unknown}")
             node = nodes[numbers[0]]
         else:
-            found = next((each for each in nodes if _fits(group, each)), None)
-            if found is None:
+            fitting = next((each for each in nodes if _fits(group, each)), None)
+            if fitting is None:
                 raise file.error(place, f"no node has {_wanted(group)}")
-            node = found
+            node = fitting
         factor = _factor(file, group, place, node)
         for member in range(group.count):
             chance = random.Random(f"{file.spec.seed}/job/{number}/{member}")

@@ -34,8 +34,8 @@ class FleetNode:
     @cached_property
     def shares(self) -> tuple[float, ...]:
         """Part of a whole GPU that each device counts as."""
-        found = shares(self.devices)
-        return tuple(found[gpu.key].ratio for gpu in self.devices)
+        share_of = shares(self.devices)
+        return tuple(share_of[gpu.key].ratio for gpu in self.devices)
 
     @property
     def tensor_clock_hz(self) -> float:
@@ -49,7 +49,7 @@ class FleetNode:
 
 def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     """Every node of the fleet. Raises ConfigError for an unknown GPU, and for a duplicate name."""
-    found: list[FleetNode] = []
+    nodes: list[FleetNode] = []
     names: set[str] = set()
     most = 0
     for place, group in enumerate(file.spec.nodes):
@@ -68,8 +68,8 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
                 raise file.error(("nodes", place, "mig"), text)
             rating = rate(sample)
             assert rating is not None
-            found.append(FleetNode(name, group.partition, devices, rating, model))
-    return tuple(found)
+            nodes.append(FleetNode(name, group.partition, devices, rating, model))
+    return tuple(nodes)
 
 
 def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Gpu]:
@@ -118,7 +118,7 @@ def _divided(whole: Gpu, profiles: Sequence[str]) -> Iterable[Gpu]:
 
 def named(names: Iterable[str], known: Mapping[str, int]) -> tuple[list[int], str]:
     """The numbers of nodes by name, where `a1..4` stands for a1 to a4; and the first name that no node has, or ""."""
-    found: dict[int, None] = {}
+    chosen: dict[int, None] = {}
     for name in names:
         match = _RANGE.fullmatch(name)
         each = [name]
@@ -128,5 +128,5 @@ def named(names: Iterable[str], known: Mapping[str, int]) -> tuple[list[int], st
         for one in each:
             if one not in known:
                 return [], one
-            found[known[one]] = None
-    return list(found), "" if found else "nothing"
+            chosen[known[one]] = None
+    return list(chosen), "" if chosen else "nothing"

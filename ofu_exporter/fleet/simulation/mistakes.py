@@ -54,11 +54,11 @@ def _by_mistake(report: Reporting, step: CountedStep | None, gpu: str) -> float:
         raise ConfigError(f"no mistake {report.mistake!r}; known: {', '.join(_slugs())}")
     recompute = None if report.recompute is None else flops.Recompute(report.recompute)
     facts = CauseFacts(step=step, gpu=gpu, precision={report.precision: 1.0}, recompute=recompute)
-    for found in cause.hypotheses(facts):
-        if found.miscount is None:
-            return found.ratio
+    for hypothesis in cause.hypotheses(facts):
+        if hypothesis.miscount is None:
+            return hypothesis.ratio
         if step is not None:
-            return found.miscount(step).flops() / step.flops()
+            return hypothesis.miscount(step).flops() / step.flops()
     missing = "" if step else " without a model"
     raise ConfigError(f"mistake {report.mistake!r} cannot be made of this job{missing}")
 

@@ -144,16 +144,16 @@ def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
     job = truth.job
     clock_hz, size = job.draft.clock_hz, job.size
     more = [0.0] * (job.end - job.start)
-    for node, own in job.devices.items():
+    for node, devices in job.devices.items():
         limits = [f for f in fleet.faults.get(node, ()) if f.clock_hz is not None]
-        for device in own:
+        for device in devices:
             mine = [fault for fault in limits if device in fault.devices]
             own_hz = min(clock_hz, truth.limit_hz(node, device))
             if not mine and own_hz == clock_hz:
                 continue
             for place in range(len(more)):
-                held = [f.clock_hz or own_hz for f in mine if f.holds(job.start + place)]
-                more[place] += clock_hz / min(own_hz, *held, own_hz) - 1
+                clocks_hz = [f.clock_hz or own_hz for f in mine if f.holds(job.start + place)]
+                more[place] += clock_hz / min([own_hz, *clocks_hz]) - 1
     tensor_clock_hz = fleet.nodes[next(iter(job.devices))].tensor_clock_hz
     per_ofu = truth.mean_share * tensor_clock_hz / clock_hz
     return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=True))
@@ -196,7 +196,7 @@ def _seen(truth: JobTruth, fleet: SimulatedFleet) -> _Seen:
         devices=array("i", [job.size]) * minutes,
         agents=array("i", [len(job.devices)]) * minutes,
     )
-    for node, own in job.devices.items():
+    for node, devices in job.devices.items():
         faults = [fault for fault in fleet.faults.get(node, ()) if fault.kind in BLIND]
         if not faults:
             continue
@@ -204,11 +204,11 @@ def _seen(truth: JobTruth, fleet: SimulatedFleet) -> _Seen:
             kinds = {fault.kind for fault in faults if fault.holds(minute)}
             if not kinds:
                 continue
-            blind = [d for d in own if any(d in f.devices and f.holds(minute) for f in faults)]
+            blind = [d for d in devices if any(d in f.devices and f.holds(minute) for f in faults)]
             _lose(seen, minute - job.start, truth, fleet, (node, blind))
             if "agent_missing" in kinds:
                 seen.agents[minute - job.start] -= 1
-                seen.held[minute - job.start] -= _shares(fleet, node, own)
+                seen.held[minute - job.start] -= _shares(fleet, node, devices)
     return seen
 
 

@@ -48,8 +48,8 @@ class _Calendar:
         return self._all[node] & ~taken
 
     def take(self, devices: Devices, start: int, end: int) -> None:
-        for node, own in devices.items():
-            bits = sum(1 << device for device in own)
+        for node, taken in devices.items():
+            bits = sum(1 << device for device in taken)
             self._busy[node].append((start, end, bits))
         self._ends.add(end)
 
@@ -72,12 +72,12 @@ def placed(
     """Every job with its devices. Raises ConfigError for a job without free devices, or with those of another job."""
     calendar = _Calendar(nodes)
     fixed = [draft for draft in drafts if draft.group.nodes]
-    found = [_fixed(file, nodes, draft, calendar) for draft in fixed]
+    jobs = [_fixed(file, nodes, draft, calendar) for draft in fixed]
     free = (draft for draft in drafts if not draft.group.nodes)
     for draft in sorted(free, key=lambda one: one.start):
         calendar.forget(draft.start)
-        found.append(_first_free(file, nodes, draft, calendar))
-    return tuple(sorted(found, key=lambda job: int(job.draft.job_id)))
+        jobs.append(_first_free(file, nodes, draft, calendar))
+    return tuple(sorted(jobs, key=lambda job: int(job.draft.job_id)))
 
 
 def _fixed(
@@ -89,8 +89,8 @@ def _fixed(
         raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}
     end = draft.start + draft.minutes
-    for number, own in devices.items():
-        if calendar.free(number, draft.start, end).bit_count() < len(own):
+    for number, of_node in devices.items():
+        if calendar.free(number, draft.start, end).bit_count() < len(of_node):
             raise file.error(place, f"another job has {nodes[number].name} at that time")
     calendar.take(devices, draft.start, end)
     return _placed(file, draft, draft.start, end, devices)
@@ -106,7 +106,7 @@ def _first_free(
         for number, node in enumerate(nodes)
         if node.model.key == draft.model and group.partition in ("", node.partition)
     ]
-    most = sum(own.bit_count() for _, own in fitting)
+    most = sum(mask.bit_count() for _, mask in fitting)
     if group.gpus > most:
         what = f"GPUs{f' {group.mig}' if group.mig else ''}"
         raise file.error((*draft.place, "gpus"), f"{group.gpus} {what} of {most} that there are")
@@ -124,27 +124,27 @@ def _free_devices(
 ) -> Devices | None:
     """Whole nodes as far as possible. The rest, and a job smaller than a node, goes to the fullest node with enough
     room."""
-    found: dict[int, tuple[int, ...]] = {}
+    devices: dict[int, tuple[int, ...]] = {}
     partly: list[tuple[int, int, int]] = []
     left = wanted
-    for number, own in fitting:
-        free = calendar.free(number, *time) & own
+    for number, mask in fitting:
+        free = calendar.free(number, *time) & mask
         size = free.bit_count()
-        if size and free == own and size <= left:
-            found[number] = _bits(free, size)
+        if size and free == mask and size <= left:
+            devices[number] = _bits(free, size)
             left -= size
         elif size:
             partly.append((size, number, free))
         if not left:
-            return found
+            return devices
     for size, number, free in sorted(partly):
         if size >= left:
-            return {**found, number: _bits(free, left)}
+            return {**devices, number: _bits(free, left)}
     for size, number, free in partly:
-        found[number] = _bits(free, min(size, left))
-        left -= len(found[number])
+        devices[number] = _bits(free, min(size, left))
+        left -= len(devices[number])
         if not left:
-            return found
+            return devices
     return None
 
 

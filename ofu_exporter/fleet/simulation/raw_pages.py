@@ -17,12 +17,12 @@ def raw_lines(
     fleet: SimulatedFleet, begin_unix: float, minutes: tuple[int, int]
 ) -> Iterator[tuple[str, int]] | None:
     """The pages of the nodes that the specification names, within some minutes; None if there are none."""
-    known = {node.name: number for number, node in enumerate(fleet.nodes)}
+    numbers = {node.name: number for number, node in enumerate(fleet.nodes)}
     wanted: dict[int, tuple[int, int]] = {}
     for raw in fleet.spec.history.raw:
         begin, end = max(raw.at, minutes[0]), min(raw.at + raw.lasts, minutes[1])
         if begin < end:
-            wanted |= dict.fromkeys(named(raw.nodes, known)[0], (begin, end))
+            wanted |= dict.fromkeys(named(raw.nodes, numbers)[0], (begin, end))
     if not wanted:
         return None
     return _families(fleet, begin_unix, wanted)
@@ -71,6 +71,6 @@ def _scraped(
 
 def _sample(line: str, labels: str, stamp: str) -> Iterator[tuple[str, str]]:
     series, _, value = line.rpartition(" ")
-    name, brace, own = series.partition("{")
+    name, brace, labels_of_page = series.partition("{")
     if not math.isnan(float(value)):
-        yield name, f"{name}{{{labels}{',' + own if brace else '}'} {value} {stamp}\n"
+        yield name, f"{name}{{{labels}{',' + labels_of_page if brace else '}'} {value} {stamp}\n"

@@ -30,10 +30,10 @@ LABEL = r"^[^\x00-\x1f\"\\]*$"
 
 def _minutes(value: object) -> object:
     days = _DAYS.fullmatch(str(value))
-    found = float(days[1]) * 86400 if days else seconds(value)
-    if not isinstance(found, float) or found % MINUTE:
+    length = float(days[1]) * 86400 if days else seconds(value)
+    if not isinstance(length, float) or length % MINUTE:
         raise ValueError(f"{value!r} is not a whole number of minutes")
-    return int(found / MINUTE)
+    return int(length / MINUTE)
 
 
 def _utc(value: datetime.datetime) -> datetime.datetime:

@@ -1,4 +1,4 @@
-"""Makes the series that the recording rules keep of owners, users, GPU models and the cluster."""
+"""Makes the series that the recording rules keep of single GPUs' counters: by GPU model, node and cluster."""
 
 from __future__ import annotations
 
@@ -10,34 +10,12 @@ from itertools import accumulate
 from ofu_exporter import __version__
 from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.job_series import LONG, LOST, SHORT
+from ofu_exporter.fleet.simulation.job_series import LONG, SHORT
 from ofu_exporter.fleet.simulation.observed import GrowingSum, ObservedJob
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals, divided
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, Totals
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason
 
-OWNER = ("user", "account", "partition", "namespace")
-SUMMED = {
-    "job:ofu_job_utilization_seconds:rate5m": "ofu_job_utilization_seconds:rate5m",
-    "job:ofu_job_gpu_seconds:rate5m": "ofu_job_gpu_seconds:rate5m",
-    "job:ofu_job_held_gpu_seconds:rate5m": "ofu_job_held_gpu_seconds:rate5m",
-    "job:ofu_job_compared_mfu_seconds:rate15m": "ofu_job_compared_mfu_seconds:rate15m",
-    "job:ofu_job_compared_utilization_seconds:rate15m": "ofu_job_compared_utilization_seconds:rate15m",
-    "job:ofu_job_compared_gpu_seconds:rate15m": "ofu_job_compared_gpu_seconds:rate15m",
-}
-"""Series of jobs that are summed by owner, and the name of the sum after its level."""
-RATIOS = {
-    "ofu:ratio_rate5m": ("ofu_job_utilization_seconds:rate5m", "ofu_job_gpu_seconds:rate5m"),
-    "mfu:ratio_rate15m": (
-        "ofu_job_compared_mfu_seconds:rate15m",
-        "ofu_job_compared_gpu_seconds:rate15m",
-    ),
-    "ofu_compared:ratio_rate15m": (
-        "ofu_job_compared_utilization_seconds:rate15m",
-        "ofu_job_compared_gpu_seconds:rate15m",
-    ),
-}
-"""Quotients of these sums."""
 TARGET = 0.4
 """The OFU that the rules count waste against (target.yaml)."""
 UNAVAILABLE = {
@@ -47,77 +25,6 @@ UNAVAILABLE = {
     "counters_frozen": Reason.IMPLAUSIBLE,
 }
 """The reason that an agent gives for a GPU with such a fault."""
-
-
-class OwnerSums:
-    """Sums of job series by owner, from which those of users, accounts, partitions and the cluster follow."""
-
-    def __init__(self, cluster: str, minutes: int) -> None:
-        self._cluster = cluster
-        self._minutes = minutes
-        self._sums: dict[tuple[tuple[str, ...], str], Totals] = {}
-        self._verdicts: dict[str, Totals] = {}
-        self._lost: dict[str, Totals] = {}
-
-    def add(self, series: RecordedSeries) -> None:
-        """Take in a series of a job."""
-        if series.name in SUMMED:
-            owner = tuple(series.labels[label] for label in OWNER)
-            key = (owner, SUMMED[series.name])
-            self._sums.setdefault(key, Totals(self._minutes)).add(series)
-        elif series.name == LOST:
-            self._lost.setdefault(series.labels["part"], Totals(self._minutes)).add(series)
-        elif series.name == "job:ofu_job_divergence_verdict:sum":
-            held = array("d", (1.0 if value > 0 else ABSENT for value in series.values))
-            ones = RecordedSeries("", {}, series.first, held)
-            self._verdicts.setdefault(series.labels["verdict"], Totals(self._minutes)).add(ones)
-
-    def series(self) -> Iterator[RecordedSeries]:
-        """Every series of owners, and the series that follow from them."""
-        for (owner, name), totals in sorted(self._sums.items()):
-            labels = {"cluster": self._cluster, **dict(zip(OWNER, owner, strict=True))}
-            yield RecordedSeries(f"owner:{name}", labels, 0, totals.values)
-        for place, label in enumerate(OWNER):
-            yield from self._ratios(label, place)
-        yield from self._of_cluster()
-
-    def _by(self, place: int | None) -> dict[str, dict[str, Totals]]:
-        """The sums by the value of one label, or of all owners under "". Owners without a value are left out."""
-        found: dict[str, dict[str, Totals]] = {}
-        for (owner, name), totals in self._sums.items():
-            value = "" if place is None else owner[place]
-            if place is None or value:
-                each = found.setdefault(value, {}).setdefault(name, Totals(self._minutes))
-                each.add(RecordedSeries("", {}, 0, totals.values))
-        return found
-
-    def _ratios(self, label: str, place: int) -> Iterator[RecordedSeries]:
-        for value, sums in sorted(self._by(place).items()):
-            labels = {"cluster": self._cluster, label: value}
-            for name, (over, under) in RATIOS.items():
-                if over in sums:
-                    values = divided(sums[over].values, sums[under].values)
-                    yield RecordedSeries(f"{label}:{name}", labels, 0, values)
-
-    def _of_cluster(self) -> Iterator[RecordedSeries]:
-        labels = {"cluster": self._cluster}
-        sums = self._by(None).get("", {})
-        for name in list(SUMMED.values())[:3]:
-            if name in sums:
-                yield RecordedSeries(f"cluster:{name}", labels, 0, sums[name].values)
-        for name, (over, under) in RATIOS.items():
-            if over in sums:
-                whole = (
-                    "cluster:job_ofu:ratio_rate5m" if name.startswith("ofu:") else f"cluster:{name}"
-                )
-                values = divided(sums[over].values, sums[under].values)
-                yield RecordedSeries(whole, labels, 0, values)
-        for part, totals in sorted(self._lost.items()):
-            name = "cluster:ofu_job_lost_seconds:rate5m"
-            yield RecordedSeries(name, {**labels, "part": part}, 0, totals.values)
-        for verdict, totals in sorted(self._verdicts.items()):
-            count = "cluster:ofu_job_divergence_verdict:count"
-            yield RecordedSeries(count, {**labels, "verdict": verdict}, 0, totals.values)
 
 
 class GpuSums:
@@ -147,19 +54,19 @@ class GpuSums:
             if job.reported:
                 self._add_compared(job, model, part)
 
-        for node, own in job.truth.job.devices.items():
+        for node, devices in job.truth.job.devices.items():
             runs = [(start, end + SHORT) for start, end in job.truth.job.runs]
-            for device in own:
+            for device in devices:
                 self._taken.setdefault((node, device), []).extend(runs)
 
     def _parts(self, job: ObservedJob) -> Mapping[str, float]:
         """The part of the job that is on each model."""
-        found: dict[str, float] = {}
-        for node, own in job.truth.job.devices.items():
+        parts: dict[str, float] = {}
+        for node, devices in job.truth.job.devices.items():
             shares = self._fleet.nodes[node].shares
             model = self._fleet.nodes[node].model.names[0]
-            found[model] = found.get(model, 0.0) + math.fsum(shares[d] for d in own)
-        return {model: shares / job.truth.gpu_shares for model, shares in found.items()}
+            parts[model] = parts.get(model, 0.0) + math.fsum(shares[d] for d in devices)
+        return {model: shares / job.truth.gpu_shares for model, shares in parts.items()}
 
     def _add_compared(self, job: ObservedJob, model: str, part: float) -> None:
         first = job.reported[0][0] + 1
@@ -201,7 +108,10 @@ class GpuSums:
         taken = accumulate(grown)
         return array(
             "d",
-            (max(0.0, gpus - own) for gpus, own in zip(self.measured(model), taken, strict=False)),
+            (
+                max(0.0, gpus - of_jobs)
+                for gpus, of_jobs in zip(self.measured(model), taken, strict=False)
+            ),
         )
 
     def used(self, model: str) -> array[float]:
@@ -219,41 +129,33 @@ class GpuSums:
                 continue
             for minute in range(self._minutes):
                 kinds = (*UNAVAILABLE, "agent_missing")
-                held = [f for f in faults if f.kind in kinds and f.holds(minute)]
-                blind = frozenset[int]().union(*(f.devices for f in held))
+                active = [f for f in faults if f.kind in kinds and f.holds(minute)]
+                blind = frozenset[int]().union(*(f.devices for f in active))
                 lost[minute] += math.fsum(node.shares[device] for device in blind)
         return lost
 
     def series(self) -> Iterator[RecordedSeries]:
         """Every series of models and of the cluster."""
         cluster = {"cluster": self._fleet.spec.cluster}
-        sums = [Totals(self._minutes) for _ in range(2)]
         for model in self.models:
             labels = {**cluster, "model": model}
             used, measured = self.used(model), self.measured(model)
-            for totals, values in zip(sums, (used, measured), strict=True):
-                totals.add(RecordedSeries("", {}, 0, values))
             yield RecordedSeries("model:ofu_gpu_utilization_seconds:rate5m", labels, 0, used)
             yield RecordedSeries("model:ofu_gpu_observed_seconds:rate5m", labels, 0, measured)
-            known = self._told_of(model)
-            yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, known)
-            yield RecordedSeries("model:ofu:ratio_rate5m", labels, 0, divided(used, measured))
+            reported = self._told_of(model)
+            yield RecordedSeries("model:ofu_gpu_share:sum", labels, 0, reported)
             yield from self._compared_series(model, labels)
-        used, measured = (totals.values for totals in sums)
-        yield RecordedSeries("cluster:ofu_gpu_utilization_seconds:rate5m", cluster, 0, used)
-        yield RecordedSeries("cluster:ofu_gpu_observed_seconds:rate5m", cluster, 0, measured)
-        yield RecordedSeries("cluster:ofu:ratio_rate5m", cluster, 0, divided(used, measured))
         yield from self._of_agents(cluster)
 
     def _told_of(self, model: str) -> array[float]:
         """GPUs of a model that agents report, or reported in the last minutes."""
-        known = array("d", [self._known[model]]) * self._minutes
+        reported = array("d", [self._known[model]]) * self._minutes
         for number, faults in self._fleet.faults.items():
             node = self._fleet.nodes[number]
             if node.model.names[0] == model:
                 for minute in untold(faults, self._minutes):
-                    known[minute] -= math.fsum(node.shares)
-        return known
+                    reported[minute] -= math.fsum(node.shares)
+        return reported
 
     def _compared_series(self, model: str, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
         mfu, used, seconds = (totals.values for totals in self._compared[model])
@@ -261,8 +163,6 @@ class GpuSums:
         yield RecordedSeries(f"{name}_mfu_seconds:rate15m", labels, 0, mfu)
         yield RecordedSeries(f"{name}_utilization_seconds:rate15m", labels, 0, used)
         yield RecordedSeries(f"{name}_gpu_seconds:rate15m", labels, 0, seconds)
-        yield RecordedSeries("model:mfu:ratio_rate15m", labels, 0, divided(mfu, seconds))
-        yield RecordedSeries("model:ofu_compared:ratio_rate15m", labels, 0, divided(used, seconds))
 
     def _of_agents(self, cluster: Mapping[str, str]) -> Iterator[RecordedSeries]:
         """What the agents say of themselves, and of GPUs that they cannot measure."""

@@ -137,9 +137,9 @@ def _pace(job: PlacedJob, faults: Faults) -> list[float]:
     lowest = [clock_hz] * len(pace)
     if group.straggler is not None and group.straggler.clock_mhz is not None:
         lowest = [min(clock_hz, group.straggler.clock_mhz * 1e6)] * len(pace)
-    for node, own in job.devices.items():
+    for node, devices in job.devices.items():
         for fault in faults.get(node, ()):
-            if fault.clock_hz is not None and not fault.devices.isdisjoint(own):
+            if fault.clock_hz is not None and not fault.devices.isdisjoint(devices):
                 for minute in fault.overlap(job.start, job.end):
                     place = minute - job.start
                     lowest[place] = min(lowest[place], fault.clock_hz)

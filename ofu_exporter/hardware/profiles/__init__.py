@@ -100,8 +100,8 @@ def read(path: Path) -> Profile:
         reader = load(name)
         if reader.recognises(head):
             return reader.read(path)
-    known = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
-    raise ConfigError(f"{path} is not a profile in a known format; known: {known}")
+    kinds = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
+    raise ConfigError(f"{path} is not a profile in a known format; known: {kinds}")
 
 
 def has_row(head: bytes, is_wanted: Callable[[list[str]], bool]) -> bool:
@@ -175,10 +175,10 @@ class Tally:
         if not flops:
             self.add(kernel, seconds, why=NO_SHAPE)
             return
-        found = self._sum(kernel, None, NO_SHAPE)
-        found.add(seconds, 1)
+        sums = self._sum(kernel, None, NO_SHAPE)
+        sums.add(seconds, 1)
         for precision, more in flops.items():
-            found.flops[precision] = found.flops.get(precision, 0) + more
+            sums.flops[precision] = sums.flops.get(precision, 0) + more
 
     def profile(self, format_: str, gpus: frozenset[str] = frozenset()) -> Profile:
         """All that was added."""

@@ -137,10 +137,10 @@ class _Trace:
             if tiles.find(kernel.name)
         )
         for owner, kernel in zip(owners, self._kernels, strict=True):
-            found = NO_PRODUCT if owner is None else self._products.get(owner, NO_PRODUCT)
-            if isinstance(found, Gemm) and rivals[owner] > 1:
-                found = SEVERAL
-            gemm, why = (found, "") if isinstance(found, Gemm) else (None, found)
+            product = NO_PRODUCT if owner is None else self._products.get(owner, NO_PRODUCT)
+            if isinstance(product, Gemm) and rivals[owner] > 1:
+                product = SEVERAL
+            gemm, why = (product, "") if isinstance(product, Gemm) else (None, product)
             self._tally.add(kernel.name, kernel.seconds, gemm=gemm, why=why)
         return self._tally.profile("kineto", frozenset(self._gpus))
 
@@ -172,14 +172,14 @@ class _Trace:
 
 
 def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = event.get("args")
-    return found if isinstance(found, dict) else {}
+    arguments = event.get("args")
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
     """The number under the first of the names that exists; 0 means none."""
-    found = next((arguments[name] for name in names if name in arguments), None)
-    return found if isinstance(found, int) and found else None
+    number = next((arguments[name] for name in names if name in arguments), None)
+    return number if isinstance(number, int) and number else None
 
 
 def _seconds(microseconds: object) -> float:

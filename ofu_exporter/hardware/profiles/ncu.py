@@ -45,8 +45,8 @@ def read(path: Path) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file, also where it has no counter of FLOPs."""
     tally = Tally()
     counters = False
-    with rows(path) as found:
-        for kernel, metrics in _launches(found):
+    with rows(path) as lines:
+        for kernel, metrics in _launches(lines):
             counters = counters or any(map(_FLOPS.match, metrics))
             tally.count(kernel, _seconds(path, metrics), _flops(path, metrics))
     if not counters:
@@ -84,13 +84,13 @@ def _seconds(path: Path, metrics: Metrics) -> float:
 
 def _flops(path: Path, metrics: Metrics) -> dict[str, int]:
     """FLOPs by precision. If the file has both a sum and its parts, the sum is used."""
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    by_kernel: dict[str, dict[tuple[str, str], int]] = {}
     for name, (value, unit) in metrics.items():
         match = _FLOPS.match(name)
         if match and value.strip():
             key = (match["sum"] or "", match["sparsity"] or "")
-            found.setdefault(match["source"], {})[key] = _whole(path, name, value, unit)
-    totals = {source: _total(parts) for source, parts in found.items()}
+            by_kernel.setdefault(match["source"], {})[key] = _whole(path, name, value, unit)
+    totals = {source: _total(parts) for source, parts in by_kernel.items()}
     return {source: total for source, total in totals.items() if total}
 
 

@@ -21,11 +21,11 @@ def recognises(head: bytes) -> bool:
 def read(path: Path) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file."""
     tally = Tally()
-    with rows(path) as found:
-        heading = next(filter(_is_heading, found))  # notices of nsys may come before it
+    with rows(path) as lines:
+        heading = next(filter(_is_heading, lines))  # notices of nsys may come before it
         name, time = heading.index(NAME), heading.index(next(t for t in TIMES if t in heading))
         number = heading.index("Instances") if "Instances" in heading else None
-        for row in found:
+        for row in lines:
             if len(row) == len(heading):
                 launches = 1 if number is None else round(amount(path, row[number]))
                 tally.add(row[name], amount(path, row[time]) / 1e9, launches, why=NO_SHAPE)

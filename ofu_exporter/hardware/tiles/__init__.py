@@ -150,17 +150,17 @@ names, load = _MODULES.names, _MODULES.load
 
 def find(name: str) -> Kernel | None:
     """The kernel that a name describes, or None where no family knows the name."""
-    found = (load(family).parse(name) for family in names())
-    return next((kernel for kernel in found if kernel), None)
+    tiles = (load(family).parse(name) for family in names())
+    return next((kernel for kernel in tiles if kernel), None)
 
 
 def parse(name: str) -> Kernel:
     """The kernel that a name describes. Raises ConfigError, which lists the grammars."""
     if kernel := find(name):
         return kernel
-    known = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
+    families = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
     raise ConfigError(
-        f"kernel {name!r} fits no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {known}"
+        f"kernel {name!r} fits no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {families}"
     )
 
 

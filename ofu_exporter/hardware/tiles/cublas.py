@@ -19,16 +19,16 @@ _OPERANDS = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "int8": "int8"}
 
 def parse(name: str) -> Kernel | None:
     """The kernel of an older cuBLAS name; None for others, also for `ampere_sgemm_...`, which uses no tensor pipe."""
-    found = _NAME.search(name)
-    if found is None:
+    match = _NAME.search(name)
+    if match is None:
         return None
-    tile_k = number(found["k"])
+    tile_k = number(match["k"])
     return Kernel(
         family="cublas",
-        architecture=_CHIPS[found["chip"]],
-        precision=_precision(found["chip"], found["sum"], found["types"].split("_")),
-        tile=(int(found["m"]), int(found["n"]), tile_k),
-        stages=number(found["stages"]),
+        architecture=_CHIPS[match["chip"]],
+        precision=_precision(match["chip"], match["sum"], match["types"].split("_")),
+        tile=(int(match["m"]), int(match["n"]), tile_k),
+        stages=number(match["stages"]),
         cluster=(1, 1),
         unknown=(SPLIT, UNCONFIRMED) if tile_k else (NO_TILE_K, SPLIT, UNCONFIRMED),
     )

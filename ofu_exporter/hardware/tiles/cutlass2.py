@@ -31,17 +31,17 @@ _BY_SUM = {"d": "fp64", "s": "tf32", "h": "fp16"}
 
 def parse(name: str) -> Kernel | None:
     """The kernel of a CUTLASS 2 name; None for others, also for SIMT and 2:4 sparse kernels."""
-    found = _NAME.search(name)
-    if found is None:
+    match = _NAME.search(name)
+    if match is None:
         return None
-    words = (found["math"], *found["types"].split("_"))
+    words = (match["math"], *match["types"].split("_"))
     named = wider(_OPERANDS[word] for word in words if word in _OPERANDS)
     return Kernel(
         family="cutlass2",
-        architecture=f"sm{found['arch']}",
-        precision=named or _BY_SUM.get(found["sum"]),
-        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
-        stages=int(found["stages"]),
+        architecture=f"sm{match['arch']}",
+        precision=named or _BY_SUM.get(match["sum"]),
+        tile=(int(match["m"]), int(match["n"]), int(match["k"])),
+        stages=int(match["stages"]),
         cluster=(1, 1),
         unknown=(SPLIT, UNCONFIRMED),
     )

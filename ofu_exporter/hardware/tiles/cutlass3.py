@@ -39,18 +39,18 @@ _OPERANDS = {
 
 def parse(name: str) -> Kernel | None:
     """The kernel of a CUTLASS 3 name; None for others, also for SIMT and 2:4 sparse kernels."""
-    found = _NAME.search(name)
-    if found is None:
+    match = _NAME.search(name)
+    if match is None:
         return None
-    emulated = _EMULATED.search(found["operation"])
-    cluster_m, cluster_n = number(found["cluster_m"]), number(found["cluster_n"])
+    emulated = _EMULATED.search(match["operation"])
+    cluster_m, cluster_n = number(match["cluster_m"]), number(match["cluster_n"])
     cluster = (cluster_m, cluster_n) if cluster_m and cluster_n else None
     return Kernel(
         family="cutlass3",
-        architecture=found["arch"],
-        precision="bf16" if emulated else _precision(found["types"]),
-        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
-        stages=number(found["stages"]),
+        architecture=match["arch"],
+        precision="bf16" if emulated else _precision(match["types"]),
+        tile=(int(match["m"]), int(match["n"]), int(match["k"])),
+        stages=number(match["stages"]),
         cluster=cluster,
         unknown=(SPLIT, UNCONFIRMED) if cluster else (NO_CLUSTER, SPLIT, UNCONFIRMED),
         products=int(emulated["products"]) if emulated else 1,

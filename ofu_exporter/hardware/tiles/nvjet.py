@@ -37,10 +37,10 @@ _LETTERS = {
 
 def parse(name: str) -> Kernel | None:
     """The kernel of an nvJet name; None for others, and for 2:4 sparse ones, whose cycles count twice."""
-    found = _CLUSTERED.search(name) or _ALONE.search(name)
-    if found is None or "sp" in found["rest"].split("_"):
+    match = _CLUSTERED.search(name) or _ALONE.search(name)
+    if match is None or "sp" in match["rest"].split("_"):
         return None
-    fields = found.groupdict()
+    fields = match.groupdict()
     types = fields["types"]
     operands = types[:2] if len(types) == 5 else types[:1]
     return Kernel(
@@ -50,5 +50,5 @@ def parse(name: str) -> Kernel | None:
         tile=(int(fields["m"]), int(fields["n"]), int(fields["k"])),
         stages=int(fields["stages"]),
         cluster=(int(fields.get("cluster_m") or 1), int(fields.get("cluster_n") or 1)),
-        unknown=(SPLIT,) if "splitK" in found["rest"] else (),
+        unknown=(SPLIT,) if "splitK" in match["rest"] else (),
     )

@@ -35,19 +35,19 @@ FIRST_WITH_CLUSTERS = 90
 
 def parse(name: str) -> Kernel | None:
     """The kernel of an XMMA name; None for others, and for FP32 products, which no tensor pipe runs."""
-    found = _NAME.search(name)
-    if found is None:
+    match = _NAME.search(name)
+    if match is None:
         return None
-    cluster_m, cluster_n = number(found["cluster_m"]), number(found["cluster_n"])
+    cluster_m, cluster_n = number(match["cluster_m"]), number(match["cluster_n"])
     cluster = (cluster_m, cluster_n) if cluster_m and cluster_n else None
-    if int(found["arch"].removeprefix("sm")) < FIRST_WITH_CLUSTERS:
+    if int(match["arch"].removeprefix("sm")) < FIRST_WITH_CLUSTERS:
         cluster = (1, 1)
     return Kernel(
         family="xmma",
-        architecture=found["arch"],
-        precision=_PRODUCTS[found["product"]],
-        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
-        stages=number(found["stages"]),
+        architecture=match["arch"],
+        precision=_PRODUCTS[match["product"]],
+        tile=(int(match["m"]), int(match["n"]), int(match["k"])),
+        stages=number(match["stages"]),
         cluster=cluster,
         unknown=(SPLIT, UNCONFIRMED) if cluster else (NO_CLUSTER, SPLIT, UNCONFIRMED),
     )

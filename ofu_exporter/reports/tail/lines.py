@@ -155,8 +155,8 @@ class LogFile:
             return False
         if self._file is None:
             return True
-        own = os.fstat(self._file)
-        return (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino)
+        opened = os.fstat(self._file)
+        return (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino)
 
     def _open(self) -> None:
         if os.path.isdir(self._path):  # False if that cannot be found out

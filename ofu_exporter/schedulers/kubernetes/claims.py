@@ -133,26 +133,26 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
     workloads = [member.workload for member in members if member.workload]
     newest_first = sorted(workloads, key=lambda workload: -(workload.started or 0.0))
     uid = next((workload.uid for workload in newest_first if workload.uid), "")
-    own = [workload for workload in newest_first if workload.uid in ("", uid)]
-    starts = [workload.started for workload in own if workload.started is not None]
+    of_pod = [workload for workload in newest_first if workload.uid in ("", uid)]
+    starts = [workload.started for workload in of_pod if workload.started is not None]
     runs = [
         member.running_since
         for member in members
-        if member.workload in own and member.running_since is not None
+        if member.workload in of_pod and member.running_since is not None
     ]
     return Job(
         scheduler=scheduler,
         job_id=f"{namespace}/{name}",
         name=name,
-        user=_first(workload.user for workload in own),
-        account=_first(workload.account for workload in own),
-        partition=_first(workload.queue for workload in own),
+        user=_first(workload.user for workload in of_pod),
+        account=_first(workload.account for workload in of_pod),
+        partition=_first(workload.queue for workload in of_pod),
         namespace=namespace,
         started=min(starts, default=None),
         running_since=min(runs, default=None),
         uid=uid,
         aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
-        addresses=tuple(sorted({ip for workload in own for ip in workload.addresses})),
+        addresses=tuple(sorted({ip for workload in of_pod for ip in workload.addresses})),
     )
 
 

@@ -29,8 +29,8 @@ def names(claimed: ClaimedDevice) -> list[str]:
     """The driver's names of the GPUs of a claim; empty where they are not NVIDIA's."""
     if claimed.driver:
         return [claimed.device] if claimed.driver == DRIVER and claimed.device else []
-    found = [_CDI.fullmatch(name) for name in claimed.cdi]
-    return [match[1] for match in found if match]
+    matches = [_CDI.fullmatch(name) for name in claimed.cdi]
+    return [match[1] for match in matches if match]
 
 
 def device(name: str, uuids: Mapping[str, str]) -> str:
@@ -64,7 +64,7 @@ def read(document: object) -> dict[str, str]:
 
 
 def _uuids(document: object) -> list[tuple[str, str]]:
-    found = []
+    uuids = []
     for item in document["items"] or ():  # type: ignore[index]
         if item["spec"]["driver"] != DRIVER:
             continue
@@ -72,5 +72,5 @@ def _uuids(document: object) -> list[tuple[str, str]]:
             attributes = offered.get("basic", offered).get("attributes") or {}
             uuid = (attributes.get("uuid") or {}).get("string")
             if isinstance(uuid, str) and uuid:
-                found.append((str(offered["name"]), uuid))
-    return found
+                uuids.append((str(offered["name"]), uuid))
+    return uuids

@@ -134,8 +134,8 @@ class Scheduler:
             raise SchedulerError(SchedulerReason.TOO_LARGE, detail)
         self._settling.check(kubelet, pods.keys())
         learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
-        known = self._pods.workloads(pods, self._asks_api, learn)
-        members = {name: JobPod(pods[name], workload) for name, workload in known.items()}
+        workloads = self._pods.workloads(pods, self._asks_api, learn)
+        members = {name: JobPod(pods[name], workload) for name, workload in workloads.items()}
         claims = by_job(NAME, members, self._uuids, self._rejected)
         running = {claim.job.key for claim in claims}
         if was_doubtful and self._asks_api:

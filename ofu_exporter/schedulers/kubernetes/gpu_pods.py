@@ -52,17 +52,17 @@ class GpuPods:
         """The pods with GPUs."""
         pods: dict[PodName, GpuPod] = {}
         for entry in listed:
-            found = self._held(entry)
-            if not found.devices and not found.claimed:
+            devices = self._held(entry)
+            if not devices.devices and not devices.claimed:
                 continue
             if not (_OBJECT_NAME.fullmatch(entry.namespace) and _OBJECT_NAME.fullmatch(entry.name)):
                 self._rejected[ClaimRejection.MALFORMED.value] += 1
                 continue
-            pod = pods.setdefault((entry.namespace, entry.name), found)
-            pod.devices |= found.devices
-            pod.claimed |= found.claimed
-            pod.shares |= found.shares
-            pod.containers |= found.containers
+            pod = pods.setdefault((entry.namespace, entry.name), devices)
+            pod.devices |= devices.devices
+            pod.claimed |= devices.claimed
+            pod.shares |= devices.shares
+            pod.containers |= devices.containers
         return pods
 
     def _held(self, entry: PodResources) -> GpuPod:

@@ -39,10 +39,10 @@ class KubeletRestart:
     def kubelet(self) -> Kubelet:
         """The run of kubelet that is there now."""
         try:
-            found = self._socket.stat()
+            status = self._socket.stat()
         except OSError:
             return None
-        return (found.st_ino, found.st_ctime_ns)
+        return (status.st_ino, status.st_ctime_ns)
 
     def check(self, kubelet: Kubelet, pods: Set[PodName]) -> None:
         """Raises SchedulerError when pods are missing from the answer of a kubelet that has just started.

@@ -92,14 +92,14 @@ class Pods:
 
     def finished(self, names: Iterable[PodName]) -> Mapping[PodName, float]:
         """When pods ended that kubelet no longer lists, as far as the API server still has them. Never raises."""
-        found = {}
+        finished = {}
         with suppress(SchedulerError, ValueError), self._api.connected() as get:
             for name in names:
                 document = get(_path(name))
                 workload = None if document is None else self._read(document)
                 if workload is not None and workload.finished is not None:
-                    found[name] = workload.finished
-        return found
+                    finished[name] = workload.finished
+        return finished
 
     def _is_awaited(self, pod: _KnownPod, now: float) -> bool:
         """Whether the next answer on a pod's job may still come in time."""

@@ -200,8 +200,8 @@ def is_sane(text: str) -> bool:
 
 
 def _job(pod: Pod) -> tuple[str, str] | None:
-    found = (rule.find(pod) for rule in RULES)
-    return next((job for job in found if job is not None), None)
+    jobs = (rule.find(pod) for rule in RULES)
+    return next((job for job in jobs if job is not None), None)
 
 
 def _owner(references: object) -> PodOwner | None:
@@ -257,8 +257,8 @@ def _addresses(document: object, status: Mapping[str, object]) -> tuple[str, ...
     listed = status.get("podIPs")
     if (isinstance(spec, dict) and spec.get("hostNetwork")) or not isinstance(listed, list):
         return ()
-    found = (each.get("ip") for each in listed if isinstance(each, dict))
-    return tuple(str(parsed(ip)) for ip in found if isinstance(ip, str) and is_address(ip))
+    addresses = (each.get("ip") for each in listed if isinstance(each, dict))
+    return tuple(str(parsed(ip)) for ip in addresses if isinstance(ip, str) and is_address(ip))
 
 
 def _mapping(document: object, key: str) -> Mapping[str, object]:

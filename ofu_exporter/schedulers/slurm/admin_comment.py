@@ -67,8 +67,8 @@ class Commands:
             )
             return "sacctmgr"
         job = self._run("scontrol", "show", "job", job_id)
-        found = re.search(r"^\s*AdminComment=(.*)$", job, re.MULTILINE)
-        _check_ours(found[1] if found else "", job_id)
+        match = re.search(r"^\s*AdminComment=(.*)$", job, re.MULTILINE)
+        _check_ours(match[1] if match else "", job_id)
         self._run("scontrol", "update", f"jobid={job_id}", f"admincomment={comment}")
         return "scontrol"
 

@@ -180,9 +180,9 @@ class Scheduler:
         except (OSError, SchedulerError) as error:
             return _refused_folder(str(error))
 
-    def _check_use(self, *found: Contents[JobFile]) -> None:
+    def _check_use(self, *folders: Contents[JobFile]) -> None:
         """Raise SchedulerError until a hook has left a file here: the directory alone proves nothing."""
-        if any(contents.values or contents.refused for contents in found):
+        if any(contents.values or contents.refused for contents in folders):
             self._is_in_use = True
             return
         raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
@@ -239,9 +239,9 @@ class Scheduler:
 def _past(ended: Contents[JobFile], running: Collection[Job], now: float) -> Iterator[Claim]:
     """The claims of jobs that have ended; a file that was moved while the directories were read is in both."""
     for name, file in ended.values.items():
-        found = ended_files.parse_name(name)
-        if found is not None and found.ended <= now and file.claim.job not in running:
-            yield replace(file.claim, ended=found.ended)
+        parsed = ended_files.parse_name(name)
+        if parsed is not None and parsed.ended <= now and file.claim.job not in running:
+            yield replace(file.claim, ended=parsed.ended)
 
 
 @functools.lru_cache(maxsize=8)

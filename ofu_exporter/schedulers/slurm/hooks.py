@@ -238,7 +238,7 @@ def _numbers(word: str) -> Iterator[int]:
 
 def uuids_by_minor(driver: Path = DRIVER) -> dict[int, str]:
     """The uuid of every /dev/nvidiaN, read in /proc: the driver itself is not called."""
-    found = {}
+    by_minor = {}
     with suppress(OSError):
         for folder in driver.iterdir():
             with suppress(OSError, UnicodeDecodeError):
@@ -246,5 +246,5 @@ def uuids_by_minor(driver: Path = DRIVER) -> dict[int, str]:
                 facts = dict(re.findall(_INFORMATION, lines))
                 uuid, minor = facts.get("GPU UUID", ""), facts.get("Device Minor", "")
                 if minor.isdecimal() and re.fullmatch(_UUID, uuid) and "?" not in uuid:
-                    found[int(minor)] = uuid
-    return found
+                    by_minor[int(minor)] = uuid
+    return by_minor

@@ -2,84 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from ofu_exporter.serving.metrics.spec import MetricSpec, Rows, single
+from ofu_exporter.serving.metrics.spec import Metric, Rows, counter, gauge, single, summary
 from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
-
-
-class SourceMetric(NamedTuple):
-    """A metric about the counter source."""
-
-    spec: MetricSpec
-    rows: Callable[[SourceHealth], Rows]
 
 
 def _by_reason(name: str, counts: Mapping[str, int]) -> Rows:
     return [((name, why), count) for why, count in counts.items()]
 
 
-SOURCE_METRICS: tuple[SourceMetric, ...] = (
-    SourceMetric(
-        MetricSpec(
+SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
+    Metric(
+        gauge(
             "ofu_exporter_simulated",
-            "gauge",
-            (),
             "1 when the values on this page are simulated and no GPU was measured.",
         ),
         lambda health: single(float(health.simulated)),
     ),
-    SourceMetric(
-        MetricSpec(
-            "ofu_exporter_source_up",
-            "gauge",
-            ("source",),
-            "Whether the counter source can be read.",
-        ),
+    Metric(
+        gauge("ofu_exporter_source_up", "Whether the counter source can be read.", "source"),
         lambda health: [((health.name,), float(health.up))],
     ),
-    SourceMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_exporter_source_unavailable",
-            "gauge",
-            ("source", "reason"),
             "1 while the counter source cannot be read, with the reason.",
+            "source",
+            "reason",
         ),
         lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
     ),
-    SourceMetric(
-        MetricSpec(
+    Metric(
+        summary(
             "ofu_exporter_read_seconds",
-            "summary",
-            ("source",),
             "Time spent in reads of the counter source, one read per GPU or page and window.",
+            "source",
         ),
         lambda health: [((health.name,), health.read_seconds)],
     ),
-    SourceMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_read_failures",
-            "counter",
-            ("source", "reason"),
             "Reads of the counter source that failed.",
+            "source",
+            "reason",
         ),
         lambda health: _by_reason(health.name, health.failures),
     ),
-    SourceMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_rejected_rows",
-            "counter",
-            ("source", "reason"),
             "Rows and pages of the counter source that could not be used and belong to no one GPU.",
+            "source",
+            "reason",
         ),
         lambda health: _by_reason(health.name, health.rejected),
     ),
-    SourceMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_missed_deadlines",
-            "counter",
-            (),
             "Deadlines of the sampler that passed before it came to them.",
         ),
         lambda health: single(health.missed_deadlines),
@@ -87,158 +69,124 @@ SOURCE_METRICS: tuple[SourceMetric, ...] = (
 )
 
 
-class SchedulerMetric(NamedTuple):
-    """A metric about one scheduler."""
-
-    spec: MetricSpec
-    rows: Callable[[SchedulerHealth], Rows]
-
-
-SCHEDULER_METRICS: tuple[SchedulerMetric, ...] = (
-    SchedulerMetric(
-        MetricSpec(
+SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
+    Metric(
+        gauge(
             "ofu_exporter_scheduler_up",
-            "gauge",
-            ("scheduler",),
             "Whether the scheduler says who owns the GPUs.",
+            "scheduler",
         ),
         lambda health: [((health.name,), float(health.up))],
     ),
-    SchedulerMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_exporter_scheduler_unavailable",
-            "gauge",
-            ("scheduler", "reason"),
             "1 while the scheduler does not say who owns the GPUs, with the reason.",
+            "scheduler",
+            "reason",
         ),
         lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
     ),
-    SchedulerMetric(
-        MetricSpec(
-            "ofu_exporter_scheduler_polls",
-            "counter",
-            ("scheduler",),
-            "Questions put to the scheduler.",
-        ),
+    Metric(
+        counter("ofu_exporter_scheduler_polls", "Questions put to the scheduler.", "scheduler"),
         lambda health: [((health.name,), health.polls)],
     ),
-    SchedulerMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_scheduler_poll_seconds",
-            "counter",
-            ("scheduler",),
             "Time spent waiting for the scheduler's answers.",
+            "scheduler",
         ),
         lambda health: [((health.name,), health.poll_seconds)],
     ),
-    SchedulerMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_scheduler_failures",
-            "counter",
-            ("scheduler", "reason"),
             "Questions that the scheduler did not answer.",
+            "scheduler",
+            "reason",
         ),
         lambda health: _by_reason(health.name, health.failures),
     ),
-    SchedulerMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_exporter_scheduler_rejected",
-            "counter",
-            ("scheduler", "reason"),
             "Job files, pods and claims that were not believed.",
+            "scheduler",
+            "reason",
         ),
         lambda health: _by_reason(health.name, health.rejected),
     ),
 )
 
-CLOCK_STEPS = MetricSpec(
+CLOCK_STEPS = counter(
     "ofu_exporter_clock_steps",
-    "counter",
-    (),
     "Times the node's clock was set by more than a second; windows and totals do not go by it.",
 )
-PAUSED = MetricSpec(
+PAUSED = gauge(
     "ofu_exporter_paused",
-    "gauge",
-    (),
     "Whether the agent was told to let go of the GPUs, so that none is measured.",
 )
-RELEASED = MetricSpec(
+RELEASED = gauge(
     "ofu_exporter_released",
-    "gauge",
-    (),
     "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the driver "
     "or a host engine.",
 )
-BUILD_INFO = MetricSpec(
+BUILD_INFO = gauge(
     "ofu_exporter_build_info",
-    "gauge",
-    ("version", "revision", "python"),
     "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
+    "version",
+    "revision",
+    "python",
 )
-SNAPSHOT_TIMESTAMP = MetricSpec(
+SNAPSHOT_TIMESTAMP = gauge(
     "ofu_exporter_snapshot_timestamp_seconds",
-    "gauge",
-    (),
     "Unix time at which the sampler last made a snapshot.",
 )
-RELOADS = MetricSpec(
+RELOADS = counter(
     "ofu_exporter_config_reloads",
-    "counter",
-    ("outcome",),
     "Times the configuration was read anew; a failed one leaves the last good settings in force.",
+    "outcome",
 )
-LAST_RELOAD = MetricSpec(
+LAST_RELOAD = gauge(
     "ofu_exporter_config_last_reload_successful",
-    "gauge",
-    (),
     "Whether the configuration file and the web configuration are in force as they were when they were last read; 1 "
     "before the first reload.",
 )
-STATE_WRITES = MetricSpec(
+STATE_WRITES = counter(
     "ofu_exporter_state_writes",
-    "counter",
-    ("outcome",),
     "Writes of the state file; what could not be written is written the next time.",
+    "outcome",
 )
-STATE_SET_ASIDE = MetricSpec(
+STATE_SET_ASIDE = counter(
     "ofu_exporter_state_files_set_aside",
-    "counter",
-    (),
     "State files that were damaged and kept under another name.",
 )
-REJECTED_REPORTS = MetricSpec(
+REJECTED_REPORTS = counter(
     "ofu_exporter_rejected_reports",
-    "counter",
-    ("reason",),
     "Reports of jobs that were refused, or never became one.",
+    "reason",
 )
-PULLS = MetricSpec(
+PULLS = counter(
     "ofu_exporter_pulls",
-    "counter",
-    ("job_id", "outcome"),
     "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
+    "job_id",
+    "outcome",
 )
-DROPPED_LOG_LINES = MetricSpec(
+DROPPED_LOG_LINES = counter(
     "ofu_exporter_dropped_log_lines",
-    "counter",
-    (),
     "Lines of the log that were not written: too many at once, or nobody takes them.",
 )
-REQUESTS = MetricSpec(
-    "ofu_exporter_http_requests", "counter", ("path", "code"), "HTTP requests answered."
-)
-FAULTS = MetricSpec(
+REQUESTS = counter("ofu_exporter_http_requests", "HTTP requests answered.", "path", "code")
+FAULTS = counter(
     "ofu_exporter_faults",
-    "counter",
-    ("where",),
     "Errors of this program, by the series or the path they cost; each is to be reported.",
+    "where",
 )
-SCHEDULER_TIMESTAMP = MetricSpec(
+SCHEDULER_TIMESTAMP = gauge(
     "ofu_exporter_scheduler_answer_timestamp_seconds",
-    "gauge",
-    ("scheduler",),
     "Unix time at which the scheduler last answered.",
+    "scheduler",
 )
 AGENT_METRICS = (
     SCHEDULER_TIMESTAMP,

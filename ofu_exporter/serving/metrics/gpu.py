@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from ofu_exporter.serving.metrics.spec import GPU_LABELS, MetricSpec, Rows, by_label, single
+from ofu_exporter.serving.metrics.spec import (
+    GPU_LABELS,
+    Metric,
+    Rows,
+    by_label,
+    counter,
+    gauge,
+    single,
+)
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
-
-class GpuMetric(NamedTuple):
-    """A metric with one row or more per GPU, and where its values come from."""
-
-    spec: MetricSpec
-    rows: Callable[[GpuView, Snapshot], Rows]
+GpuRows = Callable[[GpuView, Snapshot], Rows]
 
 
-def _gpu_metric(
-    name: str,
-    kind: str,
-    extra: tuple[str, ...],
-    help_: str,
-    rows: Callable[[GpuView, Snapshot], Rows],
-) -> GpuMetric:
-    return GpuMetric(MetricSpec(name, kind, (*GPU_LABELS, *extra), help_), rows)
+def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
+    return Metric(gauge(name, help_, *GPU_LABELS, *labels), rows)
+
+
+def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
+    return Metric(counter(name, help_, *GPU_LABELS, *labels), rows)
 
 
 def _info(view: GpuView, snapshot: Snapshot) -> Rows:
@@ -51,144 +51,112 @@ PART_LABELS = {loss: (str(loss.value),) for loss in Loss}
 """The label of each part, made once: every page has them for every GPU."""
 
 
-def _window(read: Callable[[Window], float | None]) -> Callable[[GpuView, Snapshot], Rows]:
+def _window(read: Callable[[Window], float | None]) -> GpuRows:
     return lambda view, _: single(read(view.window)) if view.window else ()
 
 
-GPU_METRICS: tuple[GpuMetric, ...] = (
-    _gpu_metric(
+GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
+    _gauge(
         "ofu_gpu_info",
-        "gauge",
-        (
-            *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
-            *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
-        ),
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
         "against (published, configured), what its share goes by (whole; slices or "
         "instances of a MIG instance), under which name ofu_model_* has its clocks and peaks, "
         "and which job alone has it now.",
         _info,
+        *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
+        *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_instance_share_ratio",
-        "gauge",
-        (),
         "Part of a whole GPU that a MIG instance counts as wherever GPUs are added up; a whole GPU counts as 1.",
         lambda view, _: single(view.share.ratio if view.share.basis != "whole" else None),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_up",
-        "gauge",
-        (),
         "Whether OFU is being measured on this GPU.",
         lambda view, _: single(float(view.reason is None)),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_unavailable",
-        "gauge",
-        ("reason",),
         "1 while OFU is not measured on this GPU, with the reason.",
         lambda view, _: [((view.reason.value,), 1.0)] if view.reason else (),
+        "reason",
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_utilization_ratio",
-        "gauge",
-        (),
         "OFU of the last complete window: tensor activity x SM clock / tensor clock.",
         _window(lambda window: window.utilization),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_utilization_seconds",
-        "counter",
-        (),
         "Integral of OFU over the observed time, times the share of the GPU; its rate divided by that of "
         "ofu_gpu_observed_seconds_total is the mean OFU of any range.",
         lambda view, _: single(view.utilization_seconds if view.sampled_at is not None else None),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_observed_seconds",
-        "counter",
-        (),
         "GPU-seconds in which OFU was measured: time x share of the GPU.",
         lambda view, _: single(view.observed_seconds if view.sampled_at is not None else None),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_lost_seconds",
-        "counter",
-        ("part",),
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
         "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
         "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
         lambda view, _: [(PART_LABELS[loss], lost) for loss, lost in view.sums.lost.items()],
+        "part",
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_gained_seconds",
-        "counter",
-        (),
         "What the tensor pipes gained by running above the tensor clock, in observed GPU-seconds.",
         lambda view, _: single(view.sums.gained if view.sums.lost else None),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_energy_joules",
-        "counter",
-        (),
         "Energy of the card in the observed time, by its own counter.",
         lambda view, _: single(view.sums.energy_joules),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_idle_energy_joules",
-        "counter",
-        (),
         "Part of it in windows in which no kernel ran.",
         lambda view, _: single(view.sums.idle_energy_joules),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_tensor_active_ratio",
-        "gauge",
-        (),
         "Share of SM cycles of the last window in which a tensor pipe was active.",
         _window(lambda window: window.tensor_active),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_pipe_active_ratio",
-        "gauge",
-        ("pipe",),
         "Tensor activity of the last window by pipe, where the GPU tells.",
         lambda view, _: by_label(view.window.pipes) if view.window else (),
+        "pipe",
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_sm_clock_hertz",
-        "gauge",
-        (),
         "Mean SM clock over the last window.",
         _window(lambda window: window.sm_clock_hz),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_utilization_stderr_ratio",
-        "gauge",
-        (),
         "Standard error of the last window's OFU from the clock reads; 0 with cycle counters.",
         _window(lambda window: window.stderr),
     ),
-    _gpu_metric(
+    _gauge(
         "ofu_gpu_window_seconds",
-        "gauge",
-        (),
         "Length of the last window.",
         _window(lambda window: window.seconds),
     ),
-    _gpu_metric(
+    _counter(
         "ofu_gpu_rejected_samples",
-        "counter",
-        ("reason",),
         "Samples that could not be true and were not used.",
         lambda view, _: by_label(view.rejected),
+        "reason",
     ),
 )
 
-SAMPLE_TIMESTAMP = MetricSpec(
+SAMPLE_TIMESTAMP = gauge(
     "ofu_gpu_sample_timestamp_seconds",
-    "gauge",
-    GPU_LABELS,
     "Unix time at which the last complete window ended.",
+    *GPU_LABELS,
 )

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from ofu_exporter.serving.metrics.spec import GPU_LABELS, MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import GPU_LABELS, Metric, Rows, counter, gauge
 from ofu_exporter.values.snapshot import JobView
 
-GPU_SHARED = MetricSpec(
+JobMetric = Metric[[JobView]]
+GPU_SHARED = gauge(
     "ofu_gpu_shared",
-    "gauge",
-    (*GPU_LABELS, "job_id"),
     "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
+    *GPU_LABELS,
+    "job_id",
 )
-
-
-class JobMetric(NamedTuple):
-    """A metric with one row per job."""
-
-    spec: MetricSpec
-    rows: Callable[[JobView], Rows]
 
 
 def _job_info(view: JobView) -> Rows:
@@ -40,101 +33,67 @@ def _job_info(view: JobView) -> Rows:
     return ((labels, 1.0),)
 
 
+def _total(name: str, help_: str, read: Callable[[JobView], float | None]) -> JobMetric:
+    """A counter with one row, which is absent where there is no value."""
+
+    def rows(view: JobView) -> Rows:
+        value = read(view)
+        return () if value is None else [((view.job.job_id,), value)]
+
+    return Metric(counter(name, help_, "job_id"), rows)
+
+
 JOB_METRICS: tuple[JobMetric, ...] = (
-    JobMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_job_info",
-            "gauge",
-            (
-                "job_id",
-                "job_name",
-                "user",
-                "account",
-                "partition",
-                "namespace",
-                "scheduler",
-                "array_job_id",
-                "array_task_id",
-                "framework",
-            ),
             "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
+            *("job_id", "job_name", "user", "account", "partition", "namespace", "scheduler"),
+            *("array_job_id", "array_task_id", "framework"),
         ),
         _job_info,
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_utilization_seconds",
-            "counter",
-            ("job_id",),
-            "Integral of OFU over the observed GPU-seconds of the job on this node; the sum of its "
-            "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
-        ),
-        lambda view: [((view.job.job_id,), view.utilization_seconds)],
+    _total(
+        "ofu_job_utilization_seconds",
+        "Integral of OFU over the observed GPU-seconds of the job on this node; the sum of its "
+        "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
+        lambda view: view.utilization_seconds,
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_gpu_seconds",
-            "counter",
-            ("job_id",),
-            "GPU-seconds of the job on this node in which OFU was measured: time x share of the GPU.",
-        ),
-        lambda view: [((view.job.job_id,), view.observed_seconds)],
+    _total(
+        "ofu_job_gpu_seconds",
+        "GPU-seconds of the job on this node in which OFU was measured: time x share of the GPU.",
+        lambda view: view.observed_seconds,
     ),
-    JobMetric(
-        MetricSpec(
+    Metric(
+        counter(
             "ofu_job_lost_seconds",
-            "counter",
-            ("job_id", "part"),
             "Observed GPU-seconds of the job on this node in which the peak was not used, by part, as "
             "ofu_gpu_lost_seconds_total.",
+            *("job_id", "part"),
         ),
         lambda view: [
             ((view.job.job_id, loss.value), lost) for loss, lost in view.sums.lost.items()
         ],
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_gained_seconds",
-            "counter",
-            ("job_id",),
-            "What the tensor pipes gained for the job by running above the tensor clock, in observed GPU-seconds.",
-        ),
-        lambda view: [((view.job.job_id,), view.sums.gained)] if view.sums.lost else (),
+    _total(
+        "ofu_job_gained_seconds",
+        "What the tensor pipes gained for the job by running above the tensor clock, in observed GPU-seconds.",
+        lambda view: view.sums.gained if view.sums.lost else None,
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_energy_joules",
-            "counter",
-            ("job_id",),
-            "Energy of the job's GPUs on this node in the observed time, by the cards' own counters.",
-        ),
-        lambda view: [
-            ((view.job.job_id,), energy)
-            for energy in [view.sums.energy_joules]
-            if energy is not None
-        ],
+    _total(
+        "ofu_job_energy_joules",
+        "Energy of the job's GPUs on this node in the observed time, by the cards' own counters.",
+        lambda view: view.sums.energy_joules,
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_held_gpu_seconds",
-            "counter",
-            ("job_id",),
-            "GPU-seconds for which the job had GPUs of this node, measured or not: time x share.",
-        ),
-        lambda view: [((view.job.job_id,), view.held_seconds)],
+    _total(
+        "ofu_job_held_gpu_seconds",
+        "GPU-seconds for which the job had GPUs of this node, measured or not: time x share.",
+        lambda view: view.held_seconds,
     ),
-    JobMetric(
-        MetricSpec(
-            "ofu_job_waiting_gpu_seconds",
-            "counter",
-            ("job_id",),
-            "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
-            "they are no part of its OFU; absent where the scheduler does not say.",
-        ),
-        lambda view: [
-            ((view.job.job_id,), seconds)
-            for seconds in [view.waiting_seconds]
-            if seconds is not None
-        ],
+    _total(
+        "ofu_job_waiting_gpu_seconds",
+        "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
+        "they are no part of its OFU; absent where the scheduler does not say.",
+        lambda view: view.waiting_seconds,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import MetricSpec, Rows, gauge
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.snapshot import GpuView
 
@@ -38,20 +38,20 @@ def once(rows: Rows) -> Rows:
 
 MODEL_METRICS: tuple[ModelMetric, ...] = (
     ModelMetric(
-        MetricSpec(
+        gauge(
             "ofu_model_tensor_clock_hertz",
-            "gauge",
-            (*MODEL_LABELS, "domain"),
             "Clock that OFU is measured against: the one the published dense peak implies, by clock domain.",
+            *MODEL_LABELS,
+            "domain",
         ),
         lambda rating: rating.tensor_clock_hz,
     ),
     ModelMetric(
-        MetricSpec(
+        gauge(
             "ofu_model_peak_flops",
-            "gauge",
-            (*MODEL_LABELS, "precision"),
             "Dense peak of one GPU in FLOP/s by precision.",
+            *MODEL_LABELS,
+            "precision",
         ),
         lambda rating: rating.peak_flops,
     ),

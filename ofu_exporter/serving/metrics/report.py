@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
 
-from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import Metric, MetricSpec, Rows, counter, gauge
 from ofu_exporter.values.reported import ReportsView, Verdict
 
+ReportMetric = Metric[[str, ReportsView]]
+"""Its rows are made from the id of a job and its reports."""
 NO_CAUSE = "no_known_cause"
 """Stands in the place of a cause where none fits."""
 
 
-class ReportMetric(NamedTuple):
-    """A metric of one job's reports."""
+def _value(spec: MetricSpec, read: Callable[[ReportsView], float | None]) -> ReportMetric:
+    """A metric with one row, which is absent where there is no value."""
 
-    spec: MetricSpec
-    rows: Callable[[str, ReportsView], Rows]
-    """Makes the rows from the job's id and its reports."""
-
-
-def _job_metric(
-    kind: str, name: str, help_: str, value: Callable[[ReportsView], float | None]
-) -> ReportMetric:
     def rows(job_id: str, reports: ReportsView) -> Rows:
-        found = value(reports)
-        return () if found is None else [((job_id,), found)]
+        value = read(reports)
+        return () if value is None else [((job_id,), value)]
 
-    return ReportMetric(MetricSpec(name, kind, ("job_id",), help_), rows)
+    return Metric(spec, rows)
 
 
-_gauge = partial(_job_metric, "gauge")
-_sum = partial(_job_metric, "counter")
+def _gauge(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
+    return _value(gauge(name, help_, "job_id"), read)
+
+
+def _sum(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
+    return _value(counter(name, help_, "job_id"), read)
 
 
 def _difference(reports: ReportsView) -> float | None:
@@ -69,12 +65,9 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "above over the nodes, divided by that of this one, is the job's MFU and OFU over the same seconds.",
         lambda reports: reports.settled.gpu_seconds,
     ),
-    ReportMetric(
-        MetricSpec(
-            "ofu_job_reports",
-            "counter",
-            ("job_id", "outcome"),
-            "Reports of the job: accepted, or why not.",
+    Metric(
+        counter(
+            "ofu_job_reports", "Reports of the job: accepted, or why not.", "job_id", "outcome"
         ),
         lambda job_id, reports: [
             ((job_id, outcome), count) for outcome, count in reports.outcomes.items()
@@ -100,13 +93,13 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
         lambda reports: reports.adjusted.tile_overhead if reports.adjusted else None,
     ),
-    ReportMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_job_tile_overhead_bound",
-            "gauge",
-            ("job_id", "bound"),
             "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
             "absent where the job does not say.",
+            "job_id",
+            "bound",
         ),
         lambda job_id, reports: (
             [((job_id, reports.adjusted.bound), 1.0)]
@@ -124,21 +117,21 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
         lambda reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
     ),
-    ReportMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_job_divergence_verdict",
-            "gauge",
-            ("job_id", "verdict"),
             f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
+            "job_id",
+            "verdict",
         ),
         lambda job_id, reports: [((job_id, reports.verdict.value), 1.0)],
     ),
-    ReportMetric(
-        MetricSpec(
+    Metric(
+        gauge(
             "ofu_job_divergence_cause",
-            "gauge",
-            ("job_id", "cause"),
             f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
+            "job_id",
+            "cause",
         ),
         _cause,
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Generic, ParamSpec
 
+SubjectP = ParamSpec("SubjectP")
 GPU_LABELS = ("gpu", "uuid", "gpu_instance")
 Rows = Iterable[tuple[tuple[str, ...], float]]
 """Label values beyond those of the GPU, with the value of each row."""
@@ -22,6 +24,26 @@ class MetricSpec:
     @property
     def shown_name(self) -> str:
         return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def gauge(name: str, help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, "gauge", labels, help_)
+
+
+def counter(name: str, help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, "counter", labels, help_)
+
+
+def summary(name: str, help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, "summary", labels, help_)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Generic[SubjectP]):
+    """A metric of one kind of subject, and what makes its rows of such a subject."""
+
+    spec: MetricSpec
+    rows: Callable[SubjectP, Rows]
 
 
 def by_label(values: Mapping[str, float]) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.pictures import bar, spark
 from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.support.logs import LastLine
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.clock_limit import limit_words
@@ -77,10 +79,28 @@ class JobLine(NamedTuple):
     gpu_hours: str
 
 
-def node_page(
-    snapshot: Snapshot | None, history: History, node: str, age: float, faults: Faults
-) -> str:
-    """The page in HTML. `age` is how old the snapshot is, in seconds. A row that cannot be made costs itself."""
+class LogLine(NamedTuple):
+    """A line of the log in the table."""
+
+    time: str
+    is_bad: bool
+    message: str
+
+
+class NodeAbout(NamedTuple):
+    """What the page says beside the snapshot."""
+
+    node: str
+    age: float
+    """How old the snapshot is, in seconds."""
+    history: History
+    lines: Sequence[LastLine] = ()
+    """The last lines of the log of changes, newest first."""
+
+
+def node_page(snapshot: Snapshot | None, about: NodeAbout, faults: Faults) -> str:
+    """The page in HTML. A row that cannot be made costs itself."""
+    node, lines = about.node, faults.made("/", _line, about.lines)
     if snapshot is None:
         return render(
             "node.html",
@@ -93,20 +113,22 @@ def node_page(
             glance=None,
             gpus=[],
             jobs=[],
+            lines=lines,
         )
     ofu = node_ofu(snapshot)
     return render(
         "node.html",
         node=node,
         title=f"OFU {percent(ofu, 'not measured')}",
-        seen=_seen(snapshot, age),
+        seen=_seen(snapshot, about.age),
         about=" · ".join(_about(snapshot)),
         is_simulated=snapshot.source.simulated,
         recorded=snapshot.source.recorded,
         note=_note(snapshot),
         glance=_glance(snapshot, ofu),
-        gpus=faults.made("/", lambda view: _gpu(view, history), snapshot.gpus),
+        gpus=faults.made("/", lambda view: _gpu(view, about.history), snapshot.gpus),
         jobs=faults.made("/", _job, snapshot.jobs),
+        lines=lines,
     )
 
 
@@ -197,6 +219,11 @@ def _clock_about(view: GpuView, clock: float) -> str:
     part = f" {clock / low:.0%} of {low / 1e6:.0f}" if low else ""
     limits = limit_words(view.window.clock_limits if view.window else None)
     return part + (f" · {limits}" if limits else "")
+
+
+def _line(line: LastLine) -> LogLine:
+    at = datetime.datetime.fromtimestamp(line.unix).astimezone()
+    return LogLine(at.isoformat(" ", "seconds"), line.level != "info", line.message)
 
 
 def _job(view: JobView) -> JobLine:

@@ -90,15 +90,15 @@ def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[Dc
         return before
 
 
-def describe(engine: HostEngine, census: Census, known: Sequence[Device]) -> list[Device]:
+def describe(engine: HostEngine, census: Census, described: Sequence[Device]) -> list[Device]:
     """Every device of a census. A GPU that no longer answers keeps its last description. Raises DcgmError."""
-    before = {device.parent: device for device in known}
+    before = {device.parent: device for device in described}
     devices: list[Device] = []
     for number, status in census.statuses.items():
         entity = Entity(GPU, number)
         if status in STATUS_REASONS:
             problem = STATUS_REASONS[status]
-            kept = [replace(d, problem=problem) for d in known if d.parent == entity]
+            kept = [replace(d, problem=problem) for d in described if d.parent == entity]
             devices += kept or [
                 Device(entity, entity, _unknown(number), gpm=False, problem=problem)
             ]

@@ -253,11 +253,11 @@ class FieldWatch:
         by entity, and ends the read at the first that it refuses (DcgmApi.cpp, helperGetValuesSince). The next read
         returns the same samples again.
         """
-        found: list[Sample] = []
+        samples: list[Sample] = []
 
         def take(group: int, number: int, values: Any, count: int, _: object) -> int:
             entity = Entity(group, number)
-            found.extend(decoded(entity, values[index]) for index in range(count))
+            samples.extend(decoded(entity, values[index]) for index in range(count))
             return 0
 
         following = ctypes.c_longlong(self._since_micros)
@@ -271,11 +271,11 @@ class FieldWatch:
             )
         except DcgmError as error:
             if error.code != NO_DATA:
-                self.failed = self._first_silent(found)
+                self.failed = self._first_silent(samples)
                 raise
-        new = [sample for sample in found if _key(sample) not in self._read]
+        new = [sample for sample in samples if _key(sample) not in self._read]
         self._go_on_from(following.value)
-        self._read = {_key(s) for s in found if s.micros >= self._since_micros}
+        self._read = {_key(s) for s in samples if s.micros >= self._since_micros}
         return new
 
     def _go_on_from(self, micros: int) -> None:
@@ -285,10 +285,10 @@ class FieldWatch:
         since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
         self._since_micros = max(since, self._first_micros)
 
-    def _first_silent(self, found: Sequence[Sample]) -> Entity | None:
+    def _first_silent(self, samples: Sequence[Sample]) -> Entity | None:
         """The first entity with an unanswered field: the host engine answers for each field, even if it has no
         data."""
-        answered = {(sample.entity, sample.field) for sample in found}
+        answered = {(sample.entity, sample.field) for sample in samples}
         return next(
             (e for e in self.entities if any((e, field) not in answered for field in self.fields)),
             None,

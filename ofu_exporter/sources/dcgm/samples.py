@@ -13,21 +13,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.sources.dcgm.device_series import DeviceSeries
 from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
 from ofu_exporter.sources.dcgm.fields import (
     ACTIVITY,
     CLOCK_SECONDS,
-    CYCLES_ELAPSED,
     ENDING,
-    ENERGY_MILLIJOULES,
-    GPU_PERCENT,
-    OF_CYCLES,
     OF_PROFILING,
-    OTHER_PIPES,
     OVER_TIME,
     PIPES,
-    POWER_LIMIT_WATTS,
-    POWER_WATTS,
     SM,
     SM_CLOCK_MHZ,
     TENSOR,
@@ -40,16 +34,9 @@ from ofu_exporter.values.reading import (
     Activity,
     ActivitySample,
     ClockSample,
-    CycleTotals,
-    Evidence,
     Reading,
 )
 
-HOLE_INTERVALS = 2.5
-"""If a sample comes later than this number of intervals after the last one, the time between is a gap."""
-DMMA_TOLERANCE = 0.02
-"""The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this
-much."""
 STAMP_SECONDS = 0.004
 """A sample bears the time at which the host engine began its poll, and is taken some milliseconds later: a round of all
 fields took 1 to 4 ms."""
@@ -67,16 +54,14 @@ class Anchor(NamedTuple):
         return self.seconds + (micros - self.micros) * MICROS
 
 
-class DeviceSamples:
+class DeviceSamples(DeviceSeries):
     """All series of one device, and the readings made of them."""
 
     def __init__(self, gpu: Gpu, interval: float) -> None:
+        super().__init__(interval)
         self.gpu = gpu
         self.missing: frozenset[int] = frozenset()
         """Fields that had values before, but did not cover the last window."""
-        self._interval = interval
-        self._hole_micros = HOLE_INTERVALS * interval / MICROS
-        self._series: dict[int, FieldSeries] = {}
         self._times = SampleTimes()
         self._waiting: list[Sample] = []
         """Samples that are in no series yet."""
@@ -90,7 +75,7 @@ class DeviceSamples:
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
-        is_new = self._field_series(sample.field).is_new(sample)
+        is_new = self.field_series(sample.field).is_new(sample)
         if is_new:
             self._waiting.append(sample)
             del self._waiting[:-MOST_WAITING]
@@ -99,7 +84,7 @@ class DeviceSamples:
     @property
     def last_code(self) -> int:
         """The code of the latest sample of the tensor counter: 0 = measured."""
-        return self._field_series(TENSOR).last_code
+        return self.field_series(TENSOR).last_code
 
     def take_disordered(self) -> int:
         """How many samples came out of order since the last call."""
@@ -123,7 +108,7 @@ class DeviceSamples:
         """
         self._sort_in(anchor.micros)
         until = self._covered_until()
-        self._dmma_series = self._dmma()
+        self._dmma_series = self.dmma()
         runs = runs_of(self._spanned(self._begin(), until), self._hole_micros)
         made = [self._reading(run, anchor) for run in runs if not is_short(run)]
         self._forget(runs, until)
@@ -135,18 +120,15 @@ class DeviceSamples:
         self._waiting = [sample for sample in self._waiting if sample.micros > until]
         for sample in due:
             if sample.field < FIRST_PROFILING_FIELD:
-                self._field_series(sample.field).add(sample, sample.micros)
+                self.field_series(sample.field).add(sample, sample.micros)
         profiled = [sample for sample in due if sample.field >= FIRST_PROFILING_FIELD]
         for sample, measured in self._times.in_order(profiled):
-            self._field_series(sample.field).add(sample, measured)
-
-    def _field_series(self, field: int) -> FieldSeries:
-        return self._series.setdefault(field, FieldSeries())
+            self.field_series(sample.field).add(sample, measured)
 
     def _covered_until(self) -> int:
         """The time at which the next window ends: every field has samples up to then, not counting fields that no
         longer have values."""
-        tensor = self._field_series(TENSOR)
+        tensor = self.field_series(TENSOR)
         alive = {
             field: series
             for field, series in self._series.items()
@@ -181,7 +163,7 @@ class DeviceSamples:
 
     def _spanned(self, begin: int, until: int) -> list[Point]:
         """The samples of the tensor counter in this time. One that reaches beyond it is cut."""
-        points = self._field_series(TENSOR).points
+        points = self.field_series(TENSOR).points
         inside = [point for point in points if begin <= point.micros <= until]
         for before, after in itertools.pairwise(points):
             is_whole = (
@@ -195,12 +177,12 @@ class DeviceSamples:
 
     def _cut(self, micros: int) -> int:
         """Microseconds between the end of a window and the sample of the tensor counter that is nearest to it."""
-        return min(abs(point.micros - micros) for point in self._field_series(TENSOR).points)
+        return min(abs(point.micros - micros) for point in self.field_series(TENSOR).points)
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
         kept = max((p.micros for run in runs for p in run), default=0)
-        points = self._field_series(TENSOR).points
+        points = self.field_series(TENSOR).points
         kept = max([kept, *[p.micros for p in points if p.micros <= until]])
         if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
             kept = runs[-1][0].micros
@@ -226,8 +208,8 @@ class DeviceSamples:
             pipes=_mean_pipes(parts),
             parts=parts,
             clocks=self._clocks(first, last, anchor),
-            cycles=self._cycles(last),
-            evidence=None if self.gpu.instance else self._evidence(first, last),
+            cycles=self.cycles(last),
+            evidence=None if self.gpu.instance else self.evidence(first, last),
             activity=self._activity(first, last),
             pace=self._interval,
             edge_seconds=STAMP_SECONDS,
@@ -245,7 +227,7 @@ class DeviceSamples:
                 *times,
                 after.value or 0.0,
                 self._pipes(before, after),
-                self._mean_of(SM, before.micros, after.micros),
+                self.mean_of(SM, before.micros, after.micros),
             )
             for times, (before, after) in zip(
                 itertools.pairwise(times), itertools.pairwise(run), strict=True
@@ -255,83 +237,21 @@ class DeviceSamples:
     def _pipes(self, before: Point, after: Point) -> Mapping[str, float]:
         """The activity of every pipe whose samples cover one sample of the tensor counter."""
         span = (before.micros, after.micros)
-        means = {pipe: self._mean_of(field, *span) for pipe, field in PIPES.items()}
+        means = {pipe: self.mean_of(field, *span) for pipe, field in PIPES.items()}
         means["dmma"] = self._dmma_series.mean(*span, self._hole_micros)
         return {pipe: mean for pipe, mean in means.items() if mean is not None}
-
-    def _dmma(self) -> FieldSeries:
-        """Activity of the FP64 tensor pipe by its cycles.
-
-        Blank where not all totals of one instant are known, or where the tensor cycles do not match the measured
-        activity.
-        """
-        made = FieldSeries()
-        for before, after in itertools.pairwise(self._field_series(CYCLES_ELAPSED).points):
-            share = self._dmma_share(before.micros, after.micros)
-            if share is not None and not made.points:
-                made.points.append(Point(before.micros, 0.0))
-            if made.points:
-                made.points.append(Point(after.micros, share))
-        return made
-
-    def _dmma_share(self, first: int, last: int) -> float | None:
-        elapsed, tensor, dmma = (self._difference(field, first, last) for field in OF_CYCLES)
-        measured = self._field_series(TENSOR).within(first, last)
-        if not elapsed or elapsed < 0 or tensor is None or dmma is None or not measured:
-            return None
-        lowest, highest = min(measured) - DMMA_TOLERANCE, max(measured) + DMMA_TOLERANCE
-        return dmma / elapsed if lowest <= tensor / elapsed <= highest else None
-
-    def _difference(self, field: int, first: int, last: int) -> float | None:
-        """What a total grew by."""
-        before, after = (self._field_series(field).at(micros) for micros in (first, last))
-        return None if before is None or after is None else after - before
-
-    def _mean_of(self, field: int, first: int, last: int) -> float | None:
-        """The mean of a field; None if its samples do not cover the whole time."""
-        return self._field_series(field).mean(first, last, self._hole_micros)
 
     def _missing(self, first: int, last: int) -> list[int]:
         return [
             field
             for field, series in self._series.items()
             if field in OVER_TIME and 0 < series.brought_micros <= first
-            if self._mean_of(field, first, last) is None
+            if self.mean_of(field, first, last) is None
         ]
-
-    def _evidence(self, first: int, last: int) -> Evidence:
-        """Other counters that show whether the GPU worked."""
-        others = [self._mean_of(field, first, last) for field in OTHER_PIPES]
-        known = [activity for activity in others if activity is not None]
-        percent = self._mean_of(GPU_PERCENT, first, last)
-        return Evidence(
-            other_active=max(known) if len(known) == len(OTHER_PIPES) else None,
-            power=self._power(last),
-            utilization_ratio=None if percent is None else percent / 100,
-            worked_seconds=self._worked_seconds(first, last),
-        )
-
-    def _worked_seconds(self, first: int, last: int) -> float | None:
-        """How long after its start utilization and power last showed work in a window; None if they did not."""
-        for point in reversed(self._field_series(GPU_PERCENT).inside(first, last)):
-            known = Evidence(
-                utilization_ratio=(point.value or 0.0) / 100, power=self._power(point.micros)
-            )
-            if known.shows_work:
-                return (point.micros - first) * MICROS
-        return None
-
-    def _power(self, micros: int) -> float | None:
-        """The power draw at an instant, as a share of the limit in force."""
-        power, limit = (
-            self._field_series(field).nearest(micros, self._interval / MICROS)
-            for field in (POWER_WATTS, POWER_LIMIT_WATTS)
-        )
-        return power / limit if power is not None and limit else None
 
     def _activity(self, first: int, last: int) -> Activity:
         """What else the GPU did in the window; a field whose samples do not cover it is left out."""
-        means = {name: self._mean_of(field, first, last) for name, field in ACTIVITY.items()}
+        means = {name: self.mean_of(field, first, last) for name, field in ACTIVITY.items()}
         return Activity(**means, energy_joules=self._energy(first, last))
 
     def _energy(self, first: int, last: int) -> float | None:
@@ -342,38 +262,28 @@ class DeviceSamples:
         if self.gpu.instance:
             return None
         before = self._joules if self._joules and self._joules[0] == first else None
-        start = self._joules_at(first) if before is None else before[1]
-        end = self._joules_at(last)
+        start = self.joules_at(first) if before is None else before[1]
+        end = self.joules_at(last)
         self._joules = None if end is None else (last, end)
         return None if start is None or end is None else end - start
-
-    def _joules_at(self, micros: int) -> float | None:
-        value = self._field_series(ENERGY_MILLIJOULES).nearest(micros, self._interval / MICROS)
-        return None if value is None else value / 1000
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""
         margin = round(2 * CLOCK_SECONDS / MICROS)
-        points = self._field_series(SM_CLOCK_MHZ).inside(first - margin, last + margin)
+        points = self.field_series(SM_CLOCK_MHZ).inside(first - margin, last + margin)
         return tuple(
             ClockSample(anchor.seconds_at(p.micros), p.value * 1e6)
             for p in points
             if p.value is not None
         )
 
-    def _cycles(self, last: int) -> CycleTotals | None:
-        elapsed, tensor = (self._field_series(field).at(last) for field in OF_CYCLES[:2])
-        if elapsed is None or tensor is None:
-            return None
-        return CycleTotals(float(elapsed), float(tensor))
-
 
 def _mean_pipes(parts: Sequence[ActivitySample]) -> Mapping[str, float]:
     """The mean of every pipe that is known in all parts."""
-    known = set.intersection(*(set(part.pipes) for part in parts))
+    in_all = set.intersection(*(set(part.pipes) for part in parts))
     seconds = parts[-1].end - parts[0].start
     return {
         pipe: math.fsum(p.pipes[pipe] * (p.end - p.start) for p in parts) / seconds
         for pipe in parts[0].pipes
-        if pipe in known
+        if pipe in in_all
     }

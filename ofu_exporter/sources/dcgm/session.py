@@ -99,8 +99,8 @@ class Session:
         self._looked_at = now
         census = take_census(self._engine, self._census)
         if census != self._census:
-            known = [row.device for row in self._rows.values()]
-            devices = describe(self._engine, census, known)
+            devices_before = [row.device for row in self._rows.values()]
+            devices = describe(self._engine, census, devices_before)
             is_complete = all(device.problem != UNTOLD for device in devices)
             self._census = census if is_complete else None
             self._take_devices([self._permitted(device) for device in devices], now)
@@ -230,5 +230,5 @@ class Session:
         return f"the tensor counter has no value ({code})"
 
 
-def _is_another(known: Gpu, found: Gpu) -> bool:
-    return (known.key, known.profile, known.mig_uuid) != (found.key, found.profile, found.mig_uuid)
+def _is_another(before: Gpu, now: Gpu) -> bool:
+    return (before.key, before.profile, before.mig_uuid) != (now.key, now.profile, now.mig_uuid)

@@ -92,9 +92,9 @@ class Watches:
         """Every sample since the last call; samples with a time in the future are returned again."""
         # The clocks are read last, so that no clock is read before the counters of its window.
         watches = (*self._watches, *self._driver_watches)
-        found = [sample for watch in watches for sample in self._read(watch, now)]
-        self._try_out(found, now)
-        return found
+        samples = [sample for watch in watches for sample in self._read(watch, now)]
+        self._try_out(samples, now)
+        return samples
 
     def _read(self, watch: FieldWatch, now: float) -> list[Sample]:
         """The samples of a watch. An entity whose samples are refused is removed, because it would hide the other

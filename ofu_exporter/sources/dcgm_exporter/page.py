@@ -119,8 +119,8 @@ class PageRow:
     def activity(self, energy_joules: float | None) -> Activity:
         """What else the GPU did, with the energy of the same time. Energy belongs to the whole GPU, not to an
         instance."""
-        known = Activity(engine=self.graphics_active, **self.others)
-        return known if self.gpu.instance else known._replace(energy_joules=energy_joules)
+        activity = Activity(engine=self.graphics_active, **self.others)
+        return activity if self.gpu.instance else activity._replace(energy_joules=energy_joules)
 
     def evidence(self) -> Evidence | None:
         """Other counters that show whether a GPU worked. Power belongs to the whole GPU and says nothing about an
@@ -171,7 +171,7 @@ def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dic
 
     If a page names more GPUs than are counted, those that are measured are still found.
     """
-    found: dict[Key, array[int]] = {}
+    lines_of: dict[Key, array[int]] = {}
     keys = _Keys()
     for match in _LINE.finditer(text):
         begin, end = match.span()
@@ -179,11 +179,11 @@ def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dic
             rejected["line_too_long"] += 1
             continue
         key = keys.of(match[0])
-        if key in found:
-            found[key].append(begin)
-        elif key is not None and (len(found) < MOST_NAMED or places.knows(key)):
-            found[key] = array("I", (begin,))
-    return found
+        if key in lines_of:
+            lines_of[key].append(begin)
+        elif key is not None and (len(lines_of) < MOST_NAMED or places.knows(key)):
+            lines_of[key] = array("I", (begin,))
+    return lines_of
 
 
 def _end_of_line(text: str, begin: int) -> int | None:
@@ -226,7 +226,7 @@ def _parse(line: str) -> Iterable[Metric]:
     return text_string_to_metric_families(line)
 
 
-def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None:
+def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> None:
     """Add one line to the row of its GPU, which was found (`told`) without parsing. Of several lines for one value
     the first counts.
 
@@ -234,7 +234,7 @@ def _add_line(rows: dict[Key, PageRow], told: Key, line: str, most: int) -> None
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
-    if name not in _WANTED and told in rows:
+    if name not in _WANTED and place in rows:
         return  # most lines only show that the GPU is alive; parsing each would cost ten times more
     for family in _parse(line + "\n"):
         for sample in family.samples:

@@ -202,11 +202,11 @@ class GpmSeries:
         )
         return self._with_power(at_end)
 
-    def _with_power(self, known: Evidence) -> Evidence:
+    def _with_power(self, evidence: Evidence) -> Evidence:
         nvml, handle = self._nvml, self.target.handle
         milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
         limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-        return known._replace(
+        return evidence._replace(
             power=milliwatts / limit if milliwatts is not None and limit else None,
             power_watts=None if milliwatts is None else milliwatts / 1000,
         )
@@ -268,8 +268,8 @@ class GpmSeries:
 
 def _entries(query: ctypes.Structure) -> list[Any]:
     """The metrics of a query as plain structures in the same memory: pynvml's run Python code at each access."""
-    own = query.metrics
-    plain = _plain(own._type_) * len(METRICS)
+    entries = query.metrics
+    plain = _plain(entries._type_) * len(METRICS)
     return list(plain.from_buffer(query, type(query).metrics.offset))
 
 

@@ -9,19 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.digest.addresses import AddressBook, NoAddressError, read_addresses
-from ofu_exporter.fleet.digest.config_file import ADDRESS, MailConfig
+from ofu_exporter.fleet.digest.addresses import AddressBook, NoAddressError
+from ofu_exporter.fleet.digest.config_file import ADDRESS, SendConfig
 from tests.helpers.digests import HOSTILE
 
-BY_PATTERN = AddressBook("{name}@example.org", {})
+BY_PATTERN = AddressBook(SendConfig(url="mailto://mx", to="{name}@example.org"))
 
 
-def config(path: Path, text: str, **more: object) -> MailConfig:
+def config(path: Path, text: str, **more: object) -> SendConfig:
     file = path / "addresses.yaml"
     file.write_text(text)
-    return MailConfig.model_validate(
-        {"host": "mx", "from": "gpu@example.org", "addresses": file, **more}
-    )
+    return SendConfig.model_validate({"url": "mailto://mx", "addresses": file, **more})
 
 
 @pytest.mark.parametrize("name", ["ada", "Ada.Lovelace", "svc_7", "a+b"])
@@ -70,7 +68,7 @@ def test_every_address_that_a_pattern_gives_is_of_its_domain(name: str) -> None:
 
 def test_the_file_goes_before_the_pattern_and_can_say_none(tmp_path: Path) -> None:
     text = "ada: lovelace@example.com\n'eve@x': eve@example.com\nbob:\n"
-    book = read_addresses(config(tmp_path, text, to="gpu-{name}@example.org"))
+    book = AddressBook(config(tmp_path, text, to="gpu-{name}@example.org"))
     assert book.of("ada") == "lovelace@example.com"
     assert book.of("eve@x") == "eve@example.com"
     assert book.of("carol") == "gpu-carol@example.org"
@@ -81,14 +79,14 @@ def test_the_file_goes_before_the_pattern_and_can_say_none(tmp_path: Path) -> No
 
 def test_without_a_pattern_only_the_file_counts(tmp_path: Path) -> None:
     with pytest.raises(NoAddressError, match="not in the file"):
-        read_addresses(config(tmp_path, "ada: a@example.com")).of("carol")
+        AddressBook(config(tmp_path, "ada: a@example.com")).of("carol")
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("on: a@example.org", "put it in quotes"),
-        ("ada: nobody", "'ada' has no address"),
+        ("ada: '@nobody'", "'ada' has no address"),
         ('ada: "a@example.org\\nBcc: b@example.org"', "'ada' has no address"),
         ("ada: [a@example.org]", "'ada' has no address"),
         ("ada: a@example..org", "'ada' has no address"),
@@ -100,5 +98,5 @@ def test_a_file_of_addresses_that_cannot_be_used_is_one_line(
     text: str, why: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        read_addresses(config(tmp_path, text))
+        AddressBook(config(tmp_path, text))
     assert why in str(raised.value)

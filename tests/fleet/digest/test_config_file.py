@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import DigestConfig, read
 
-MAIL = "mail:\n  host: mx.example.org\n  from: gpu@example.org\n"
+SEND = "send:\n  url: mailto://mx.example.org\n"
 
 
 def written(folder: Path, text: str) -> Path:
@@ -22,21 +22,19 @@ def test_all_of_it_is_read(tmp_path: Path) -> None:
     text = (
         "exempt:\n  partitions: ['interactive*']\n  shorter_than: 10m\n  dram_busy: 0.6\n"
         "targets: {'gpu*': 0.45, '*': 0.3}\nranks: false\ncontact: Ask us.\n"
-        + MAIL
+        + SEND
         + "  to: '{name}@example.org'\n"
-        "webhook: {url: 'https://hooks.example.org/x', format: slack}\n"
     )
-    found = read(written(tmp_path, text))
-    assert found.exempt.shorter_than == 600.0
-    assert found.targets == {"gpu*": 0.45, "*": 0.3}
-    assert found.mail is not None
-    assert (found.mail.tls, found.mail.port) == ("starttls", None)
-    assert found.webhook is not None
-    assert not found.ranks
+    config = read(written(tmp_path, text))
+    assert config.exempt.shorter_than == 600.0
+    assert config.targets == {"gpu*": 0.45, "*": 0.3}
+    assert config.send is not None
+    assert config.send.is_personal
+    assert not config.ranks
 
 
 def test_nothing_need_be_said() -> None:
-    assert DigestConfig().mail is None
+    assert DigestConfig().send is None
 
 
 @pytest.mark.parametrize(
@@ -50,20 +48,11 @@ def test_nothing_need_be_said() -> None:
         ("targets: {gpu: {}}", "line 1: targets.gpu.by cluster: "),
         ("targets: {gpu: [0.4]}", "line 1: targets.gpu.all clusters: "),
         ("exempt: {dram_busy: 0}", "dram_busy"),
-        (MAIL, "needs `to`, a pattern, or `addresses`"),
-        (MAIL + "  to: all@example.org", "line 4: mail.to: 'all@example.org' is not a pattern"),
-        (MAIL + "  to: '{name}@{name}.org'", "is not a pattern"),
-        (MAIL + "  to: '{name}@x.org,all@x.org'", "is not a pattern"),
-        (MAIL + "  to: '{name}@x.org'\n  user: me", "user and password_file belong together"),
-        (
-            MAIL + "  to: '{name}@x.org'\n  tls: none\n  user: me\n  password_file: /p",
-            "a password is not sent without TLS",
-        ),
-        ("mail: {host: 'mx\\r\\nx', from: a@b.org, to: '{name}@b.org'}", "mail.host"),
-        ("mail: {host: mx, from: 'A <a@b.org>', to: '{name}@b.org'}", "mail.from: 'A <a@b.org>'"),
-        ("webhook: {format: json}", "needs one of url and url_file"),
-        ("webhook: {url: 'http://x', url_file: /x}", "needs one of url and url_file"),
-        ("webhook: {url: 'http://x', format: xml}", "webhook.format"),
+        (SEND + "  to: all@example.org", "line 3: send.to: 'all@example.org' is not a pattern"),
+        (SEND + "  to: '{name}@{name}.org'", "is not a pattern"),
+        (SEND + "  to: '{name}@x.org,all@x.org'", "is not a pattern"),
+        ("send: {to: '{name}'}", "needs one of url and url_file"),
+        ("send: {url: 'http://x', url_file: /x}", "needs one of url and url_file"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(text: str, why: str, tmp_path: Path) -> None:

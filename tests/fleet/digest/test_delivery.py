@@ -1,131 +1,230 @@
-"""Digests are delivered each for itself: a failure costs no other, and nothing goes out twice."""
+"""Digests go out by a real mail server and a real HTTP server: each for itself, and what fails says why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+import ssl
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from ofu_exporter.fleet.digest.addresses import NoAddressError
-from ofu_exporter.fleet.digest.delivery import DigestFate, delivered, planned
-from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.sending import NotSentError
-from ofu_exporter.fleet.digest.sent_file import SentFile
-from tests.helpers.digests import many
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.digest.config_file import SendConfig
+from ofu_exporter.fleet.digest.delivery import DigestFate, DigestSender, delivered, planned
+from tests.doubles.hook_server import HookAnswer, hook_server
+from tests.doubles.mail_server import PASSWORD, USER, MailServer, mail_server
+from tests.helpers.certificates import Certificates
+from tests.helpers.digests import HOSTILE, digest, many
 
-NAMES = ("ada", "bob", "eve")
-REFUSED = NotSentError("refused: 550")
-UNSURE = NotSentError("cut off", is_uncertain=True)
-DOWN = NotSentError("Connection refused", is_down=True)
+pytestmark = pytest.mark.slow
 
 
-class TellingSender:
-    """A way to send that fails as it is told; what failed is a matter of real servers in the other tests."""
-
-    name = "mail"
-
-    def __init__(self, **faults: NotSentError) -> None:
-        self.faults = faults
-        self.sent: list[str] = []
-        self.tried: list[str] = []
-
-    def to(self, digest: Digest) -> str:
-        if digest.name in ("nobody", "leave-me"):
-            raise NoAddressError("has no address", is_wish=digest.name == "leave-me")
-        return f"{digest.name}@example.org"
-
-    def send(self, digest: Digest, to: str) -> None:
-        self.tried.append(digest.name)
-        if digest.name in self.faults:
-            raise self.faults[digest.name]
-        self.sent.append(to)
-
-    def close(self) -> None:
-        """Nothing is open."""
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates") / "made")
 
 
-def deliver(path: Path, by: TellingSender, names: Sequence[str] = NAMES) -> dict[str, DigestFate]:
-    notes = SentFile(path, 1e9, 1000.0)
-    try:
-        return {each.digest.name: each for each in delivered(many(*names), [by], notes)}
-    finally:
-        notes.close()
+def server_tls(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.cert, certificates.key)
+    return context
 
 
-def fates(found: dict[str, DigestFate]) -> dict[str, str]:
-    return {name: each.fate for name, each in found.items()}
+def secret_file(folder: Path, text: str) -> Path:
+    path = folder / "url"
+    path.touch(0o600)
+    path.write_text(f"{text}\n")
+    return path
 
 
-def test_a_plan_sends_nothing_and_names_who_has_no_address() -> None:
-    by = TellingSender()
-    found = {each.digest.name: each for each in planned(many("ada", "nobody"), [by])}
-    assert fates(found) == {"ada": "would be sent", "nobody": "not sent"}
-    assert found["nobody"].why == "has no address"
-    assert by.tried == []
+def sender(url: str, seconds: float = 20.0, **more: Any) -> DigestSender:
+    return DigestSender(SendConfig(url=url, **more), 20, seconds)
 
 
-def test_who_wants_none_gets_none_and_is_no_fault(tmp_path: Path) -> None:
-    by = TellingSender()
-    found = deliver(tmp_path / "sent", by, ("ada", "leave-me", "nobody"))
-    assert fates(found) == {"ada": "sent", "leave-me": "not wanted", "nobody": "not sent"}
-    assert [found[name].is_fault for name in ("ada", "leave-me", "nobody")] == [False, False, True]
+def by_mail(server: MailServer, **more: Any) -> DigestSender:
+    url = f"mailto://127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}"
+    return sender(url, **{"to": "{name}@example.org", **more})
 
 
-@pytest.mark.parametrize("error", [REFUSED, UNSURE, DOWN])
-def test_one_that_fails_costs_no_other_and_says_why(error: NotSentError, tmp_path: Path) -> None:
-    by = TellingSender(bob=error)
-    found = deliver(tmp_path / "sent", by)
-    assert by.sent == ["ada@example.org", "eve@example.org"]
-    assert found["bob"].is_fault
-    assert str(error) in found["bob"].why
-    assert (found["bob"].fate == "not known") == error.is_uncertain
+def results(by: DigestSender, *names: str) -> dict[str, DigestFate]:
+    return {each.digest.name: each for each in delivered(many(*names), by)}
 
 
-def test_a_run_that_is_repeated_sends_what_failed_and_nothing_else(tmp_path: Path) -> None:
-    deliver(tmp_path / "sent", TellingSender(bob=REFUSED))
-    again = TellingSender()
-    assert fates(deliver(tmp_path / "sent", again)) == {
-        "ada": "sent before",
-        "bob": "sent",
-        "eve": "sent before",
-    }
-    assert again.tried == ["bob"]
-    last = TellingSender()
-    deliver(tmp_path / "sent", last)
-    assert last.tried == []
+def test_a_mail_has_the_page_and_its_words_as_text() -> None:
+    with mail_server() as server:
+        assert by_mail(server).send(digest()) == ""
+    (mail,) = server.taken
+    assert (mail.to, mail.sender) == (["ada@example.org"], "gpu@example.org")
+    assert mail.content["Subject"] == "GPU use of ada, 2024-10-04 to 2024-10-06: OFU 23.3%"
+    plain, html = mail.content.iter_parts()
+    assert "2 jobs held 120 GPU-hours" in plain.get_content()
+    assert html.get_content_type() == "text/html"
+    assert "<h1" in html.get_content()
+    assert "2 jobs held 120 GPU-hours" in html.get_content()
 
 
-def test_what_may_have_arrived_is_not_sent_again_and_stays_named(tmp_path: Path) -> None:
-    deliver(tmp_path / "sent", TellingSender(bob=UNSURE))
-    again = TellingSender()
-    found = deliver(tmp_path / "sent", again)
-    assert again.tried == []
-    assert found["bob"].fate == "not known"
-    assert found["bob"].is_fault
+def test_a_chat_gets_a_few_lines() -> None:
+    with hook_server() as server:
+        assert sender(server.url.replace("http", "json", 1)).send(digest()) == ""
+    (posted,) = server.got
+    assert posted["title"] == "GPU use of ada, 2024-10-04 to 2024-10-06: OFU 23.3%"
+    assert "2 jobs held 120 GPU-hours" in posted["message"]
+    assert "\n- a/2 train-ada: It reports an MFU" in posted["message"]
 
 
-def test_a_program_that_dies_while_it_sends_does_not_send_it_again(tmp_path: Path) -> None:
-    class Dies(TellingSender):
-        def send(self, digest: Digest, to: str) -> None:
-            if digest.name == "bob":
-                raise KeyboardInterrupt
-            super().send(digest, to)
+def test_a_login_over_tls_with_the_password_of_a_file(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with mail_server(starttls=server_tls(certificates)) as server:
+        login = f"{USER}:{quote(PASSWORD, safe='')}"
+        url = f"mailtos://{login}@127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}"
+        config = SendConfig(
+            url_file=secret_file(tmp_path, f"{url}&mode=starttls"), to="{name}@example.org"
+        )
+        assert DigestSender(config, 20).send(digest()) == ""
+    (mail,) = server.taken
+    assert (mail.with_tls, mail.user) == (True, USER)
 
-    with pytest.raises(KeyboardInterrupt):
-        deliver(tmp_path / "sent", Dies())
-    again = TellingSender()
-    found = deliver(tmp_path / "sent", again)
-    assert again.tried == ["eve"]
-    assert fates(found) == {"ada": "sent before", "bob": "not known", "eve": "sent"}
+
+def test_tls_from_the_first_byte(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with mail_server(tls=server_tls(certificates)) as server:
+        url = f"mailtos://127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}&mode=ssl"
+        assert sender(url, to="{name}@example.org").send(digest()) == ""
+    assert [mail.to for mail in server.taken] == [["ada@example.org"]]
 
 
-def test_a_server_that_is_away_is_not_asked_for_everybody(tmp_path: Path) -> None:
-    by = TellingSender(a=DOWN, b=DOWN)
-    found = deliver(tmp_path / "sent", by, ("a", "b", "c", "d"))
-    assert by.tried == ["a", "b"]
-    assert found["d"].why == "not tried: Connection refused"
-    assert all(each.is_fault for each in found.values())
-    again = TellingSender()
-    deliver(tmp_path / "sent", again, ("a", "b", "c", "d"))
-    assert again.tried == ["a", "b", "c", "d"]
+def test_a_server_that_no_authority_signed_for_gets_nothing(certificates: Certificates) -> None:
+    with mail_server(tls=server_tls(certificates)) as server:
+        url = f"mailtos://127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}&mode=ssl"
+        why = sender(url, to="{name}@example.org").send(digest())
+    assert "certificate verify failed" in why
+    assert server.taken == []
+
+
+def test_one_that_fails_stops_no_other_and_says_why() -> None:
+    with mail_server() as server:
+        server.refused["bob@example.org"] = "550 5.1.1 no such\x1b[31m user"
+        fates = results(by_mail(server), "ada", "bob", "eve")
+    assert [each.fate for each in fates.values()] == ["sent", "not sent", "sent"]
+    assert fates["bob"].is_fault
+    assert "550" in fates["bob"].why
+    assert "no such\\x1b[31m user" in fates["bob"].why.replace("\\\\", "\\")
+    assert [mail.to for mail in server.taken] == [["ada@example.org"], ["eve@example.org"]]
+
+
+def test_a_server_that_is_away_is_not_asked_for_everybody() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    fates = results(by_mail(MailServer(port=port)), *"abcde")
+    whys = [each.why for each in fates.values()]
+    assert all("Connection refused" in why for why in whys[:3])
+    assert whys[3:] == ["not tried after 3 failures in a row"] * 2
+
+
+def test_a_server_that_never_answers_is_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        by = by_mail(MailServer(port=silent.getsockname()[1]), seconds=0.5)
+        assert "it may have arrived" in by.send(digest())
+
+
+def test_a_plan_sends_nothing_and_names_who_has_no_address(tmp_path: Path) -> None:
+    addresses = tmp_path / "addresses.yaml"
+    addresses.write_text("leave-me:\nada: lovelace@example.com\n")
+    with mail_server() as server:
+        plan = planned(many("ada", "leave-me", "a b"), by_mail(server, addresses=addresses))
+        fates = {each.digest.name: each for each in plan}
+        assert server.connections == 0
+    assert fates["ada"].to == "mailto to lovelace@example.com"
+    assert (fates["ada"].fate, fates["ada"].is_fault) == ("would be sent", False)
+    assert (fates["leave-me"].fate, fates["leave-me"].is_fault) == ("not wanted", False)
+    assert (fates["a b"].fate, fates["a b"].is_fault) == ("not sent", True)
+
+
+@pytest.mark.parametrize("answer", [HookAnswer(404, b"no s3cret-path here"), HookAnswer(503)])
+def test_an_error_names_the_host_and_no_secret_of_the_url(answer: HookAnswer) -> None:
+    with hook_server() as server:
+        server.answers = [answer]
+        url = f"{server.url.replace('http', 'json', 1)}-path?token=t0ken-of-all"
+        by = sender(url)
+        why = by.send(digest())
+    assert by.to(digest()) == "json to 127.0.0.1"
+    assert str(answer.status) in why
+    away = sender(url).send(digest())
+    assert "Connection refused" in away
+    for each in (why, away):
+        assert "s3cret" not in each
+        assert "t0ken" not in each
+
+
+def test_a_wrong_password_is_named_and_not_shown(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with mail_server(starttls=server_tls(certificates)) as server:
+        url = f"mailtos://{USER}:wr0ngpass@127.0.0.1:{server.port}?from=gpu@example.org&to={{to}}"
+        by = sender(f"{url}&mode=starttls", to="{name}@example.org")
+        why = by.send(digest())
+        assert "535" in why
+    assert "wr0ng" not in "".join([why, by.to(digest()), *capsys.readouterr()])
+
+
+@pytest.mark.parametrize(
+    "url", ["s3cret", "nosuch://s3cret", "json://", "mailto://s3cret:@?to=", "slack://s3cret"]
+)
+def test_a_url_that_cannot_be_used_is_refused_and_not_shown(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        sender(url)
+    assert "s3cret" not in "".join([str(raised.value), *capsys.readouterr()])
+
+
+@pytest.mark.parametrize(
+    ("url", "to"), [("json://h/{to}", None), ("json://h", "{name}@example.org")]
+)
+def test_an_address_has_its_place_in_the_url(url: str, to: str | None) -> None:
+    with pytest.raises(ConfigError, match="needs `to` or `addresses`"):
+        sender(url, to=to)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"), [("", 0o600, "like this one"), ("x", 0o644, "mode 0644")]
+)
+def test_a_file_of_the_url_that_cannot_be_used_is_refused(
+    text: str, mode: int, why: str, tmp_path: Path
+) -> None:
+    path = secret_file(tmp_path, text)
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=why):
+        DigestSender(SendConfig(url_file=path), 20)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        HOSTILE,
+        *("ä" * 200, "\ud800", "x\x00\x1b[31m", "a" * 5000, "<!channel>"),
+        "=?utf-8?q?=0d=0aBcc:_eve@example.org?=",
+        "=?utf-8?b?DQpCY2M6IGV2ZUBleGFtcGxlLm9yZw==?=",
+        "x =?utf-8?q?=0d=0a?= =?utf-8?q?Bcc:_eve@example.org?=",
+    ],
+    ids=lambda name: repr(name)[:20],
+)
+def test_no_name_makes_a_header_or_an_element(name: str) -> None:
+    usual = {*("From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type")}
+    with mail_server() as server:
+        url = f"mailto://127.0.0.1:{server.port}?from=gpu@example.org&to=eve@example.org"
+        assert sender(url).send(digest(name)) == ""
+    (mail,) = server.taken
+    assert mail.to == ["eve@example.org"]
+    assert {*mail.content.keys()} - usual <= {"X-Application"}
+    assert len(mail.content["Subject"]) < 200
+    _, html = mail.content.iter_parts()
+    assert "<script" not in html.get_content()
+    assert "<!channel" not in html.get_content()

@@ -104,9 +104,9 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
     found = report(made)
     assert found.headline == (
-        "25.0% of the installed GPU-hours were computed with. They cost 384 USD, and 96 USD of that were computed "
-        "with. The largest part of the rest is idle GPUs that no job had (50.0%). GPUs were busy for no known job in "
-        "50.0% of the GPU-hours."
+        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD; the same work at the full peak would cost "
+        "96 USD. The largest part of the rest is idle GPUs without a job (50.0%). In 50.0% of the GPU-hours GPUs were "
+        "busy without a known job."
     )
     steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
     nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))
@@ -136,7 +136,7 @@ def test_what_gpus_did_beyond_their_jobs_counts_also_where_nobody_looked_whether
     steps = {step.name: step.gpu_hours for step in found.funnel}
     assert (steps["effective"], steps["active"], steps["free"]) == (30.0, 30.0, 0.0)
     assert steps["unknown"] == 70.0
-    assert any("is not known of 100 measured GPU-hours" in note for note in found.notes)
+    assert any("is not known for 100 measured GPU-hours" in note for note in found.notes)
 
 
 def test_jobs_are_added_up_by_framework_and_those_that_name_none_are_not_known() -> None:
@@ -199,7 +199,7 @@ def test_where_nobody_knows_what_is_installed_shares_are_of_what_is_held() -> No
     steps = {step.name: step for step in found.funnel}
     assert (steps["installed"].gpu_hours, steps["free"].gpu_hours) == (None, None)
     assert steps["held"].share == 1.0
-    assert "of the known GPU-hours were computed with" in found.headline
+    assert "The known GPUs delivered" in found.headline
 
 
 def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
@@ -214,7 +214,7 @@ def test_what_is_simulated_is_said_before_anything_else() -> None:
     assert "SIMULATED" not in report(made).headline
     made.is_simulated = True
     for shown in (text.text, text.markdown):
-        first = shown(report(made)).partition("computed with")[0]
+        first = shown(report(made)).partition("peak")[0]
         assert "SIMULATED, no GPU was measured." in first
 
 

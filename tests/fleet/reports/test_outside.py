@@ -102,7 +102,7 @@ class TestOfAgents:
         assert of_agents.total.ofu == pytest.approx(0.4, rel=0.001)
         assert of_agents.no_job is not None
         assert of_agents.no_job.effective_gpu_hours == pytest.approx(work - 4.8, rel=0.01)
-        assert "GPUs were busy for no known job in 31." in of_agents.headline
+        assert "% of the GPU-hours GPUs were busy without a known job." in of_agents.headline
 
 
 def dcgm_pages(activity: float, gpus: int, busy: int) -> str:
@@ -136,7 +136,7 @@ def test_a_busy_fleet_of_dcgm_exporters_without_labels_of_jobs_is_not_free(
         flags = ("--from", "dcgm-exporter", "--target", "0.4", "--prices", str(prices))
         found = told(prometheus.url, *flags, end=BEGIN + 3 * HOUR, hours=3)
     assert found.jobs == []
-    assert found.headline.startswith(f"{share:.1%} of the installed GPU-hours were computed with.")
+    assert found.headline.startswith(f"The fleet delivered {share:.1%} of its peak.")
     steps = {step.name: step for step in found.funnel}
     assert steps["effective"].gpu_hours == pytest.approx(24 * share, rel=0.01)
     assert steps["effective"].cost == pytest.approx(48 * share, rel=0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -23,7 +24,8 @@ def text() -> str:
     page = Page(FakeClock())
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
     app = create_app(page, book, reports, Guard(Access()), ReadAccess())
-    return ApiDescription(app).both[1]
+    _, page_of_api = asyncio.run(ApiDescription(app).answers())
+    return bytes(page_of_api.body).decode()
 
 
 @pytest.mark.parametrize(

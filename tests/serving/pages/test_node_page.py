@@ -9,7 +9,8 @@ import pytest
 
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
-from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Share
 from ofu_exporter.values.job import Job
@@ -21,8 +22,8 @@ from tests.helpers.shown_node import LOST, ShownNode
 from tests.helpers.values import fault, gpu, health, reading
 
 
-def shown(snapshot: Snapshot | None, age: float = 1.0) -> str:
-    return node_page(snapshot, History(), "node-1", age, Faults())
+def shown(snapshot: Snapshot | None, *lines: LastLine) -> str:
+    return node_page(snapshot, NodeAbout("node-1", 1.0, History(), lines), Faults())
 
 
 def row(page: str, number: int, table: str = "gpus") -> str:
@@ -153,10 +154,11 @@ def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
         replace(node.snapshot.jobs[0], job=Job("slurm", f"{place}", "a-name-of-a-job", "somebody"))
         for place in range(20)
     )
-    page = node_page(replace(node.snapshot, jobs=jobs), node.history, "node-17", 1.0, Faults())
+    about = NodeAbout("node-17", 1.0, node.history)
+    page = node_page(replace(node.snapshot, jobs=jobs), about, Faults())
     assert len(page.encode()) < 60_000
     many = tuple(node.snapshot.gpus[0]._replace(gpu=gpu(place)) for place in range(72))
-    wide = node_page(replace(node.snapshot, gpus=many), node.history, "node-17", 1.0, Faults())
+    wide = node_page(replace(node.snapshot, gpus=many), about, Faults())
     assert wide.count("<tr") == 1 + 72 + 1 + 3
 
 
@@ -164,3 +166,14 @@ def test_a_lost_gpu_keeps_the_line_of_what_was() -> None:
     line = row(ShownNode(3600.0).node_page(), LOST)
     assert "<polyline" in line
     assert "look for Xid messages" in line
+
+
+def test_the_last_lines_of_the_log_are_shown_with_their_time_and_markup_of_others_is_not() -> None:
+    lost = LastLine(1_800_000_000.0, "warning", "GPU 1 is not measured (lost)")
+    began = LastLine(1_800_000_000.0, "info", "job <b>7</b> holds GPU 0")
+    page = shown(snapshot_of(reading()), lost, began)
+    assert '<tr class="away">' in page
+    assert "GPU 1 is not measured (lost)" in row(page, 0, "lines")
+    assert "2027-01-15" in row(page, 0, "lines")
+    assert "job &lt;b&gt;7&lt;/b&gt; holds GPU 0" in row(page, 1, "lines")
+    assert "What has happened" not in shown(snapshot_of(reading()))
