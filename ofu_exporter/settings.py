@@ -162,6 +162,11 @@ class Settings(BaseModel):
         default=False,
         description="Keep reports of jobs that own no GPU here, such as those of a head node.",
     )
+    recipe_folder: Path | None = Field(
+        default=None,
+        description="Folder of recipes (`flops --executed --save`) that jobs name in their reports.",
+        examples=["FOLDER"],
+    )
     horizon: Seconds = Field(
         default=600.0,
         ge=120.0,

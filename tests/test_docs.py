@@ -160,11 +160,8 @@ def test_every_scheduler_has_a_page_that_the_readme_leads_to() -> None:
 
 
 def test_every_family_convention_reader_grammar_and_profile_format_is_documented() -> None:
-    text = (DOCS / "flops-own.md").read_text()
-    for name in families.names():
-        assert f"`{name}`" in text
-    text = (DOCS / "flops-conventions.md").read_text()
-    for name in (*conventions.names(), *readers.names()):
+    text = (DOCS / "flops.md").read_text()
+    for name in (*families.names(), *conventions.names(), *readers.names()):
         assert f"`{name}`" in text
     text = (DOCS / "validation.md").read_text()
     for name in (*tiles.names(), *profiles.names()):

@@ -118,4 +118,4 @@ def report_policy(settings: Settings) -> Policy:
         above_relative=settings.mfu_above_relative,
         below_relative=settings.mfu_below_relative,
     )
-    return Policy(settings.horizon, thresholds, settings.unowned_reports)
+    return Policy(settings.horizon, thresholds, settings.unowned_reports, settings.recipe_folder)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.cli.answers import print_answer
-from ofu_exporter.cli.step import step_lengths
+from ofu_exporter.cli.step import recipe_of, step_lengths, traced
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.extras import install_command
+from ofu_exporter.flops.config_file import read_configuration
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.trace.execution import Executed
@@ -33,6 +33,17 @@ ALL_PAIRS = (
 )
 
 
+def save_recipe(config: Path, options: Mapping[str, Any]) -> Path:
+    """Write the recipe of a configuration to the file of `--save`. Raises ConfigError."""
+    path: Path = options["save"]
+    found = recipe_of(config, options)
+    try:
+        found.save(path)
+    except OSError as error:
+        raise ConfigError(f"--save: {path}: {error}") from error
+    return path
+
+
 def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> None:
     """Print what torch executes of one step. Raises ConfigError for options that describe formulas."""
     for name, absent in CLOSED_FORM_ONLY.items():
@@ -41,20 +52,17 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
             raise ConfigError(
                 f"{option} describes a count by formulas and cannot be used with --executed"
             )
-    from ofu_exporter.flops.config_file import read_configuration
-
     read = read_configuration(config)
-    try:
-        from ofu_exporter.flops.trace import from_config
-    except ImportError as error:
-        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
+    from ofu_exporter.flops.recipes import tokens_of
+
+    from_config = traced("from_config")
     lengths = step_lengths(options)
     streams, samples = from_config.sample_of(lengths)
     found = from_config.executed_of(read, streams, backward=not options["forward_only"])
     times = samples * options["repeats"]
     named: Any = read.get("_class_name") or read.get("architectures") or read.get("model_type")
     name = named[0] if isinstance(named, list) else str(named)
-    data = as_data(name, found, times, from_config.counted_tokens(streams) * samples)
+    data = as_data(name, found, times, tokens_of(streams) * samples)
     print_answer(format_, lambda: table(data), lambda: data, lambda: data["operators"])
 
 
@@ -74,7 +82,7 @@ def as_data(name: str, found: Executed, times: int, tokens: int) -> dict[str, An
         ],
         "executed_flops_per_step": found.flops * times,
         "executed_flops_per_token": found.flops * times / tokens if tokens else None,
-        "warnings": [*found.warnings, *([ALL_PAIRS] if "bmm" in operators else [])],
+        "warnings": [*found.warnings, *([ALL_PAIRS] if found.attends else [])],
     }
 
 

@@ -55,16 +55,28 @@ def model_options(command: CommandT) -> CommandT:
 @click.option(
     "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
 )
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --executed: write a recipe, which is counted like a config.json, without torch.",
+)
 def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: Any) -> None:
     """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id.
 
     Several configurations give one row each. The exit code is 2 where one of them cannot be counted.
     """
-    if executed:
+    if executed and len(configs) > 1:
+        raise click.UsageError("--executed takes one configuration")
+    if options["save"] is not None:
+        from ofu_exporter.cli.executed import save_recipe
+
+        if not executed:
+            raise click.UsageError("--save needs --executed")
+        configs = (save_recipe(configs[0], options),)
+    elif executed:
         from ofu_exporter.cli.executed import print_executed
 
-        if len(configs) > 1:
-            raise click.UsageError("--executed takes one configuration")
         print_executed(configs[0], format_, options)
         return
     if len(configs) > 1 or format_ == "csv":
@@ -90,6 +102,11 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 )
 @click.argument("config", type=click.Path(path_type=Path))
 @model_options
+@click.option(
+    "--executed",
+    is_flag=True,
+    help="Count what torch executes of the model, built without weights.",
+)
 @click.option("--gpu", required=True, callback=gpu_name, metavar="NAME", help=GPU_HELP)
 @click.option(
     "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."

@@ -10,6 +10,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 
 if TYPE_CHECKING:
+    from ofu_exporter.flops.architectures import Row
     from ofu_exporter.hardware.gpu_models import GpuModel
 
 Rows = list[dict[str, Any]]
@@ -115,10 +116,40 @@ def _metric(row: Mapping[str, Any]) -> str:
 @listing.command("architectures")
 @format_option
 def list_architectures(format_: str) -> None:
-    """Model architectures whose FLOPs can be counted, and their families."""
-    from ofu_exporter.flops import families
+    """Model architectures, and how the FLOPs of each are counted."""
+    from ofu_exporter.flops import architectures, config_file, families
 
-    _print_pairs(format_, ("architecture", "family"), sorted(families.architectures().items()), 42)
+    closed, listed = families.architectures(), architectures.known()
+    rows: Rows = [_architecture_row(each, closed) for each in listed]
+    names = {each.architecture for each in listed}
+    rows += [
+        _architecture_row(architectures.Row("", name), closed)
+        for name in sorted(closed.keys() - names)
+    ]
+    ready = f"Recipes that come with this version: {', '.join(config_file.ready_recipes())}."
+    text = [*map(_architecture, rows), "", *architectures.summary(listed, closed), ready]
+    print_answer(format_, lambda: "\n".join(text), lambda: rows, lambda: rows)
+
+
+def _architecture_row(row: Row, closed: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "architecture": row.architecture,
+        "model_type": row.kind,
+        "family": closed.get(row.architecture, ""),
+        "executed": row.executed,
+        "recipe_error": float(row.recipe) if row.recipe else None,
+        "parameters": row.theirs,
+        "note": row.why,
+    }
+
+
+def _architecture(row: Mapping[str, Any]) -> str:
+    ways = [f"closed form {row['family']}"] if row["family"] else []
+    ways += [f"executed {row['executed']}"] if row["executed"] else []
+    error = row["recipe_error"]
+    if error is not None:
+        ways.append(f"recipe {f'{error:+.2%}' if error else 'exact'}")
+    return f"{row['architecture']:42} {'; '.join(ways) or row['note'] or 'no answer'}"
 
 
 @listing.command("conventions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +12,12 @@ import click
 
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
+    from ofu_exporter.flops.recipes import Recipe
 
 _RARE: dict[str, Any] = {"cls": SubjectOption, "subject": "Step", "rare": True}
 _STEP: dict[str, Any] = {"cls": SubjectOption, "subject": "Step"}
@@ -158,8 +161,11 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     """The model, its samples, and the samples with their padding; None where there is none."""
     from ofu_exporter import flops as package
 
-    model = package.read_file(config, options["ignore_field"])
-    lengths, padded = step_lengths(options), options["padded_to"]
+    if options.get("executed"):
+        model = recipe_of(config, options).model()
+    else:
+        model = package.read_file(config, options["ignore_field"])
+    lengths, padded = step_lengths(options, model.usual), options["padded_to"]
     missing = [stream for stream in model.streams if stream not in lengths.streams]
     if missing:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
@@ -168,8 +174,30 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     return model, lengths, executed
 
 
-def step_lengths(options: Mapping[str, Any]) -> Lengths:
-    """The lengths of the samples of a step. Raises ConfigError where they are given in two ways."""
+def recipe_of(config: Path, options: Mapping[str, Any]) -> Recipe:
+    """The recipe of a configuration, through the longest sample of the step. Raises ConfigError."""
+    from ofu_exporter.flops.config_file import read_configuration
+
+    making = traced("making")
+    lengths = step_lengths(options)
+    streams = {stream: lengths.longest(stream) for stream in sorted(lengths.streams)}
+    found: Recipe = making.recipe_of_config(read_configuration(config), streams)
+    return found
+
+
+def traced(name: str) -> Any:
+    """A module that needs torch. Raises ConfigError where that is missing."""
+    try:
+        return importlib.import_module(f"ofu_exporter.flops.trace.{name}")
+    except ImportError as error:
+        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
+
+
+def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = None) -> Lengths:
+    """The lengths of the samples of a step, the usual ones where none are given.
+
+    Raises ConfigError where they are given in two ways.
+    """
     from ofu_exporter import flops as package
 
     streams = dict(_stream(item) for item in options["length"])
@@ -186,7 +214,7 @@ def step_lengths(options: Mapping[str, Any]) -> Lengths:
         mean, _, square = options["moments"].partition(",")
         first, second = _number("--moments", mean), _number("--moments", square)
         return package.from_moments(options["batch_size"], first, second)
-    return package.fixed(options["batch_size"], **streams)
+    return package.fixed(options["batch_size"], **{**(usual or {}), **streams})
 
 
 def _lines(path: Path) -> list[str]:

@@ -22,7 +22,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     ),
     REPORTS: (
         *("horizon", "mfu_above", "mfu_below", "mfu_above_relative", "mfu_below_relative"),
-        "unowned_reports",
+        *("unowned_reports", "recipe_folder"),
     ),
     LOG: ("log_level", "log_format"),
 }

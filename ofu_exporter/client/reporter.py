@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
-from ofu_exporter.client import identity
+from ofu_exporter.client import identity, job_model
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
 from ofu_exporter.client.sender import OnceLog, Sender
@@ -80,6 +80,7 @@ class Reporter:
                 "Reporter", len(surplus), facts.keys() - Facts.__annotations__.keys()
             )
             self._facts = self._usable(facts)
+            self._facts |= self._model_of_environment()
             self._every = number(every) or 10.0
             self._intervals = Intervals(self._every)
             if identity.speaks_for_node(os.environ) if enabled is None else enabled:
@@ -110,6 +111,16 @@ class Reporter:
             except Exception as error:  # noqa: BLE001 - whatever was given: the report is worth more than one fact
                 self._notices.say(name, f"the fact {name} is left out: {type(error).__name__}")
         return kept
+
+    def _model_of_environment(self) -> dict[str, object]:
+        """The model that the environment names, where the program itself names none."""
+        if self._facts.keys() & {"flops_per_token", "model"}:
+            return {}
+        try:
+            return job_model.facts(os.environ)
+        except Exception as error:  # noqa: BLE001 - as above: the report is worth more than its model
+            self._notices.say("recipe", f"OFU_EXPORTER_RECIPE is left out: {_text(error)}")
+        return {}
 
     def _note_unknown(self, call: str, surplus: int, names: Collection[str]) -> None:
         """Log once which arguments of a call are not known."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         hint,
         utilization,
     )
+    from ofu_exporter.flops.recipes import Recipe
     from ofu_exporter.flops.trace.execution import Executed
 
 _OF_MFU = frozenset(
@@ -59,6 +60,18 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     except ImportError as error:
         raise ConfigError(f"executed: {error}: {install_command('trace')}") from error
     return execution.executed(module, inputs, backward)
+
+
+def recipe(module: Any, batch: Any, backward: bool = True) -> Recipe:
+    """The recipe of any `torch.nn.Module` and an example batch: `recipe(module, batch).save(path)`.
+
+    Needs torch; `trace.making` has the details. Raises ConfigError if torch is missing, or the module can't be run.
+    """
+    try:
+        from ofu_exporter.flops.trace import making  # noqa: PLC0415 - torch takes seconds to import
+    except ImportError as error:
+        raise ConfigError(f"recipe: {error}: {install_command('trace')}") from error
+    return making.recipe_of_module(module, batch, backward)
 
 
 __all__ = [
@@ -92,6 +105,7 @@ __all__ = [
     "padded_vocabulary",
     "read",
     "read_file",
+    "recipe",
     "samples",
     "utilization",
 ]

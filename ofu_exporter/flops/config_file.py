@@ -6,12 +6,15 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import cache as cached
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 
 PLACES = ("config.json", "transformer/config.json", "unet/config.json")
 """Where a model's folder has its configuration: transformers' place, then a diffusers pipeline's."""
+READY = Path(__file__).parent / "ready"
+"""Recipes that come with this package."""
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -33,12 +36,20 @@ def _found(given: Path) -> Path:
     if given.is_dir():
         return _inside(given) or _missing(f"{given}: the folder has no {' or '.join(PLACES)}")
     name = str(given)
+    if not given.exists() and name in ready_recipes():
+        return READY / f"{name}.json"
     if given.exists() or not MODEL_ID.fullmatch(name) or name.endswith(".json"):
         return given
     return _cached(name) or _missing(
         f"{name}: no such file, and no such model in {cache()}; "
         f"download its configuration: hf download {name} config.json"
     )
+
+
+@cached
+def ready_recipes() -> tuple[str, ...]:
+    """The names of the recipes that come with this package."""
+    return tuple(sorted(path.stem for path in READY.glob("*.json")))
 
 
 def _missing(text: str) -> Path:

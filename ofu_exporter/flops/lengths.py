@@ -171,7 +171,8 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
         return Fraction(seen, 2) if extent.causal else seen
     if extent.per is Per.PAIR:
         return whole(Fraction(_chunked(length, extent)) / extent.merged)
-    return length * other if extent.per is Per.CROSS else (length + other) ** 2
+    pairs_of_both = length * other if extent.per is Per.CROSS else (length + other) ** 2
+    return whole(Fraction(pairs_of_both, extent.merged))
 
 
 def _chunked(length: int, extent: Extent) -> Exact:

@@ -46,6 +46,8 @@ class Model:
     """Length of the streams whose length the configuration fixes (patches of an image)."""
     streams: tuple[str, ...] = (TOKENS,)
     """The streams whose lengths the user gives; every sample has the first of them."""
+    usual: Mapping[str, int] = field(default_factory=dict)
+    """Lengths of streams that are counted where none are given (a recipe's own)."""
     longest: int | None = None
     """Tokens of the longest sequence that the model is made for, by its configuration; None = not stated."""
     softmax_heads: int = 0

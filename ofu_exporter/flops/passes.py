@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.terms import Part, Term
+from ofu_exporter.flops.terms import Exact, Part, Term
 
 
 class Recompute(str, Enum):
@@ -85,11 +85,11 @@ class TermPasses:
 
     term: Term
     forward: int = 1
-    backward: int = 2
+    backward: Exact = 2
     recomputed: Fraction = Fraction()
 
     @property
-    def model(self) -> int:
+    def model(self) -> Exact:
         """The forward passes' worth of FLOPs that the model needs: the numerator of MFU."""
         return self.forward + self.backward
 
@@ -122,10 +122,11 @@ def plan(
     return [replace(run, recomputed=_recomputed(run, passes, share, recompute_all)) for run in runs]
 
 
-def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> int:
+def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> Exact:
     if passes.forward_only or not reached:
         return 0
-    return 2 if trained or not term.has_weights else 1
+    inputs, weights = term.gradients or ((1, 1) if term.has_weights else (2, 0))
+    return inputs + weights if trained or not term.has_weights else inputs
 
 
 def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bool) -> Fraction:
@@ -159,6 +160,7 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             parameters=weights * term.linear.stored,
             active=weights * min(term.linear.used, term.linear.stored),
             linear=None,
+            gradients=None,
         )
     if not met:
         known = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})

@@ -120,6 +120,10 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     Raises ConfigError for a field that is missing, negative, contradictory or unknown, which it names, and for an
     architecture that no family reads, with the nearest one.
     """
+    if "recipe_version" in config:
+        from ofu_exporter.flops import recipes  # noqa: PLC0415 - pydantic takes milliseconds
+
+        return recipes.read(config).model()
     architecture = _architecture(config)
     family = families.load(families.family_of(architecture))
     neutral = NEUTRAL | family.NEUTRAL | {*ignore}
@@ -200,8 +204,8 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, convention.RECOMPUTES_ALL)
-    full = _complete(model, lengths)
-    padded = full if executed is None else _complete(model, executed)
+    full = complete(model, lengths)
+    padded = full if executed is None else complete(model, executed)
     return Count(
         family=model.family,
         convention=how.convention,
@@ -232,7 +236,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> L
     )
 
 
-def _complete(model: Model, lengths: Lengths) -> Lengths:
+def complete(model: Model, lengths: Lengths) -> Lengths:
     """The lengths of all streams of the model. Raises ConfigError for one missing or unknown."""
     known = ", ".join(model.streams) or "none (the configuration fixes them)"
     for stream in sorted(lengths.streams - {*model.streams, *model.lengths}):

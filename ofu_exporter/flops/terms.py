@@ -119,6 +119,8 @@ class Term:
     tower: str = "model"
     """The part of a composed model that is frozen or trained as one: `vision`, `language`, ..."""
     linear: Linear | None = None
+    gradients: tuple[Exact, Exact] | None = None
+    """What the gradients of its inputs and its weights cost, in forward passes; None = (1, 1), of a core (2, 0)."""
 
     @property
     def has_weights(self) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.site_recipes import with_recipe
 from ofu_exporter.reports.stated import Hardware, Stated, stated_mfu
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
@@ -142,7 +144,9 @@ class ReportBook:
                 self._check_pace(owner.key)
                 known = self._entry_of(owner)
                 facts = known.facts if known else None
-            taken = _taken(report, facts, hardware)  # it may count a model: not under the lock
+            taken = _taken(
+                report, facts, hardware, self.policy.recipes
+            )  # it may count a model: not under the lock
             with self._lock:
                 return self._take(report, owner, taken)
         except ReportError as error:
@@ -345,10 +349,15 @@ def _check_effect(report: MfuReport, owner: Owner) -> None:
         raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
 
 
-def _taken(report: MfuReport, facts: MfuReport | None, hardware: Hardware) -> _TakenReport:
+def _taken(
+    report: MfuReport, facts: MfuReport | None, hardware: Hardware, recipes: Path | None
+) -> _TakenReport:
     """A report with earlier facts, and its MFU against the right peak. Raises ReportError."""
+    report, unread = with_recipe(report, recipes)
     whole = report if facts is None else report.with_facts(facts)
     stated = stated_mfu(whole, hardware)
+    if unread:
+        stated = stated._replace(warnings=(*stated.warnings, unread))
     if report.model is not None and (problem := model_count.problem(report.model)):
         # The report's MFU needs no model, so it is compared anyway.
         whole = whole.model_copy(update={"model": None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.reports.causes import Question
@@ -37,6 +38,8 @@ class Policy:
     thresholds: Thresholds = DEFAULT
     unowned: bool = False
     """Whether reports of jobs without a GPU here are kept."""
+    recipes: Path | None = None
+    """The site's folder of recipes."""
 
 
 @dataclass(slots=True)

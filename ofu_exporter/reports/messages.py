@@ -17,6 +17,8 @@ from pydantic import (
 )
 
 from ofu_exporter.errors import ReportError
+from ofu_exporter.flops.recipes import Length, Recipe
+from ofu_exporter.flops.terms import TOKENS
 from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.reports.fields import (
     Config,
@@ -44,6 +46,7 @@ FACTS = (
     *("tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
+RecipeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 _FACTS_OF = attrgetter(*FACTS)
 
 
@@ -61,8 +64,22 @@ class _Body(BaseModel):
 class ModelBody(_Body):
     """A model and a step of it, from which FLOPs are counted."""
 
-    config: Config = Field(description="The model's own config.json, as it is.")
-    seq_len: StrictInt = Field(gt=0, le=1 << 30, description="Tokens per sequence.")
+    config: Config | None = Field(
+        default=None, description="The model's own config.json, as it is."
+    )
+    recipe: Recipe | RecipeName | None = Field(
+        default=None,
+        description="In place of config: a recipe, or its name in the site's folder of recipes.",
+    )
+    seq_len: StrictInt | None = Field(
+        default=None,
+        gt=0,
+        le=1 << 30,
+        description="Tokens per sequence; default: a recipe's own.",
+    )
+    lengths: dict[Text, Length] = Field(
+        default={}, max_length=8, description='Lengths of other streams: {"image": 4096}.'
+    )
     batch_size: StrictInt = Field(default=1, gt=0, le=1 << 30, description="Sequences per step.")
     forward_only: StrictBool = Field(default=False, description="No backward pass.")
     mtp: StrictBool = Field(default=False, description="Multi-token-prediction layers are trained.")
@@ -75,6 +92,18 @@ class ModelBody(_Body):
     ignore_fields: tuple[Text, ...] = Field(
         default=(), max_length=64, description="Unknown fields that do not change the count."
     )
+
+    @model_validator(mode="after")
+    def _is_one_model(self) -> ModelBody:
+        if (self.config is None) == (self.recipe is None):
+            raise ValueError("give config or recipe")
+        if self.seq_len is not None and TOKENS in self.lengths:
+            raise ValueError(f"give seq_len or lengths.{TOKENS}")
+        return self
+
+    def streams(self) -> dict[str, int]:
+        """The given lengths by stream."""
+        return {**self.lengths, **({TOKENS: self.seq_len} if self.seq_len else {})}
 
 
 class MfuReport(_Body):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops.causes import CountedStep
+from ofu_exporter.flops.recipes import Recipe
+from ofu_exporter.flops.step_count import complete
 from ofu_exporter.reports.messages import ModelBody, out_of_range
 
 MODELS = 16
@@ -45,7 +48,8 @@ def counted_step(model: ModelBody) -> CountedStep:
 @lru_cache(MODELS)
 def _flops_per_token(model: str) -> float:
     step = _counted_step(model)
-    return step.flops() / float(step.lengths.tokens())
+    tokens = sum(complete(step.model, step.lengths).tokens(name) for name in step.model.counted)
+    return step.flops() / float(tokens)
 
 
 @lru_cache(MODELS)
@@ -53,9 +57,12 @@ def _counted_step(model: str) -> CountedStep:
     """The step of a model in JSON: text, since a cache needs a key."""
     body = ModelBody.model_validate_json(model)
     try:
+        read = _model(body)
+        lengths = flops.fixed(body.batch_size, **{**read.usual, **body.streams()})
+        complete(read, lengths)
         step = CountedStep(
-            flops.read(body.config, body.ignore_fields),
-            flops.fixed(body.batch_size, tokens=body.seq_len),
+            read,
+            lengths,
             flops.Counting(predictions=body.mtp),
             flops.Passes(
                 forward_only=body.forward_only,
@@ -71,8 +78,15 @@ def _counted_step(model: str) -> CountedStep:
         raise out_of_range(
             "model", f"cannot be counted: {type(error).__name__}: {error}"
         ) from error
-    if not counted > 0:
-        raise out_of_range(
-            "model", "has no FLOPs at a length in tokens alone: give flops_per_token"
-        )
+    if not 0 < counted < math.inf:
+        raise out_of_range("model", "has no FLOPs at these lengths: give flops_per_token")
     return step
+
+
+def _model(body: ModelBody) -> flops.Model:
+    """The model of a body. Raises ConfigError."""
+    if isinstance(body.recipe, Recipe):
+        return body.recipe.model()
+    if body.config is None:
+        raise ConfigError(f"recipe {body.recipe!r} was not looked up")
+    return flops.read(body.config, body.ignore_fields)

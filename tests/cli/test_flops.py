@@ -116,7 +116,9 @@ def test_padding(tmp_path: Path) -> None:
 
 
 def test_what_is_known_is_listed() -> None:
-    assert "DeepseekV3ForCausalLM                     deepseek\n" in shown("list", "architectures")
+    assert "DeepseekV3ForCausalLM                      closed form deepseek; executed" in shown(
+        "list", "architectures"
+    )
     text = shown("list", "conventions")
     assert (
         "kaplan      Kaplan et al. (OpenAI): the rows of their table 1, in FLOPs per token.\n"

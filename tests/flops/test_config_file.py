@@ -23,8 +23,8 @@ def test_a_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None:
 
 def test_a_pipelines_folder_stands_for_its_denoiser(tmp_path: Path) -> None:
     (tmp_path / "transformer").mkdir()
-    shutil.copy(CONFIGS / "flux.1-dev.json", tmp_path / "transformer" / "config.json")
-    assert flops.read_file(tmp_path).architecture == "FluxTransformer2DModel"
+    shutil.copy(CONFIGS / "qwen-image.json", tmp_path / "transformer" / "config.json")
+    assert flops.read_file(tmp_path).architecture == "QwenImageTransformer2DModel"
 
 
 def test_an_empty_folder_says_what_it_lacks(tmp_path: Path) -> None:

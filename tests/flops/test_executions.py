@@ -13,12 +13,11 @@ import pytest
 
 from ofu_exporter.flops import families
 from tests.flops.executions import Execution, difference, recorded
-from tests.flops.small_composed import MOBILE
 from tests.flops.small_models import SMALL
 
 RECORDED = [*recorded()]
 NAMES = [*dict.fromkeys(each.name for each in RECORDED)]
-WITH_INPUTS_OF_THEIR_OWN = {"dit", "flux", "modules", "qwen_image", "sd3", "wan"}
+WITH_INPUTS_OF_THEIR_OWN = {"modules", "qwen_image", "wan"}
 """Families that tests/flops/test_executed.py runs by itself: denoisers, and lists of modules."""
 OTHERWISE = {
     "DeiTForImageClassificationWithTeacher",
@@ -77,8 +76,6 @@ def test_the_numbers_kept_are_those_of_torch(name: str) -> None:
         pytest.importorskip(library, reason="pip install .[test-torch]")
     counts = importlib.import_module("tests.helpers.torch_counts")
     small = next(each for each in SMALL if each.name == name)
-    if small in MOBILE:
-        pytest.importorskip("timm", reason="pip install .[test-torch]")
     anew = counts.execution(small, counts.config_of(small), {})
     kept = of(name)[0]
     assert (anew.parameters, anew.forward) == (kept.parameters, kept.forward)

@@ -180,3 +180,19 @@ def test_adapters_beside_a_module_without_sides_are_refused() -> None:
     passes = flops.Passes(lora=flops.Lora(8, ("attention",)))
     with pytest.raises(ConfigError, match="attention has no sides of its own to adapt"):
         flops.count(flops.read(of), flops.fixed(1), flops.How(passes=passes))
+
+
+def test_a_module_that_occurs_often_has_adapters_as_often() -> None:
+    once = {"module": "linear", "in_features": 300, "out_features": 200, "bias": False}
+    lora = flops.How(passes=flops.Passes(lora=flops.Lora(8, ("linear",))))
+    repeated, listed = (
+        flops.count(
+            flops.read({"architectures": ["Modules"], "modules": modules}), flops.fixed(2), lora
+        )
+        for modules in ([{**once, "repeat": 5}], [once] * 5)
+    )
+    adapter = 8 * (300 + 200)
+    assert repeated.model_flops_per_step == 2 * 5 * (4 * 300 * 200 + 6 * adapter)
+    assert repeated.model_flops_per_step == listed.model_flops_per_step
+    assert repeated.parameters == listed.parameters
+    assert repeated.parameters.total == 5 * 300 * 200, "adapters are not the model's"

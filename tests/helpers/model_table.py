@@ -1,8 +1,9 @@
-"""Makes docs/models.md: for each model type of transformers, and the denoisers that people train, who answers.
+"""Makes architectures.csv: for each model type of transformers, and the denoisers that people train, who answers.
 
 `python -m tests.helpers.model_table` builds every model of its default configuration on the meta device, which takes
-half an hour; `--only NAME ...` prints the rows of some, `--renew NAME ...` runs some again, in place;
-`--closed-form` counts all closed forms again and runs nothing, `--kept FILE` lets a run that was broken off go on.
+an hour; `--only NAME ...` prints the rows of some, `--renew NAME ...` runs some again, in place;
+`--closed-form` counts all closed forms again and runs nothing, `--recipes` makes the recipes of rows that have none,
+`--kept FILE` lets a run that was broken off go on.
 Needs the extra `test-torch`; where timm and torchvision are installed too, the models that need them are run.
 """
 
@@ -27,7 +28,8 @@ from typing import Any
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import families
-from tests.helpers.model_page import BOTH, FORWARD, PAGE, Row, cells, page, read
+from ofu_exporter.flops.architectures import FILE, Row, read, text
+from ofu_exporter.flops.neutral_fields import listed
 
 HEADS: tuple[str, ...] = (
     "IMAGE_TEXT_TO_TEXT",
@@ -65,6 +67,14 @@ DENOISERS = {
 SECONDS = 90
 """What a row may compute; on a busy machine, it may wait longer for its turn."""
 HANGS = 900
+BOTH, FORWARD = "forward and backward", "forward"
+LAYERS = listed(
+    """
+    decoder_layers depth encoder_layers l_layers n_layer n_layers num_decoder_layers num_encoder_layers
+    num_hidden_layers num_layers num_refiner_layers num_single_layers r_layers x_layers
+    """
+)
+"""Fields that say how often a layer is repeated. Recipes are made of two of each, where the library builds that."""
 
 
 def architectures() -> dict[str, str]:
@@ -112,6 +122,45 @@ def _ran(found: Row, config: Mapping[str, Any], streams: Mapping[str, int], why:
         ran = from_config.executed_of(config, streams, backward=False)
         passes, why = FORWARD, _line(str(error).removeprefix("executed: "))
     return replace(found, theirs=ran.parameters, executed=passes, why=why)
+
+
+def _error_of_recipe(config: Mapping[str, Any], lengths: Any, backward: bool) -> str:
+    """How far the recipe of a model of two layers, else of the model, is off where it was not fitted; "" for none."""
+    from ofu_exporter.flops.trace import making
+
+    for tried in (_shallow(config), config):
+        for streams in lengths:
+            try:
+                fit = making.recipe_of_config(tried, streams, backward).fit
+            except Exception:  # noqa: BLE001 - whatever a library raises, there is no recipe
+                continue
+            off = fit.recipe_flops / max(fit.executed_flops, 1) - 1
+            return "0" if fit.recipe_flops == fit.executed_flops else f"{off:.2g}"
+    return ""
+
+
+def _shallow(value: Any) -> Any:
+    """A configuration with two layers where it has more."""
+    if isinstance(value, list):
+        return [_shallow(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    deep = {name: each for name, each in value.items() if name in LAYERS and type(each) is int}
+    made = {name: _shallow(each) for name, each in value.items()}
+    of_layers = {
+        name: each[:2]
+        for name, each in value.items()
+        if isinstance(each, list) and len(each) in deep.values()
+    }
+    return {**made, **of_layers, **{name: min(each, 2) for name, each in deep.items()}}
+
+
+def with_recipe(found: Row) -> Row:
+    """The row with its recipe, where torch executes the model and the row has none."""
+    if not found.executed or found.recipe:
+        return found
+    config, lengths = _default(found.kind, found.architecture)
+    return replace(found, recipe=_error_of_recipe(config, lengths, found.executed == BOTH))
 
 
 def _text_alone(streams: Mapping[str, int], lengths: Any, whys: list[str]) -> str:
@@ -176,35 +225,38 @@ def _line(text: str) -> str:
     return " ".join(text.split()).replace("|", "/")[:160].rstrip()
 
 
-def _answer(sender: Connection, kind: str, architecture: str) -> None:
+def _answer(sender: Connection, before: Row) -> None:
+    """Send the row without its recipe first, which costs the most."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    sender.send(row(kind, architecture))
+    found = before if before.executed else row(before.kind, before.architecture)
+    sender.send(found)
+    sender.send(with_recipe(found))
 
 
-def _guarded(pair: tuple[str, str]) -> Row:
+def _guarded(before: Row) -> Row:
     """The row, out of a process of its own: a model that hangs or needs all memory costs its row alone."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(sender, *pair), daemon=True)
+    process = context.Process(target=_answer, args=(sender, before), daemon=True)
     process.start()
     sender.close()
+    why, found = f"no answer in {HANGS} s", None
     try:
-        hung = Row(*pair, why=f"no answer in {HANGS} s", run=_versions())
-        found: Row = receiver.recv() if receiver.poll(HANGS) else closed_form_again(hung)
+        while receiver.poll(HANGS):
+            found = receiver.recv()
     except EOFError:
         why = f"over {SECONDS} s of computing, or more memory than there is"
-        found = closed_form_again(Row(*pair, why=why, run=_versions()))
     process.kill()
     process.join()
-    return found
+    return found or closed_form_again(replace(before, why=why, run=_versions()))
 
 
-def rows(pairs: list[tuple[str, str]], at_once: int) -> Iterator[Row]:
-    """The rows of model types and their classes, as they are ready."""
+def rows(wanted: list[Row], at_once: int) -> Iterator[Row]:
+    """The rows with what they lack, as they are ready: what is executed, and recipes."""
     for library in ("torch", "transformers", "diffusers", "ofu_exporter.flops.trace.from_config"):
         importlib.import_module(library)
     with ThreadPoolExecutor(at_once) as threads:
-        for done in as_completed([threads.submit(_guarded, pair) for pair in pairs]):
+        for done in as_completed([threads.submit(_guarded, each) for each in wanted]):
             yield done.result()
 
 
@@ -220,23 +272,27 @@ def main() -> None:
     """Write the page, renew rows of it, or print rows."""
     asked = _parser().parse_args()
     pairs = [*architectures().items(), *((f"diffusers {name}", name) for name in DENOISERS)]
-    written = {each.kind: each for each in read(PAGE.read_text())} if PAGE.exists() else {}
+    written = {each.kind: each for each in read(FILE.read_text())} if FILE.exists() else {}
     if asked.closed_form:
         found = {kind: closed_form_again(each) for kind, each in written.items()}
-        PAGE.write_text(page([found[kind] for kind, _ in pairs if kind in found]))
+        FILE.write_text(text(found[kind] for kind, _ in pairs if kind in found))
         return
     some = {*(asked.only or asked.renew or ())}
     wanted = [pair for pair in pairs if not some or some & {*pair}]
     found = _kept(asked.kept)
-    for each in rows([pair for pair in wanted if pair[0] not in found], asked.at_once):
-        sys.stderr.write(cells(each) + "\n")
+    lacking = [Row(*pair) for pair in wanted if pair[0] not in found]
+    if asked.recipes:
+        lacking = [written[each.kind] for each in lacking if written[each.kind].executed]
+        lacking = [each for each in lacking if not each.recipe]
+    for each in rows(lacking, asked.at_once):
+        sys.stderr.write(text([each]).partition("\n")[2])
         found[each.kind] = each
         if asked.kept:
             with asked.kept.open("a") as file:
                 file.write(json.dumps(asdict(each)) + "\n")
     if not asked.only:
-        known = {**written, **found} if some else found
-        PAGE.write_text(page([known[kind] for kind, _ in pairs if kind in known]))
+        known = {**written, **found} if some or asked.recipes else found
+        FILE.write_text(text(known[kind] for kind, _ in pairs if kind in known))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -245,6 +301,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--renew", nargs="+", help="Classes or model types to run again, in place.")
     parser.add_argument(
         "--closed-form", action="store_true", help="Count all closed forms again, in place."
+    )
+    parser.add_argument(
+        "--recipes", action="store_true", help="Make recipes of rows that have none, in place."
     )
     parser.add_argument(
         "--kept", type=Path, help="Where rows are kept, for a run that is broken off."

@@ -36,6 +36,8 @@ def valid(schema: Schema, root: Schema) -> st.SearchStrategy[Any]:
         return valid(found, root)
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "const" in schema:
+        return st.just(schema["const"])
     if "anyOf" in schema:
         return st.one_of(*(valid(each, root) for each in schema["anyOf"]))
     return _typed(schema, root)
@@ -84,7 +86,7 @@ def _object(schema: Schema, root: Schema) -> st.SearchStrategy[Any]:
     if not fields:
         extra = schema.get("additionalProperties", True)
         values = valid(extra, root) if isinstance(extra, dict) else ANYTHING
-        names = valid(schema.get("propertyNames", {"type": "string"}), root)
+        names = valid({"type": "string", **schema.get("propertyNames", {})}, root)
         return st.dictionaries(names, values, max_size=MOST_ITEMS)
     strategies = {name: valid(field, root) for name, field in fields.items()}
     return st.fixed_dictionaries(

@@ -9,13 +9,23 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.flops.architectures import Row, read, text
 from tests.helpers import model_table
-from tests.helpers.model_page import BOTH, FORWARD, Row, page, read
+from tests.helpers.model_table import BOTH, FORWARD
 
 BEFORE = [
-    Row("bart", "BartForConditionalGeneration", 5, 5, FORWARD, "torch 2.13.0; 2026-11-20"),
-    Row("bert", "BertForMaskedLM", 7, 7, FORWARD, "torch 2.13.0; 2026-11-20"),
-    Row("clip", "CLIPModel", 9, 9, FORWARD, "torch 2.13.0; 2026-11-20"),
+    Row("bart", "BartForConditionalGeneration", 5, 5, FORWARD, run="torch 2.13.0; 2026-11-20"),
+    Row("bert", "BertForMaskedLM", 7, 7, FORWARD, run="torch 2.13.0; 2026-11-20"),
+    Row(
+        "clip",
+        "CLIPModel",
+        None,
+        9,
+        FORWARD,
+        "0",
+        "torch 2.13.0; 2026-11-20",
+        why='a "why", in words',
+    ),
 ]
 AFTER = replace(BEFORE[1], executed=BOTH, run="torch 2.15.0; 2026-11-22")
 Command = Callable[..., list[Row]]
@@ -25,17 +35,17 @@ Command = Callable[..., list[Row]]
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs the command over a page of its own, where every row that is run again comes out as `AFTER`."""
 
-    def ran(pairs: list[tuple[str, str]], at_once: int) -> Iterator[Row]:
+    def ran(wanted: list[Row], at_once: int) -> Iterator[Row]:
         assert at_once == 2
-        return (replace(AFTER, kind=kind, architecture=name) for kind, name in pairs)
+        return (replace(AFTER, kind=each.kind, architecture=each.architecture) for each in wanted)
 
     def run(*arguments: str) -> list[Row]:
         monkeypatch.setattr(sys, "argv", ["model_table", *arguments])
         model_table.main()
-        return read((tmp_path / "models.md").read_text())
+        return read((tmp_path / "architectures.csv").read_text())
 
-    (tmp_path / "models.md").write_text(page(BEFORE))
-    monkeypatch.setattr(model_table, "PAGE", tmp_path / "models.md")
+    (tmp_path / "architectures.csv").write_text(text(BEFORE))
+    monkeypatch.setattr(model_table, "FILE", tmp_path / "architectures.csv")
     monkeypatch.setattr(model_table, "DENOISERS", {})
     monkeypatch.setattr(model_table, "rows", ran)
     known = {each.kind: each.architecture for each in BEFORE}
@@ -62,3 +72,9 @@ def test_a_run_that_was_broken_off_goes_on(command: Command, tmp_path: Path) -> 
     assert found[1] == AFTER
     assert [each.executed for each in found] == [BOTH] * 3
     assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == 3
+
+
+def test_recipes_are_made_of_the_rows_that_have_none(command: Command) -> None:
+    found = command("--recipes")
+    assert [each.executed for each in found] == [BOTH, BOTH, FORWARD]
+    assert found[2] == BEFORE[2]

@@ -108,7 +108,6 @@ def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str)
         ({"lora_rank": 0}, "lora_rank"),
         ({"freeze": ["x"] * 17}, "freeze"),
         ({"ignore_fields": ["x"] * 65}, "ignore_fields"),
-        ({"config": None}, "config"),
         ({"config": []}, "config"),
         ({"other": 1}, "other"),
     ],
@@ -117,10 +116,21 @@ def test_so_is_what_cannot_be_of_a_model(wrong: dict[str, Any], field: str) -> N
     assert refused(mfu=0.4, model={**MODEL, **wrong})[0] == ("model", field)
 
 
-@pytest.mark.parametrize("needed", ["config", "seq_len"])
-def test_a_model_is_a_configuration_and_a_length(needed: str) -> None:
-    model = {name: value for name, value in MODEL.items() if name != needed}
-    assert refused(mfu=0.4, model=model) == (("model", needed), "Field required")
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ({"seq_len": 8}, "give config or recipe"),
+        ({**MODEL, "recipe": "own"}, "give config or recipe"),
+        ({**MODEL, "lengths": {"tokens": 8}}, "give seq_len or lengths.tokens"),
+    ],
+)
+def test_a_model_is_a_configuration_or_a_recipe(model: dict[str, Any], why: str) -> None:
+    assert refused(mfu=0.4, model=model) == (("model",), why)
+
+
+@pytest.mark.parametrize("name", ["../own", "a/b", "", ".own", "o" * 101, "own\n"])
+def test_a_recipes_name_leads_nowhere_but_into_its_folder(name: str) -> None:
+    assert refused(mfu=0.4, model={"recipe": name})[0][:2] == ("model", "recipe")
 
 
 def test_a_percentage_is_named_as_the_likely_slip() -> None:

@@ -12,6 +12,7 @@ from ofu_exporter.reports.messages import ModelBody
 from ofu_exporter.reports.model_count import counted_step, flops_per_token, problem
 from ofu_exporter.values.reasons import ReportRejection
 from tests.flops.counting import config
+from tests.flops.test_recipes import RECIPE
 from tests.helpers.desk import said
 
 LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
@@ -51,6 +52,8 @@ def test_the_parts_of_a_model_count() -> None:
         {**config("llama-3-8b"), "num_attention_heads": -1},
         {**config("llama-3-8b"), "num_key_value_heads": 0},
         config("t5-3b"),  # seq_len does not say how long its two texts are
+        config("vit-l-16"),  # its configuration fixes the patches of an image
+        config("qwen2.5-vl-7b"),  # its text may have images, of unknown size
     ],
 )
 def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
@@ -60,3 +63,35 @@ def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
             count(body)
         assert (error.value.reason, error.value.field) == (ReportRejection.OUT_OF_RANGE, "model")
     assert (problem(body) or "").startswith("model: ")
+
+
+def test_other_streams_are_given_by_name() -> None:
+    """As `flops --length` takes them; the sequence has the image's tokens in it."""
+    read = config("qwen2.5-vl-7b")
+    body = {"config": read, "seq_len": 1536, "lengths": {"image": 4096}}
+    counted = flops.count(flops.read(read), flops.fixed(1, tokens=1536, image=4096))
+    assert flops_per_token(model(body)) == pytest.approx(float(counted.model_flops_per_token))
+    texts = {"config": config("t5-3b"), "lengths": {"source": 512, "target": 128}}
+    counted = flops.count(flops.read(config("t5-3b")), flops.fixed(1, source=512, target=128))
+    assert flops_per_token(model(texts)) == pytest.approx(float(counted.model_flops_per_token))
+    image = {"config": config("vit-l-16")}
+    counted = flops.count(flops.read(config("vit-l-16")), flops.fixed(1))
+    assert flops_per_token(model(image)) == pytest.approx(float(counted.model_flops_per_token))
+
+
+def test_a_recipe_is_counted_at_its_own_lengths_or_at_others() -> None:
+    recipe = {**RECIPE, "lengths": {"tokens": 64, "images": 1}}
+    own = flops.count(flops.read(recipe), flops.fixed(1, tokens=64, images=1))
+    assert flops_per_token(model({"recipe": recipe})) == pytest.approx(
+        float(own.model_flops_per_token)
+    )
+    other = flops.count(flops.read(recipe), flops.fixed(1, tokens=32, images=0))
+    body = {"recipe": recipe, "seq_len": 32, "lengths": {"images": 0}}
+    assert flops_per_token(model(body)) == pytest.approx(float(other.model_flops_per_token))
+    assert "has no stream 'audio'" in (problem(model({**body, "lengths": {"audio": 5}})) or "")
+
+
+def test_a_recipe_that_comes_to_nothing_is_refused() -> None:
+    terms = [{"name": "x", "part": "mlp", "tower": "language", "forward": {"tokens": -5}}]
+    body = model({"recipe": {**RECIPE, "terms": terms}})
+    assert "has no FLOPs at these lengths" in (problem(body) or "")

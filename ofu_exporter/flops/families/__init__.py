@@ -32,9 +32,9 @@ class Family(Protocol):
 
 
 WAYS_ON = (
-    f"Three ways on: --executed counts what torch executes of it ({install_command('trace')}); "
-    'a list of its layers, {"architectures": ["Modules"], ...} (docs/flops-own.md); a family of your own '
-    "in ten lines (docs/adding.md). `ofu-exporter list architectures` prints those that are known."
+    "Two ways on: `flops CONFIG --executed --save FILE` counts what torch executes of it and writes a recipe, which "
+    f"stands wherever a config.json does ({install_command('trace')}); a list of its layers, "
+    '{"architectures": ["Modules"], ...} (docs/flops.md). `ofu-exporter list architectures` prints what is known.'
 )
 """What the user can do about a model that no family reads."""
 

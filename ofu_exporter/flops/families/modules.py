@@ -67,8 +67,12 @@ def _term(fields: Fields, index: int, module: object) -> Term:
         term = MODULES[kind](**given)
     except (ConfigError, TypeError) as error:
         raise fields.error(where, str(error)) from error
+    sides = term.linear and replace(
+        term.linear, stored=term.linear.stored * repeat, used=term.linear.used * repeat
+    )
     return replace(
         term,
+        linear=sides,
         flops=term.flops * repeat,
         parameters=term.parameters * repeat,
         active=term.active * repeat,

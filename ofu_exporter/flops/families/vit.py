@@ -1,4 +1,4 @@
-"""Vision transformers: alone, and as the towers before language models.
+"""Vision transformers.
 
 Per image of n patches: patches (p^2 c) h per patch, layers over n tokens and one more for each special token (ViT
 [CLS], DeiT [CLS] and distillation, registers), every pair, head on one token per image. Sources: ViT
@@ -10,13 +10,13 @@ pixels; both follow from the configuration, so a batch is a number of images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.encoder_stack import stack, useful
-from ofu_exporter.flops.fields import NEEDED, Fields
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import linear, vector
@@ -26,29 +26,15 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 IMAGE, PATCHES = "image", "patches"
 
 
-class Names(NamedTuple):
-    """The names of sizes in a configuration."""
-
-    layers: str = "num_hidden_layers"
-    heads: str = "num_attention_heads"
-    channels: str = "num_channels"
-    width: str = "intermediate_size"
-
-
-TRANSFORMERS = Names()
-
-
 @dataclass(frozen=True, slots=True)
 class VitPlan:
     """What the class of an architecture fixes and no field of the configuration says."""
 
     special: int = 1
     """Tokens in addition to the patches, such as [CLS]."""
-    names: Names = TRANSFORMERS
     patch_bias: bool = True
     pre_norm: bool = False
     """Whether the embeddings are normalised before the first layer (CLIP)."""
-    post_norm: bool = True
     heads: int = 0
     """Number of classifiers over id2label."""
     classified: int = 1
@@ -58,25 +44,16 @@ class VitPlan:
     attention_pool: bool = False
     """Whether a learned query attends to all tokens at the end (SigLIP)."""
     norm: Norms = layer_norm
-    layer_norms: int = 2
     gated: bool = False
     bias: bool = True
     """Whether linear layers of the blocks have biases."""
-    bias_field: str = "qkv_bias"
-    """The field that says whether queries, keys and values have biases."""
     out_bias: bool | None = None
     """Whether the output projection has a bias; None = as `bias` says."""
     key_bias: bool = True
     positions: bool = True
     """Whether positions are learned; otherwise they are rotary."""
-    position_rows: Callable[[Fields], int] | None = None
-    """Number of positions, if it is not one per token."""
-    head_norms: bool = False
-    """Whether queries and keys are normalised in each head."""
     scaled: int = 0
     """Vectors of the hidden size per layer that scale what a block adds."""
-    colours: int = NEEDED
-    """Channels of an image if the configuration does not say."""
     cut: bool = False
     """Whether pixels that fill no patch are left out (SigLIP: 384 pixels in patches of 14)."""
     nested: bool = False
@@ -125,7 +102,7 @@ class Tower(NamedTuple):
     layers: int
     heads: int
     patches: int
-    """Patches of one image if the configuration fixes their number; otherwise 0."""
+    """Patches of one image."""
     special: int
 
 
@@ -145,23 +122,21 @@ def read(fields: Fields, architecture: str) -> Model:
     )
 
 
-def tower(fields: Fields, plan: VitPlan, free: bool = False) -> Tower:
-    """The tower of a configuration; with `free`, of images whose size the configuration does not fix."""
-    hidden, number = fields.size("hidden_size"), fields.size(plan.names.layers)
+def tower(fields: Fields, plan: VitPlan) -> Tower:
+    """The tower of a configuration."""
+    hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     if fields.has("norm_type"):
         plan = replace(plan, norm=NORMS[fields.word("norm_type", NORMS)])
     layer = block(fields, plan, hidden)
     assert isinstance(layer.mixer, GroupedAttention)
-    patches = 0 if free else _patches(fields, plan)
+    patches = _patches(fields, plan)
     special = plan.special + fields.size("num_register_tokens", default=0, least=0)
     rows = _position_rows(fields, plan, patches)
     masked = fields.flag("use_mask_token", default=plan.mask)
-    # InternVL's tower normalises at the end if its tokens are not averaged.
-    behind = plan.post_norm or not fields.flag("use_mean_pooling", default=True)
     terms = (
         patch_embedding(fields, plan, hidden),
         vector("embeddings", (special + rows + masked) * hidden, in_layers=False),
-        vector("norms", (behind + plan.pre_norm) * plan.norm(hidden), in_layers=False),
+        vector("norms", (1 + plan.pre_norm) * plan.norm(hidden), in_layers=False),
         *stack(hidden, (layer,) * number, IMAGE),
         *_pool(fields, plan, hidden, layer),
     )
@@ -169,23 +144,20 @@ def tower(fields: Fields, plan: VitPlan, free: bool = False) -> Tower:
 
 
 def _position_rows(fields: Fields, plan: VitPlan, patches: int) -> int:
-    """Rows of the table of positions: one per token, or as many as a field says."""
-    if plan.position_rows is not None:
-        return plan.position_rows(fields)
+    """Rows of the table of positions: one per token where they are learned."""
     learned = fields.flag("use_absolute_position_embeddings", default=plan.positions)
     return (patches + plan.special) * learned
 
 
 def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
     """One layer."""
-    heads = fields.size(plan.names.heads)
+    heads = fields.size("num_attention_heads")
     if hidden % heads:
-        raise fields.contradiction("the heads must divide", "hidden_size", plan.names.heads)
-    bias = fields.flag(plan.bias_field, default=plan.bias)
+        raise fields.contradiction("the heads must divide", "hidden_size", "num_attention_heads")
+    bias = fields.flag("qkv_bias", default=plan.bias)
     head_dim = fields.size("head_dim", default=hidden // heads)
     if head_dim != hidden // heads:
         raise fields.contradiction("the heads must fill the hidden size", "head_dim", "hidden_size")
-    norms = 2 * head_dim if plan.head_norms else 0
     added = 2 * hidden if fields.flag("use_qk_norm", default=False) else 0
     output = plan.bias if plan.out_bias is None else plan.out_bias
     values = fields.flag("value_bias", default=bias)
@@ -198,22 +170,22 @@ def block(fields: Fields, plan: VitPlan, hidden: int) -> Layer:
         qkv_bias=values,
         key_bias=fields.flag("key_bias", default=plan.key_bias),
         out_bias=fields.flag("proj_bias", default=output),
-        norm_parameters=norms + added,
+        norm_parameters=added,
     )
     gated = fields.flag("use_swiglu_ffn", default=fields.flag("use_gated_mlp", default=plan.gated))
     wide, mlp_bias = (
-        _width(fields, plan, hidden, gated),
+        _width(fields, hidden, gated),
         fields.flag("mlp_bias", default=plan.bias),
     )
     feed_forward = Mlp(wide, gated, bias=mlp_bias)
     more = plan.scaled * hidden
-    return Layer(attention, feed_forward, plan.layer_norms * plan.norm(hidden) + more)
+    return Layer(attention, feed_forward, 2 * plan.norm(hidden) + more)
 
 
-def _width(fields: Fields, plan: VitPlan, hidden: int, gated: bool) -> int:
+def _width(fields: Fields, hidden: int, gated: bool) -> int:
     """intermediate_size, or mlp_ratio times the hidden size; two thirds of that in a gated DINOv2."""
     if not fields.has("mlp_ratio"):
-        return fields.size(plan.names.width)
+        return fields.size("intermediate_size")
     width = fields.size("mlp_ratio") * hidden
     return (int(width * 2 / 3) + 7) // 8 * 8 if gated else width
 
@@ -237,7 +209,7 @@ def sides(fields: Fields, name: str) -> tuple[int, int]:
 def patch_embedding(fields: Fields, plan: VitPlan, hidden: int) -> Term:
     """A linear layer over the pixels of a patch."""
     height, width = sides(fields, "patch_size")
-    pixels = height * width * fields.size(plan.names.channels, default=plan.colours)
+    pixels = height * width * fields.size("num_channels")
     pixels *= fields.size("temporal_patch_size", default=1)
     return linear(
         "patch_embedding",

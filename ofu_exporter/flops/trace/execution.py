@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.trace.products import Uncounted
+from ofu_exporter.flops.trace.recorder import Recorder
 from ofu_exporter.flops.trace.shapes_only import ShapesOnly
 
-aten = torch.ops.aten
-PRODUCTS = listed(
-    """
-    addbmm addmv addr attention bilinear bmm cdist conv convolution dot einsum fft ger gru linalg lstm matmul mm mv
-    rnn tensordot vdot
-    """
-)
-"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
-reported."""
 FORWARD_ALONE = "count with forward only"
-WHOLE = "Global"
-"""The name that torch's counter gives to the sum over all modules."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +28,14 @@ class Executed:
     parameters: int = 0
     trained: int = 0
     warnings: tuple[str, ...] = ()
+    recorder: Recorder | None = field(default=None, compare=False, repr=False)
+    """Every product, with its module and weights."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether products of activations ran in a module that calls itself attention."""
+        products = self.recorder.products if self.recorder else ()
+        return any(each.weights is None and each.attends for each in products)
 
     @property
     def forward_flops(self) -> int:
@@ -54,71 +48,6 @@ class Executed:
         return self.forward_flops + sum(self.backward.values())
 
 
-class Uncounted(TorchDispatchMode):
-    """Watches for operators that multiply and that the counter does not know."""
-
-    def __init__(self, known: Any) -> None:
-        super().__init__()
-        self.known, self.names = known, set[str]()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator, and keep its name if it is not counted."""
-        if func._overloadpacket not in self.known and _multiplies(func):
-            self.names.add(str(func._overloadpacket))
-        return func(*args, **(kwargs or {}))
-
-
-class Untracked:
-    """Replaces torch's tracker of modules: everything belongs to the whole model.
-
-    The tracker fails in a forward-only pass if a module is given parts of parameters as inputs (DeBERTa).
-    """
-
-    parents = frozenset({WHOLE})
-
-    def __enter__(self) -> None:
-        """Watch no module."""
-
-    def __exit__(self, *error: object) -> None:
-        """There is nothing to undo."""
-
-
-def _multiplies(func: Any) -> bool:
-    """Whether an operator may be a product: by its name, or because only its library knows."""
-    library, _, name = str(func._overloadpacket).partition(".")
-    if library not in {"aten", "prims", "prim", "profiler", "inductor"}:
-        return True
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(
-        func.name(), "CompositeImplicitAutograd"
-    )
-    return not composite and bool(PRODUCTS & {*name.split("_")})
-
-
-def _vector_flops(one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
-    """FLOPs of a matrix or vector by a vector: every element of the first is used once."""
-    return 2 * prod(one)
-
-
-def _added_vector_flops(added: Any, one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
-    return _vector_flops(one)
-
-
-def _grouped_flops(
-    one: Sequence[int], other: Sequence[int], *rest: Any, out_shape: Any = None, **named: Any
-) -> int:
-    """FLOPs of grouped products: every row meets one group's matrix, or the rows of each group are summed over."""
-    return 2 * prod(one) * other[-1]
-
-
-MORE = {
-    aten.mv: _vector_flops,
-    aten.dot: _vector_flops,
-    aten.addmv: _added_vector_flops,
-    aten._grouped_mm: _grouped_flops,
-}
-"""Products that torch's counter leaves out, and what they cost."""
-
-
 def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     """What torch executes of a module on inputs: a tuple of arguments, or named ones.
 
@@ -129,15 +58,14 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     Raises ConfigError where the output has no gradient or the backward pass fails, and what the module raises.
     """
     args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
-    mode = FlopCounterMode(display=False, custom_mapping=MORE)
-    mode.mod_tracker = Untracked()
-    uncounted, shapes = Uncounted(mode.flop_registry), ShapesOnly()
+    recorder = Recorder(module, dict(module.named_parameters()))
+    uncounted, shapes = Uncounted(recorder.flop_registry), ShapesOnly()
     tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
     on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
     with contextlib.ExitStack() as stack:
         for context in (
             sdpa_kernel(SDPBackend.MATH),
-            mode,
+            recorder,
             uncounted,
             torch.set_grad_enabled(backward),
         ):
@@ -145,22 +73,19 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
         if on_meta:
             stack.enter_context(shapes)
         output = module(*args, **named)
-        forward = _counts(mode)
+        forward = recorder.by_operator()
         if backward:
+            recorder.is_backward = True
             _backward(output)
-        both = _counts(mode)
+        both = recorder.by_operator()
     return Executed(
         dict(forward),
         dict(both - forward),
         parameters=sum(each.numel() for each in module.parameters()),
         trained=sum(each.numel() for each in module.parameters() if each.requires_grad),
         warnings=tuple(_warnings(uncounted, shapes)),
+        recorder=recorder,
     )
-
-
-def _counts(mode: Any) -> Counter[str]:
-    found = mode.get_flop_counts().get(WHOLE, {})
-    return Counter({str(operator).removeprefix("aten."): int(n) for operator, n in found.items()})
 
 
 def _backward(output: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,8 +21,8 @@ from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
 from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
-COUNTED = (("tokens",), ("source", "target"), ("latent",), ("image",), ("audio",))
-"""The streams that a count per token divides by, as closed forms do: the first of these that a sample has."""
+LAZY = "Could not import module"
+"""What transformers says of a class whose import fails, whatever the reason is, which it chains."""
 
 
 def executed_of(
@@ -32,15 +33,12 @@ def executed_of(
     Raises ConfigError if the library is missing or does not know the model, or if the model can't be run without
     weights; the text says why.
     """
-    module = built(config)
-    with ShapesOnly():
-        try:
-            make = inputs_of_diffusion if "_class_name" in config else inputs_of_transformer
-            inputs = make(module, lengths)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise _failure(module, "its inputs could not be made", error) from error
+    return executed_sample(built(config), lengths, backward)
+
+
+def executed_sample(module: Any, lengths: Mapping[str, int], backward: bool = True) -> Executed:
+    """What torch executes of one sample of a module that was built here. Raises ConfigError, as above."""
+    inputs = inputs_of(module, lengths)
     try:
         with _quiet():
             return executed(module, inputs, backward)
@@ -50,17 +48,53 @@ def executed_of(
         raise _failure(module, "it could not be run without weights", error) from error
 
 
+def inputs_of(module: Any, lengths: Mapping[str, int]) -> Any:
+    """The inputs of one sample of a module that was built here. Raises ConfigError."""
+    with ShapesOnly():
+        try:
+            of_diffusers = type(module).__module__.startswith("diffusers")
+            make = inputs_of_diffusion if of_diffusers else inputs_of_transformer
+            return make(module, lengths)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise _failure(module, "its inputs could not be made", error) from error
+
+
+def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
+    """Those of the given streams that the inputs of a module depend on. Raises ConfigError."""
+    asked = _Asked(lengths)
+    inputs_of(module, asked)
+    return [name for name in lengths if name in asked.names]
+
+
+class _Asked(dict[str, int]):
+    """Lengths that remember which of them were asked for."""
+
+    def __init__(self, lengths: Mapping[str, int]) -> None:
+        super().__init__(lengths)
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(str(name))
+        return super().__contains__(name)
+
+    def __getitem__(self, name: str) -> int:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any mapping."""
+        self.names.add(name)
+        return super().get(name, default)
+
+
 def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
     """The streams of the one sample of a step, and how often the step has it. Raises ConfigError for unequal ones."""
     if lengths.moments is not None or len(lengths.samples) != 1:
         raise ConfigError("executed: needs samples of one length: --seq-len and --length")
     streams, number = lengths.samples[0]
     return dict(streams), number
-
-
-def counted_tokens(streams: Mapping[str, int]) -> int:
-    """The tokens of a sample: images, sounds, frames and a prompt stand beside them."""
-    return next(filter(None, (sum(streams.get(name, 0) for name in names) for names in COUNTED)), 0)
 
 
 def built(config: Configuration) -> Any:
@@ -87,8 +121,7 @@ def _without_values(values: Any) -> Any:
 
 
 def _library(name: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         try:
             return importlib.import_module(name)
         except ImportError as error:
@@ -162,9 +195,14 @@ def plain_kernels(config: Any) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep a library's own messages from being printed between our lines."""
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # their handlers keep the stderr that they began with
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
@@ -172,5 +210,7 @@ def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
 
 
 def _first_line(error: BaseException) -> str:
+    while LAZY in str(error) and (cause := error.__cause__ or error.__context__):
+        error = cause
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0] if text else ''}"[:300]

@@ -88,7 +88,7 @@ class ShapesOnly(TorchDispatchMode):
         result = func(*shaped, **named)
         if func in CHOICES and tensors[0].is_floating_point():
             self.notes.add(
-                "tokens were sent to experts evenly, because the values that would choose are missing"
+                "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
             )
             return _chosen(func, args[0], result, named, args)
         return result

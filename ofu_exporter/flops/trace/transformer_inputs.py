@@ -35,7 +35,7 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
     Raises ConfigError, which names a stream that is missing.
     """
     names, config = inspect.signature(module.forward).parameters, module.config
-    given = dict(lengths)
+    given = lengths
     inputs: dict[str, Any] = {}
     if "input_features" in names and ("input_ids" not in names or AUDIO in given):
         inputs |= features(module, given)

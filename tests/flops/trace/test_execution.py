@@ -154,3 +154,30 @@ def test_attention_counts_every_pair_with_fused_kernels_too() -> None:
 
     found = flops.executed(Attention(), (torch.randn(2, 3, 16, 8),), backward=False)
     assert found.forward_flops == 2 * 2 * 2 * 3 * 16 * 16 * 8
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("dims", "groups"), [(1, 1), (1, 8), (2, 4), (2, 8), (3, 2)])
+def test_each_gradient_of_a_convolution_costs_what_its_forward_pass_costs(
+    dims: int, groups: int, transposed: bool
+) -> None:
+    """2 * positions * weights: of the output, or of the input where it is transposed; groups share no channels."""
+    kind = f"Conv{'Transpose' if transposed else ''}{dims}d"
+    module = getattr(torch.nn, kind)(8, 16, 3, stride=2, padding=1, groups=groups, bias=False)
+    x = torch.randn(2, 8, *(9,) * dims, requires_grad=True)
+    positions = 2 * (9**dims if transposed else 5**dims)
+    once = 2 * positions * module.weight.numel()
+    assert flops.executed(module, (x,)).forward_flops == once
+    assert flops.executed(module, (x,)).flops == 3 * once
+    assert flops.executed(module, (x.detach(),)).flops == 2 * once, "the input wants no gradient"
+    module.weight.requires_grad_(False)
+    assert flops.executed(module, (x,)).flops == 2 * once, "the weights want none"
+
+
+def test_a_norm_is_no_product_that_is_left_out() -> None:
+    class Unit(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+
+    x = torch.randn(3, 4, requires_grad=True)
+    assert flops.executed(Unit(), (x,)).warnings == ()

@@ -10,6 +10,7 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.recipes import tokens_of
 from tests.flops.counting import config
 
 torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
@@ -157,4 +158,4 @@ def test_samples_of_unequal_lengths_are_refused() -> None:
 def test_a_count_per_token_divides_by_what_closed_forms_divide_by(
     streams: dict[str, int], tokens: int
 ) -> None:
-    assert from_config.counted_tokens(streams) == tokens
+    assert tokens_of(streams) == tokens

@@ -1,0 +1,203 @@
+"""Fits the FLOPs of a model over the lengths of its inputs, and verifies them at lengths that were not fitted.
+
+What a model executes is a polynomial of its lengths: constant, per token, per pair of tokens. So a few executions
+determine every coefficient exactly, as fractions. A model whose count is none, because it pads or cuts into chunks,
+shows at the lengths that were not fitted, and its recipe says by how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from math import gcd, isqrt, prod
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.recipes import SAMPLES, Fit
+from ofu_exporter.flops.trace.execution import Executed
+from ofu_exporter.flops.trace.grouping import Group, groups
+
+Lengths = Mapping[str, int]
+Run = Callable[[Lengths], Executed]
+NUMBERS = {"images"}
+"""Streams that are numbers of equal things: what they cost is in proportion to them."""
+SQUARES = {"image", "latent"}
+"""Streams that are patches of a square."""
+FIXED = {"frames"}
+SHORTER = ((1, 2, 3, 4), (4, 5, 6, 8), (12, 13, 14, 16))
+"""Lengths that are tried, in shares of the last: two to fit, one to verify."""
+STEP = 256
+"""Lengths are kept multiples of as much of this as the given length is: the chunks of scans, windows."""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The lengths of one stream that are executed beside the given one."""
+
+    stream: str
+    fitted: tuple[int, ...]
+    verified: int
+
+
+@dataclass
+class Fitted:
+    """The polynomial of each group, by its factors, and how it was found."""
+
+    at: Executed
+    lengths: dict[str, int]
+    fixed: dict[str, int]
+    polynomials: dict[Group, dict[str, Fraction]]
+    fit: Fit
+
+
+@dataclass
+class _Runs:
+    """Executions by their lengths, so that none runs twice."""
+
+    run: Run
+    done: dict[tuple[tuple[str, int], ...], Executed] = field(default_factory=dict)
+
+    def __call__(self, lengths: Lengths) -> Executed:
+        key = tuple(sorted((name, length) for name, length in lengths.items() if length))
+        if key not in self.done:
+            self.done[key] = self.run(dict(key))
+        return self.done[key]
+
+
+def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
+    """The polynomials of what `run` executes of some samples, through the given lengths of each.
+
+    Raises what `run` raises at these.
+    """
+    runs = _Runs(run)
+    full = dict(lengths)
+    whole = runs(full)
+    varied = [found for name in full if (found := _variation(runs, full, name)) is not None]
+    unused = [each.stream for each in varied if not _changes(runs, full, each)]
+    varied = [each for each in varied if each.stream not in unused]
+    named = {each.stream for each in varied}
+    factors = _factors(varied)
+    points = [*_points(varied, full)]
+    counts = [_groups(runs(point)) for point in points]
+    everything = list(dict.fromkeys(group for count in counts for group in count))
+    inverse = _inverse([[_value(factor, point) for factor in factors] for point in points])
+    polynomials = {
+        group: _polynomial(factors, inverse, [count.get(group, 0) for count in counts])
+        for group in everything
+    }
+    verified_at = {**full, **{each.stream: each.verified for each in varied}}
+    fit = Fit(
+        fitted_at=tuple({name: point[name] for name in sorted(named)} for point in points),
+        verified_at={name: verified_at[name] for name in sorted(named)} if named else None,
+        executed_flops=round(Fraction(_once(runs(verified_at)), samples)),
+        recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
+    )
+    kept = {name: full[name] for name in full if name in named}
+    fixed = {name: full[name] for name in full if name not in {*named, *unused}}
+    return Fitted(whole, kept, fixed, polynomials, fit)
+
+
+def _groups(executed: Executed) -> dict[Group, int]:
+    assert executed.recorder is not None
+    return groups(executed.recorder.products)
+
+
+def _variation(runs: _Runs, full: Lengths, stream: str) -> Variation | None:
+    """Shorter lengths of a stream at which the model runs; None where there are none."""
+    if stream in FIXED or not full[stream]:
+        return None
+    for found in _candidates(full, stream):
+        try:
+            for length in (*found.fitted, found.verified):
+                runs({**full, stream: length})
+        except ConfigError:
+            continue
+        return found
+    return None
+
+
+def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
+    number = full[stream]
+    if stream in NUMBERS:
+        yield Variation(stream, (number + 1,), number + 2)  # without any, some layers do not run
+        yield Variation(stream, (number - 1,), number + 1)
+        yield Variation(stream, (number - 1,), number)
+        return
+    frames = full.get("frames", 1) if stream == "latent" else 1
+    side = isqrt(number // frames) if stream in SQUARES else number
+    if stream in SQUARES and side**2 * frames != number:
+        return
+    step = gcd(side, STEP)
+    for *shares, whole in SHORTER:
+        for rounded in dict.fromkeys((step, min(step, 8), 1)):
+            tried = [side * share // whole // rounded * rounded for share in shares]
+            if len({*tried, side, 0}) == len(tried) + 2:
+                sizes = [frames * each**2 if stream in SQUARES else each for each in tried]
+                yield Variation(stream, (sizes[0], sizes[1]), sizes[2])
+
+
+def _changes(runs: _Runs, full: Lengths, variation: Variation) -> bool:
+    """Whether the count depends on a stream."""
+    shorter = runs({**full, variation.stream: variation.fitted[0]})
+    return _groups(shorter) != _groups(runs(full))
+
+
+def _factors(varied: list[Variation]) -> list[str]:
+    names = [each.stream for each in varied]
+    squared = [name for name in names if name not in NUMBERS]
+    both = [f"{one}*{other}" for one, other in combinations(names, 2)]
+    return [SAMPLES, *names, *(f"{name}*{name}" for name in squared), *both]
+
+
+def _points(varied: list[Variation], full: Lengths) -> Iterator[dict[str, int]]:
+    yield dict(full)
+    for each in varied:
+        for length in each.fitted:
+            yield {**full, each.stream: length}
+    for one, other in combinations(varied, 2):
+        yield {**full, one.stream: one.fitted[-1], other.stream: other.fitted[-1]}
+
+
+def _value(factor: str, lengths: Lengths) -> int:
+    return 1 if factor == SAMPLES else prod(lengths[name] for name in factor.split("*"))
+
+
+def _inverse(rows: list[list[int]]) -> list[list[Fraction]]:
+    """The inverse of a square matrix, exactly (Gauss-Jordan)."""
+    size = len(rows)
+    work = [
+        [Fraction(value) for value in row] + [Fraction(int(i == j)) for j in range(size)]
+        for i, row in enumerate(rows)
+    ]
+    for column in range(size):
+        pivot = next(row for row in range(column, size) if work[row][column])
+        work[column], work[pivot] = work[pivot], work[column]
+        work[column] = [value / work[column][column] for value in work[column]]
+        for row in range(size):
+            if row != column and work[row][column]:
+                times = work[row][column]
+                work[row] = [a - times * b for a, b in zip(work[row], work[column], strict=True)]
+    return [row[size:] for row in work]
+
+
+def _polynomial(
+    factors: list[str], inverse: list[list[Fraction]], counts: list[int]
+) -> dict[str, Fraction]:
+    values = (sum((a * b for a, b in zip(row, counts, strict=True)), Fraction()) for row in inverse)
+    return {factor: value for factor, value in zip(factors, values, strict=True) if value}
+
+
+def _once(executed: Executed) -> int:
+    """FLOPs of both passes, each activation computed once."""
+    assert executed.recorder is not None
+    return executed.flops - executed.recorder.recomputed
+
+
+def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> Fraction:
+    terms = (
+        value * _value(factor, lengths) * (1 + sum(group.gradients))
+        for group, polynomial in polynomials.items()
+        for factor, value in polynomial.items()
+    )
+    return sum(terms, Fraction())

@@ -1,0 +1,160 @@
+"""Makes recipes: of a configuration, or of a user's own module and an example batch."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.recipes import Recipe, RecipeTerm, tokens_of
+from ofu_exporter.flops.trace import from_config
+from ofu_exporter.flops.trace.execution import Executed, executed
+from ofu_exporter.flops.trace.fitting import Fitted, fitted
+from ofu_exporter.flops.trace.grouping import Accounts, tower_of
+
+TOKENS = "tokens"
+
+
+def recipe_of_config(
+    config: Mapping[str, Any], lengths: Mapping[str, int], backward: bool = True
+) -> Recipe:
+    """The recipe of a configuration's model, through these lengths of a sample.
+
+    Raises ConfigError where the model cannot be built, or cannot be run at these lengths.
+    """
+    module = from_config.built(config)
+
+    def run(at: Mapping[str, int]) -> Executed:
+        module.zero_grad(set_to_none=True)
+        return from_config.executed_sample(module, at, backward)
+
+    used = from_config.streams_of(module, lengths)
+    found = fitted(run, {name: lengths[name] for name in used})
+    library = "diffusers" if "_class_name" in config else "transformers"
+    named: Any = config.get("_class_name") or config.get("architectures") or config["model_type"]
+    return _recipe(str(named[0] if isinstance(named, list) else named), library, found)
+
+
+def _recipe(name: str, library: str | None, found: Fitted, samples: int = 1) -> Recipe:
+    recorder = found.at.recorder
+    assert recorder is not None
+    share = Fraction(1, samples)
+    polynomials = {
+        group: {factor: value * share for factor, value in polynomial.items()}
+        for group, polynomial in found.polynomials.items()
+    }
+    tokens = Fraction(max(tokens_of(found.lengths), 1) * samples)
+    is_composed = TOKENS in found.lengths and len({tower_of(each) for each in recorder.names()}) > 1
+    made = tuple(Accounts(recorder, tokens, is_composed).terms(polynomials))
+    return Recipe(
+        recipe_version=1,
+        architecture=name,
+        made_with=dict(_versions(library)),
+        lengths=found.lengths,
+        fixed=found.fixed,
+        towers=_towers(made),
+        layers=recorder.layers(),
+        trained_parameters=found.at.trained,
+        terms=made,
+        fit=found.fit,
+        notes=tuple(text[:400] for text in found.at.warnings),
+    )
+
+
+def _towers(made: tuple[RecipeTerm, ...]) -> tuple[str, ...]:
+    """The towers in their order: what the others feed stands last."""
+    found = {term.tower for term in made}
+    return tuple(name for name in ("vision", "sound", "language", "model") if name in found)
+
+
+def _versions(library: str | None) -> Iterator[tuple[str, str]]:
+    from ofu_exporter import __version__  # noqa: PLC0415
+
+    yield "ofu-exporter", __version__
+    for name in filter(None, ("torch", library)):
+        yield name, str(importlib.import_module(name).__version__)
+
+
+def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
+    """The recipe of any torch.nn.Module and an example batch: a tuple of arguments, or a mapping of named ones.
+
+    The module itself is not run: its parameters are replaced by their shapes meanwhile, so that nothing of it
+    changes, no gradient is left in it and no memory of a GPU is used. Where the batch has whole numbers of shape
+    (samples, tokens), such as `input_ids`, it is executed at shorter lengths too; else the recipe counts samples alone.
+    Make it before the module is sharded over GPUs. Raises ConfigError where it cannot be run on shapes.
+    """
+    module = getattr(module, "module", module) if type(module).__name__ in WRAPPERS else module
+    shapes = pytree.tree_map(_shape, batch)
+    samples, tokens = _sizes(shapes)
+
+    def run(lengths: Mapping[str, int]) -> Executed:
+        cut = pytree.tree_map(lambda each: _cut(each, tokens, lengths.get(TOKENS)), shapes)
+        return _run(module, cut, backward)
+
+    found = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
+    return _recipe(type(module).__name__, None, found, samples)
+
+
+WRAPPERS = {"DistributedDataParallel", "DataParallel"}
+
+
+def _run(module: Any, batch: Any, backward: bool) -> Executed:
+    with _on_shapes(module):
+        try:
+            return executed(module, batch, backward)
+        except ConfigError:
+            raise
+        except Exception as error:
+            first = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
+            name = type(module).__name__
+            raise ConfigError(f"recipe: {name} cannot be run on shapes alone: {first}") from error
+
+
+@contextlib.contextmanager
+def _on_shapes(module: Any) -> Iterator[None]:
+    """Replace parameters and buffers by shapes without values; whole numbers keep theirs."""
+    named = [*module.named_parameters(remove_duplicate=True)]
+    shapes = {name: _parameter(each) for name, each in named}
+    buffers = {name: _shape(each) for name, each in module.named_buffers()}
+    swap = torch.nn.utils.stateless._reparametrize_module
+    with swap(module, {**shapes, **buffers}, tie_weights=True):
+        yield
+
+
+def _parameter(tensor: Any) -> Any:
+    made = torch.empty_like(tensor, device="meta")
+    return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+
+
+def _shape(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    plain = value.is_floating_point() or value.is_complex()
+    return torch.empty_like(value, device="meta") if plain else value.detach().cpu()
+
+
+def _sizes(batch: Any) -> tuple[int, int | None]:
+    """The samples of a batch, and the tokens of each; None where no input is a text."""
+    tensors = [each for each in pytree.tree_leaves(batch) if isinstance(each, torch.Tensor)]
+    if not tensors or not tensors[0].dim():
+        return 1, None
+    ids = [each for each in tensors if each.dim() == 2 and not each.is_floating_point()]
+    if ids:
+        return int(ids[0].shape[0]), int(ids[0].shape[1])
+    return int(tensors[0].shape[0]), None
+
+
+def _cut(value: Any, tokens: int | None, length: int | None) -> Any:
+    """A tensor whose sides of as many entries as the text has tokens are cut to a length."""
+    if not isinstance(value, torch.Tensor) or length is None or length == tokens:
+        return value
+    for side, size in enumerate(value.shape):
+        if size == tokens:
+            value = value.narrow(side, 0, length)
+    return value

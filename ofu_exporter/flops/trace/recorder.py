@@ -1,0 +1,281 @@
+"""Records every product that torch executes: in which module, with which weights, and what its gradients cost.
+
+The counter is torch's own. A product of the forward pass is found again in the backward pass by the number that
+autograd gives its node, so that each product knows which of its gradients were computed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode
+
+from ofu_exporter.flops.trace.products import FORMULAS
+
+aten = torch.ops.aten
+SECOND = {aten.mm: 1, aten.bmm: 1, aten._grouped_mm: 1, aten.mv: 0, aten.convolution: 1}
+SECOND |= {aten.addmm: 2, aten.baddbmm: 2}
+"""The place of the weights among the arguments of a product, where it has some."""
+GATHERS = {aten.index, aten.index_select, aten.gather}
+LOOKED_UP = {aten.embedding, aten._embedding_bag}
+CONVOLUTIONS = {aten.convolution, aten._convolution, aten.convolution_overrideable}
+CONVOLUTION_NAMES = {str(each).removeprefix("aten.") for each in CONVOLUTIONS}
+
+
+WHOLE = "Global"
+"""The name that torch's counter gives to the sum over all modules."""
+
+
+@dataclass
+class Weights:
+    """A parameter that takes part in a product, as it is or changed by operators that are no products."""
+
+    storage: int
+    """The storage of the parameter."""
+    numel: int
+    is_routed: bool = False
+    """Whether tokens choose what they are multiplied by: experts."""
+
+
+@dataclass
+class Product:
+    """One product of the forward pass."""
+
+    module: str
+    operator: str
+    flops: int
+    backward: int = 0
+    """FLOPs of its gradients."""
+    weights: Weights | None = None
+    is_trained: bool = False
+    """Whether its weights want a gradient."""
+    matrix: tuple[int, int] | None = None
+    """The sides of its weights, if they are a matrix."""
+    is_causal: bool = False
+    window: int | None = None
+    attends: bool = False
+    """Whether its module, or one around it, calls itself attention."""
+
+    @property
+    def kind(self) -> tuple[str, str, int]:
+        """What a product that is computed again has in common with the first."""
+        return (self.module, self.operator, self.flops)
+
+
+class Untracked:
+    """Replaces torch's tracker of modules: everything belongs to the whole model.
+
+    The tracker fails in a forward-only pass if a module is given parts of parameters as inputs (DeBERTa).
+    """
+
+    parents = frozenset({WHOLE})
+
+    def __enter__(self) -> None:
+        """Watch no module."""
+
+    def __exit__(self, *error: object) -> None:
+        """There is nothing to undo."""
+
+
+class FusedAttention(TorchFunctionMode):
+    """Sees whether torch's own attention, which runs as plain products here, was asked to be causal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_causal: bool | None = None
+        """None outside of it, and where a mask was given."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one function."""
+        named = kwargs or {}
+        if func is not torch.nn.functional.scaled_dot_product_attention:
+            return func(*args, **named)
+        is_masked = (args[3] if len(args) > 3 else named.get("attn_mask")) is not None
+        is_causal = bool(args[5] if len(args) > 5 else named.get("is_causal", False))
+        self.is_causal = None if is_masked else is_causal
+        try:
+            return func(*args, **named)
+        finally:
+            self.is_causal = None
+
+
+class Recorder(FlopCounterMode):
+    """Torch's counter, which also keeps every product of a module with these parameters."""
+
+    def __init__(self, module: Any, parameters: Mapping[str, Any]) -> None:
+        super().__init__(display=False, custom_mapping=FORMULAS)
+        self.mod_tracker = Untracked()
+        self.products: list[Product] = []
+        self.parameters = {_storage(each): each for each in parameters.values()}
+        """One parameter of each storage."""
+        self.looked_up: set[int] = set()
+        """Storages of tables that are looked up."""
+        self.is_backward = False
+        self.recomputed = 0
+        """FLOPs of activations that are computed again in the backward pass."""
+        self.unmatched = 0
+        """FLOPs of the backward pass that belong to no product of the forward pass."""
+        self._is_decoder = type(module).__name__.endswith("ForCausalLM")
+        self._names = {id(each): name for name, each in module.named_modules()}
+        self._stack: list[Any] = [module]
+        self._nodes: dict[int, Product] = {}
+        self._alike: dict[tuple[str, str, int], deque[Product]] = {}
+        self._fused = FusedAttention()
+        self._weights = {
+            storage: Weights(storage, each.numel()) for storage, each in self.parameters.items()
+        }
+        self._kept: list[Any] = []
+        """Tensors whose storages are known by their address, which nothing else may get."""
+
+    def __enter__(self) -> Recorder:
+        """Begin, and watch which module runs."""
+        self._watch = ExitStack()
+        before = hooks.register_module_forward_pre_hook(self._begin)
+        after = hooks.register_module_forward_hook(self._end, always_call=True)
+        self._watch.callback(before.remove)
+        self._watch.callback(after.remove)
+        self._watch.enter_context(self._fused)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        """End."""
+        ended = super().__exit__(*error)
+        self._watch.close()
+        return ended
+
+    def names(self) -> list[str]:
+        """The names of modules with products."""
+        return [each.module for each in self.products]
+
+    def layers(self) -> int:
+        """How many members the longest list of modules has."""
+        lists: Counter[str] = Counter()
+        for name in self._names.values():
+            before, _, last = name.rpartition(".")
+            lists[before] += last.isdigit()
+        return max(lists.values(), default=0)
+
+    def by_operator(self) -> Counter[str]:
+        """FLOPs until now by operator."""
+        found = self.get_flop_counts().get(WHOLE, {})
+        return Counter({str(name).removeprefix("aten."): int(n) for name, n in found.items()})
+
+    def _begin(self, module: Any, *_: Any) -> None:
+        self._stack.append(module)
+
+    def _end(self, module: Any, *_: Any) -> None:
+        if self._stack[-1] is module:
+            self._stack.pop()
+
+    def _count_flops(self, func_packet: Any, out: Any, args: Any, kwargs: Any) -> Any:
+        formula = self.flop_registry.get(func_packet)
+        if formula is None:
+            self._follow(func_packet, out, args, kwargs)
+            return out
+        flops = int(formula(*args, **kwargs, out_val=out))
+        if self.is_backward and len(self._stack) == 1:
+            self._add_gradient(flops)
+        elif flops:
+            product = self._product(func_packet, args, flops)
+            if self.is_backward:
+                self.recomputed += flops
+                product = self._first(product)
+            else:
+                self.products.append(product)
+                self._alike.setdefault(product.kind, deque()).append(product)
+            self._nodes[torch._C._autograd._get_sequence_nr() - 1] = product
+        return super()._count_flops(func_packet, out, args, kwargs)
+
+    def _first(self, again: Product) -> Product:
+        """The product that is computed again: its gradients may come through the second one."""
+        alike = self._alike.get(again.kind)
+        return alike.popleft() if alike else again
+
+    def _add_gradient(self, flops: int) -> None:
+        node = torch._C._current_autograd_node()
+        product = self._nodes.get(node._sequence_nr()) if node is not None else None
+        if product is None:
+            self.unmatched += flops
+        else:
+            product.backward += flops
+
+    def _product(self, operator: Any, args: Any, flops: int) -> Product:
+        weights, tensor = self._weights_of(operator, args)
+        causal, window = self._mask()
+        product = Product(self._name(), str(operator).removeprefix("aten."), flops)
+        if weights is None:
+            product.is_causal, product.window = causal, window if causal else None
+            classes = (type(each).__name__ for each in self._stack)
+            product.attends = any("attention" in name.lower() for name in classes)
+            return product
+        product.weights, product.is_trained = weights, bool(tensor.requires_grad)
+        if operator not in CONVOLUTIONS and tensor.dim() >= 2:
+            product.matrix = (int(tensor.shape[-2]), int(tensor.shape[-1]))
+        return product
+
+    def _weights_of(self, operator: Any, args: Any) -> tuple[Weights | None, Any]:
+        first = SECOND.get(operator, 1)
+        others = [place for place in range(min(len(args), 3)) if place != first]
+        for place in (first, *others):
+            tensor = args[place] if place < len(args) else None
+            is_bias = operator in {aten.addmm, aten.baddbmm} and place == 0
+            if isinstance(tensor, torch.Tensor) and not is_bias:
+                found = self._weights.get(_storage(tensor))
+                if found is not None and (operator is not aten.convolution or place < 2):
+                    return found, tensor
+        return None, None
+
+    def _mask(self) -> tuple[bool, int | None]:
+        """Whether the attention that runs is causal, and its window, as the modules say of themselves."""
+        if self._fused.is_causal is not None:
+            return self._fused.is_causal, None
+        for module in reversed(self._stack):
+            causal = getattr(module, "is_causal", None)
+            causal = getattr(module, "is_decoder", None) if causal is None else causal
+            if isinstance(causal, bool):
+                window = getattr(module, "sliding_window", None)
+                return causal, window if type(window) is int and window > 0 else None
+        return self._is_decoder, None
+
+    def _name(self) -> str:
+        for module in reversed(self._stack):
+            if id(module) in self._names:
+                return str(self._names[id(module)])
+        return ""
+
+    def _follow(self, operator: Any, out: Any, args: Any, kwargs: Any) -> None:
+        """Keep what is made of parameters alone for weights: a copy, a part, another type, chosen experts."""
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if _is_tensor(each)]
+        if not tensors or self.is_backward:
+            return
+        if operator in LOOKED_UP:
+            self.looked_up |= {_storage(each) for each in tensors} & self._weights.keys()
+            return
+        values = [each for each in tensors if each.is_floating_point()]
+        origins = [self._weights.get(_storage(each)) for each in values]
+        if not origins or None in origins:
+            return
+        largest = max((each for each in origins if each), key=lambda each: each.numel)
+        is_routed = largest.is_routed or (operator in GATHERS and len(values) < len(tensors))
+        made = Weights(largest.storage, largest.numel, is_routed)
+        for each in pytree.tree_leaves(out):
+            if _is_tensor(each) and _storage(each) not in self._weights:
+                self._weights[_storage(each)] = made
+                self._kept.append(each)
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)

@@ -1,0 +1,61 @@
+"""Reads recipes of models by their names, from the folder that the site keeps them in."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import recipes
+from ofu_exporter.flops.config_file import READY, ready_recipes
+from ofu_exporter.flops.recipes import Recipe
+from ofu_exporter.reports.messages import MfuReport, ModelBody, out_of_range
+from ofu_exporter.support.small_files import read_small
+
+MOST_BYTES = 256 << 10
+KEPT = 16
+"""Most recipes that are remembered."""
+
+
+def with_recipe(report: MfuReport, folder: Path | None) -> tuple[MfuReport, str | None]:
+    """The report with the recipe that it names, and why there is none. Raises ReportError where it needs one."""
+    model = report.model
+    if model is None or not isinstance(model.recipe, str):
+        return report, None
+    try:
+        found: ModelBody | None = model.model_copy(
+            update={"recipe": named_recipe(folder, model.recipe)}
+        )
+        problem = None
+    except ConfigError as error:
+        if report.counts_model:
+            raise out_of_range("model", str(error)) from error
+        found, problem = None, f"model: {error}; it explains nothing"
+    return report.model_copy(update={"model": found}), problem
+
+
+def named_recipe(folder: Path | None, name: str) -> Recipe:
+    """The package's own recipe of a name, otherwise that of the site's folder, as it is now.
+
+    Raises ConfigError, which says what is missing.
+    """
+    folder = READY if name in ready_recipes() else folder
+    if folder is None:
+        raise ConfigError(f"recipe {name!r}: this agent has no folder of recipes (recipe_folder)")
+    path = folder / f"{name}.json"
+    return _read(read_small(path, "the recipe", MOST_BYTES), str(path))
+
+
+@lru_cache(KEPT)
+def _read(text: str, path: str) -> Recipe:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the recipe {path} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise ConfigError(f"the recipe {path} is no mapping")
+    try:
+        return recipes.read(fields)
+    except ConfigError as error:
+        raise ConfigError(f"the recipe {path}: {error}") from error

@@ -1,0 +1,229 @@
+"""Recipes are counted without torch by formulas written out here, and hostile ones are refused in a sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ofu_exporter import flops
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import recipes
+
+FIT = {
+    "fitted_at": [{"tokens": 64}, {"tokens": 16}, {"tokens": 32}],
+    "verified_at": {"tokens": 48},
+    "executed_flops": 1000,
+    "recipe_flops": 1000,
+}
+RECIPE: dict[str, Any] = {
+    "recipe_version": 1,
+    "architecture": "Own",
+    "made_with": {"torch": "2.13.0"},
+    "lengths": {"tokens": 64, "images": 1},
+    "towers": ["vision", "language"],
+    "layers": 2,
+    "trained_parameters": 700,
+    "fit": FIT,
+    "terms": [
+        {"name": "tower.patch", "part": "convolution", "tower": "vision", "gradients": [0, 1]}
+        | {"forward": {"images": 6000}, "parameters": 300, "active": 300},
+        {"name": "layers.q_proj", "part": "projection", "tower": "language", "in_layers": True}
+        | {"forward": {"tokens": 2 * 2 * 8 * 16}, "parameters": 256, "active": 256}
+        | {"matrix": {"inputs": 8, "outputs": 16, "stored": 2}},
+        {"name": "layers.attn", "part": "core", "tower": "language", "in_layers": True}
+        | {"forward": {"tokens*tokens": 32}, "gradients": [2, 0], "causal": True},
+        {"name": "layers.local", "part": "core", "tower": "language", "in_layers": True}
+        | {"forward": {"tokens*tokens": 4}, "gradients": [2, 0], "causal": True, "window": 4},
+        {"name": "merge", "part": "projection", "tower": "language"}
+        | {"forward": {"tokens": "10/4", "1": 7}, "gradients": [1, 0]},
+    ],
+}
+
+
+def read(**changes: Any) -> flops.Model:
+    return flops.read({**copy.deepcopy(RECIPE), **changes})
+
+
+def forward(tokens: int, images: int, *, every_pair: bool = False) -> Fraction:
+    """FLOPs of a forward pass of one sample, written out; a window of 4 sees 4 L - 6 pairs."""
+    pairs = Fraction(tokens**2, 1 if every_pair else 2)
+    local = tokens**2 if every_pair else 4 * tokens - 6
+    return images * 6000 + tokens * 512 + 32 * pairs + 4 * local + Fraction(10, 4) * tokens + 7
+
+
+@pytest.mark.parametrize(("tokens", "images"), [(64, 1), (40, 3), (8, 0)])
+def test_a_recipe_is_counted_at_any_lengths(tokens: int, images: int) -> None:
+    lengths = flops.fixed(3, tokens=tokens, images=images)
+    alone = flops.How(passes=flops.Passes(forward_only=True))
+    assert flops.count(read(), lengths, alone).model_flops_per_step == 3 * forward(tokens, images)
+    every = flops.How(flops.How().convention, flops.Counting(causal=False), alone.passes)
+    counted = flops.count(read(), lengths, every)
+    assert counted.model_flops_per_step == 3 * forward(tokens, images, every_pair=True)
+    both = flops.count(read(), lengths)
+    missing = images * 6000 + Fraction(10, 4) * tokens + 7
+    assert both.model_flops_per_step == 3 * (3 * forward(tokens, images) - missing)
+
+
+def test_a_frozen_tower_and_adapters_follow_from_the_terms() -> None:
+    lengths, whole = flops.fixed(1, tokens=64, images=1), 3 * forward(64, 1)
+    frozen = flops.Passes(frozen=frozenset({"vision"}))
+    counted = flops.count(read(), lengths, flops.How(passes=frozen))
+    merge = Fraction(10, 4) * 64 + 7
+    assert counted.model_flops_per_step == whole - merge - 2 * 6000
+    lora = flops.Passes(lora=flops.Lora(4))
+    counted = flops.count(read(), lengths, flops.How(passes=lora))
+    adapters = 3 * 2 * 64 * 2 * 4 * (8 + 16)
+    weights = 64 * 512
+    assert counted.model_flops_per_step == whole - merge - 2 * 6000 - weights + adapters
+
+
+def test_a_recipe_names_its_own_lengths_and_streams() -> None:
+    model = read()
+    assert (model.usual, model.streams, model.counted) == (
+        {"tokens": 64, "images": 1},
+        ("tokens", "images"),
+        ("tokens",),
+    )
+    with pytest.raises(ConfigError, match="the length of stream 'images' is missing"):
+        flops.count(model, flops.fixed(1, tokens=64))
+    with pytest.raises(ConfigError, match="has no stream 'audio'; known: tokens, images"):
+        flops.count(model, flops.fixed(1, tokens=64, images=1, audio=5))
+
+
+@pytest.mark.parametrize("convention", ["palm", "megatron", "verl", "kempner"])
+def test_a_named_convention_is_not_defined_for_a_recipe(convention: str) -> None:
+    with pytest.raises(ConfigError, match=r"not defined for .*; defined for it: model"):
+        flops.count(read(), flops.fixed(1, tokens=64, images=1), flops.How(convention))
+
+
+def test_a_recipe_that_is_not_exact_warns() -> None:
+    model = read(fit={**FIT, "recipe_flops": 1010}, fixed={"frames": 8}, notes=["a branch"])
+    assert model.notes == (
+        "the recipe is not exact: +1.000% of what was executed at tokens=48",
+        "the recipe holds for frames=8 alone",
+        "a branch",
+    )
+
+
+def test_a_recipe_is_written_as_it_was_read(tmp_path: Path) -> None:
+    recipe = recipes.read(RECIPE)
+    recipe.save(tmp_path / "own.json")
+    assert recipes.read(json.loads((tmp_path / "own.json").read_text())) == recipe
+    assert recipes.read(recipe.report()["recipe"]) == recipe
+
+
+def test_a_recipe_is_read_and_counted_without_torch_in_under_a_millisecond() -> None:
+    """The best of many: the machine may be busy."""
+    program = (
+        "import sys; from ofu_exporter.flops import recipes; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    recipe, lengths, best = recipes.read(RECIPE), flops.fixed(1, tokens=64, images=1), math.inf
+    for _ in range(50):
+        began = time.perf_counter()
+        assert flops.count(recipe.model(), lengths).model_flops_per_step > 0
+        best = min(best, time.perf_counter() - began)
+    assert best < 1e-3
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The recipe with one field replaced."""
+    whole = copy.deepcopy(RECIPE)
+    inner: Any = whole
+    *names, last = path.split(".")
+    for name in names:
+        inner = inner[int(name) if name.isdigit() else name]
+    inner[last] = value
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("recipe_version", 2, "recipe_version: '2' cannot be read here; this version reads 1"),
+        ("recipe_version", True, "recipe_version: 'True' cannot be read here"),
+        ("recipe_version", "9" * 10_000, "recipe_version: '9999"),
+        ("terms", [], "terms: "),
+        ("terms", RECIPE["terms"] * 200, "terms: "),
+        ("terms.0.forward", {"tokens": math.nan}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": math.inf}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": 1e308}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": 10**31}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": True}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": "1/0"}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens": "1e9/2"}, "terms.0.forward.tokens"),
+        ("terms.0.forward", {"tokens**9": 1}, "terms.0.forward"),
+        ("terms.0.forward", {"a*b*c": 1}, "terms.0.forward"),
+        ("terms.0.forward", {"audio": 1}, "stream audio is not in lengths"),
+        ("terms.0.forward", {f"x{'a' * n}": 1 for n in range(20)}, "terms.0.forward"),
+        ("terms.0.gradients", ["-1/2", 1], "a gradient costs less than nothing"),
+        ("terms.0.gradients", [10**9, 1], "a gradient costs more than"),
+        ("terms.0.tower", "tail", "tower tail is not in towers"),
+        ("terms.0.name", "\u202e", "terms.0.name"),
+        ("terms.0.part", "soul", "terms.0.part"),
+        ("terms.0.surprise", 1, "terms.0.surprise"),
+        ("terms.1.matrix", {"inputs": 0, "outputs": 1, "stored": 1}, "terms.1.matrix.inputs"),
+        ("terms.2.window", 0, "terms.2.window"),
+        ("lengths", {"tokens": 10**12}, "lengths.tokens"),
+        ("lengths", {"../../etc": 1}, "lengths"),
+        ("layers", 10**9, "layers"),
+        ("towers", [], "towers"),
+        ("notes", ["x" * 10_000], "notes.0"),
+        ("fit", None, "fit: "),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_sentence_that_names_it(
+    path: str, value: Any, text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        flops.read(changed(path, value))
+    assert text in str(caught.value)
+    assert len(str(caught.value)) < 500
+    assert "\n" not in str(caught.value)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["tokens", "1", "tokens*tokens", "1/3", "-9/7", "core", "vision"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+PATHS = st.sampled_from(
+    [
+        *RECIPE,
+        *(f"terms.{n}.{name}" for n in range(5) for name in recipes.RecipeTerm.model_fields),
+        *("terms.0.forward.tokens", "terms.2.forward.tokens*tokens", "fit.executed_flops"),
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PATHS, VALUES, st.integers(0, 1 << 31))
+def test_any_recipe_is_counted_or_refused(path: str, value: Any, tokens: int) -> None:
+    """Nothing else is raised, and no number comes out that is not above 0 and finite."""
+    try:
+        model = flops.read(changed(path, value))
+        count = flops.count(model, flops.fixed(1, **{**model.usual, "tokens": tokens}))
+    except ConfigError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+        assert math.isfinite(float(count.model_flops_per_step))
+    assert len(refusal) < 1000
