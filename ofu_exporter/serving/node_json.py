@@ -29,9 +29,7 @@ class SourceJson(BaseModel):
     source: str
     up: bool
     simulated: bool
-    recorded: str = Field(
-        description="The recording that is played; empty while GPUs are measured."
-    )
+    recorded: str = Field(default="", description="The recording that is played; empty = none.")
     reason: str | None = Field(description="Why it cannot be read; null while it is.")
     detail: str
     advice: str = Field(description="What to do about the reason.")
