@@ -190,7 +190,7 @@ def test_the_name_of_a_metric_says_its_type() -> None:
 def test_every_refused_reading_and_every_word_of_an_answer_is_documented() -> None:
     text = (DOCS / "accuracy.md").read_text()
     assert [each.value for each in Rejection if f"`{each.value}`" not in text] == []
-    text = (DOCS / "glossary.md").read_text()
+    text = (DOCS / "ofu.md").read_text()
     words = [*sources.names(), *(verdict.value for verdict in Verdict), LOW_PRECISION, FP64]
     assert [word for word in words if f"`{word}`" not in text] == []
 
