@@ -82,7 +82,7 @@ def _versions(library: str | None) -> Iterator[tuple[str, str]]:
 
 
 def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
-    """The recipe of any torch.nn.Module and an example batch: a tuple of arguments, or a mapping of named ones.
+    """The recipe of any torch.nn.Module and an example batch: a tensor, a tuple of arguments, or a mapping of them.
 
     The module itself is not run: its parameters are replaced by their shapes meanwhile, so that nothing of it
     changes, no gradient is left in it and no memory of a GPU is used. Where the batch has whole numbers of shape
@@ -90,7 +90,7 @@ def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
     Make it before the module is sharded over GPUs. Raises ConfigError where it cannot be run on shapes.
     """
     module = getattr(module, "module", module) if type(module).__name__ in WRAPPERS else module
-    shapes = pytree.tree_map(_shape, batch)
+    shapes = pytree.tree_map(_shape, _arguments(batch))
     samples, tokens = _sizes(shapes)
 
     def run(lengths: Mapping[str, int]) -> Executed:
@@ -99,6 +99,13 @@ def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
 
     found = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
     return _recipe(type(module).__name__, None, found, samples)
+
+
+def _arguments(batch: Any) -> Any:
+    """A batch as arguments. A tokenizer's answer is a mapping that torch does not look into."""
+    if isinstance(batch, torch.Tensor):
+        return (batch,)
+    return dict(batch) if isinstance(batch, Mapping) else batch
 
 
 WRAPPERS = {"DistributedDataParallel", "DataParallel"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections import UserDict
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ def test_a_module_of_ones_own_is_counted_at_any_length_and_not_changed(checkpoin
     assert recipe.fit.verified_at not in recipe.fit.fitted_at
     assert all(each.grad is None and not each.is_meta for each in module.parameters())
     assert all(torch.equal(before[name], each) for name, each in module.state_dict().items())
+
+
+def test_a_batch_is_what_the_module_is_called_with() -> None:
+    """One tensor, named arguments in a mapping that is no dict, as a tokenizer gives them, or a tuple."""
+    ids = batch()["input_ids"]
+    head = torch.nn.Sequential(torch.nn.Embedding(100, 32), torch.nn.Linear(32, 100))
+    alone, several = flops.recipe(head, ids), flops.recipe(head, (ids,))
+    assert alone == several
+    assert flops.recipe(Own(), UserDict(batch())) == flops.recipe(Own(), batch())
 
 
 def test_passes_follow_from_the_recipe() -> None:
