@@ -65,7 +65,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
 def recipe(module: Any, batch: Any, backward: bool = True) -> Recipe:
     """The recipe of any `torch.nn.Module` and an example batch: `recipe(module, batch).save(path)`.
 
-    The batch is what the module is called with: a tensor, a tuple of arguments, or a mapping of named ones. Needs torch;
+    The batch is what the module is called with: a tensor, a tuple of arguments, or a mapping of them. Needs torch;
     `trace.making` has the details. Raises ConfigError if torch is missing, or the module can't be run.
     """
     try:
