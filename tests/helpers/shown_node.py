@@ -15,7 +15,7 @@ from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
 from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.reading import Activity, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
@@ -74,7 +74,9 @@ class ShownNode:
         slow = 0.76 if index == 3 else 1.0
         hz = [slow * self._chance.gauss(1410e6, 18e6) for _ in range(10)]
         limits = {3: (ClockLimit.SW_THERMAL,), 6: ()}.get(index, (ClockLimit.SW_POWER_CAP,))
-        taken = reading(start, end, max(tensor, 0.0), hz, device=gpu(index))
+        tensor = max(tensor, 0.0)
+        activity = Activity(engine=min(1.75 * tensor, 1.0), sm=1.5 * tensor)
+        taken = reading(start, end, tensor, hz, device=gpu(index), activity=activity)
         return replace(taken, clock_limits=limits)
 
     def _show(self) -> None:
