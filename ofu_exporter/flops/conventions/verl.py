@@ -3,7 +3,7 @@
 verl `verl/utils/flops_counter.py: ESTIMATE_FUNC` (2026-08). The table of the embedding counts like a second head, tied
 or not. In gpt-oss and Gemma 3 a query of a windowed layer sees half of min(L, W) keys; elsewhere windows are ignored.
 Of Qwen's sparse models every layer counts as sparse, and shared experts are left out. Models that are not in the
-table count 0 there, with a line in the log; here the convention is not defined for them.
+table count 0 there, with a line in the log; here the convention is not defined for them, nor for some in the table.
 """
 
 from __future__ import annotations
@@ -40,14 +40,29 @@ SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
 SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe")
 SHARED = ("DeepseekV3",)
 WINDOWED = ("Gemma3", "GptOss")
-"""The models of verl's table, by the first part of the architecture's name, and what it counts for each."""
+"""Models of verl's table, by the first part of the architecture's name, and what it counts for each."""
+NOT_HERE = (
+    "Apertus",
+    "Glm4v",
+    "MiniCPMO",
+    "MiniCPMV",
+    "Qwen2VL",
+    "Qwen2_5_VL",
+    "Qwen3VL",
+    "Qwen3VLMoe",
+)
+"""Models of the table whose formulas are not here."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms that the model's function in the table counts."""
+    name = _name(model)
+    if name in NOT_HERE:
+        raise NotDefined(
+            f"convention verl is not known here for {model.architecture}: verl has a formula for it"
+        )
     shape = decoder_only(model, counting, "verl")
     check_no_predictions(counting, "verl")
-    name = _name(model)
     if name not in (*DENSE, *SPARSE):
         raise NotDefined(
             f"convention verl is not defined for {model.architecture}, which verl counts as 0"
