@@ -51,7 +51,7 @@ def test_the_epilog_says_what_the_job_did(node: Node, running: Agent) -> None:
     first, second, *_ = (done.stdout or done.stderr).splitlines()
     assert first == "Job 7, name llama, user ada (ended) SIMULATED, no GPU was measured"
     assert second.startswith("OFU ")
-    assert "had 2 GPUs on" in second
+    assert "2 GPUs on" in second
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://", "nonsense", "file:///etc/passwd"])
