@@ -32,7 +32,6 @@ class Closed(NamedTuple):
         port = self.agent.url.rpartition(":")[2]
         where = ("--agent", self.agent.url)
         return {
-            "events": ("events", *where),
             "top": ("top", "--once", "--width", "500", *where),
             "top --hosts": (
                 "top",
@@ -94,7 +93,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
         assert running.stop() == 0
 
 
-COMMANDS = ("events", "top", "top --hosts", "job show", "job gather")
+COMMANDS = ("top", "top --hosts", "job show", "job gather")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -148,7 +147,7 @@ def test_an_epilog_that_is_not_let_in_says_why(closed: Closed) -> None:
     assert "certificate verify failed" in closed.stop({})
 
 
-@pytest.mark.parametrize("name", ["events", "top", "job show"])
+@pytest.mark.parametrize("name", ["top", "job show"])
 def test_a_password_of_the_url_counts_before_that_of_the_environment(
     closed: Closed, name: str
 ) -> None:
