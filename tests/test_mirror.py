@@ -16,6 +16,7 @@ MIRROR_NO_ROOM = {
 OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "layers", "mirror"}
 """Tests at the top that are about no file of the package."""
 OF_A_SUBJECT = {
+    "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/reports/test_zoom.py": "the script templates/zoom.js, in a browser",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
     "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
@@ -23,6 +24,7 @@ OF_A_SUBJECT = {
     "flops/test_executed.py": "all families, against what torch executes",
     "flops/test_formulas.py": "all shapes, against the formulas written out",
     "flops/test_parameters.py": "all families, against published parameters",
+    "flops/trace/test_independent_counts.py": "both passes of models, against another count",
     "hardware/tiles/test_grammars.py": "all grammars, on names that profilers showed",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
