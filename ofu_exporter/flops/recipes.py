@@ -27,6 +27,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.modules import SAMPLE
 from ofu_exporter.flops.terms import Extent, Linear, Part, Per, Term
+from ofu_exporter.support.whole_file import whole_file
 
 VERSION = 1
 KEY = "recipe_version"
@@ -136,8 +137,13 @@ class Recipe(_Strict):
         return f'{{\n{head} "terms": [\n{terms}\n ]\n}}\n'
 
     def save(self, path: str | Path) -> None:
-        """Write the recipe to a file. Raises OSError."""
-        Path(path).write_text(self.text(), encoding="utf-8")
+        """Write the recipe to a file. An earlier one stays where the disk is full. Raises OSError."""
+        path = Path(path)
+        if path.exists() and not path.is_file():  # /dev/stdout must not be replaced
+            path.write_text(self.text(), encoding="utf-8")
+            return
+        with whole_file(path) as file:
+            file.write(self.text())
 
     def report(self) -> dict[str, Any]:
         """The model as a job reports it: `Reporter(model=recipe.report())`."""

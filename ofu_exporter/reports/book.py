@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -16,7 +15,6 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import model_count
 from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import Coverage, extended, sums_of
 from ofu_exporter.reports.entry import Entry, Policy
@@ -24,8 +22,8 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
-from ofu_exporter.reports.site_recipes import with_recipe
-from ofu_exporter.reports.stated import Hardware, Stated, stated_mfu
+from ofu_exporter.reports.stated import Hardware, Stated
+from ofu_exporter.reports.taken import TakenReport, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -45,15 +43,6 @@ UNOWNED = ""
 
 Permission = Callable[[Job | None], None]
 """Raises ReportError if the sender may not report for this job; None = a job without a GPU here."""
-
-
-class _TakenReport(NamedTuple):
-    """A report, completed with what is known of its job."""
-
-    report: MfuReport
-    """The report with the facts of earlier ones."""
-    hardware: Hardware
-    stated: Stated
 
 
 class Receipt(NamedTuple):
@@ -144,7 +133,7 @@ class ReportBook:
                 self._check_pace(owner.key)
                 known = self._entry_of(owner)
                 facts = known.facts if known else None
-            taken = _taken(
+            taken = completed(
                 report, facts, hardware, self.policy.recipes
             )  # it may count a model: not under the lock
             with self._lock:
@@ -179,7 +168,7 @@ class ReportBook:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(self, report: MfuReport, owner: Owner, taken: _TakenReport) -> Receipt:
+    def _take(self, report: MfuReport, owner: Owner, taken: TakenReport) -> Receipt:
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
         facts, hardware, stated = taken
@@ -347,19 +336,3 @@ def _check_effect(report: MfuReport, owner: Owner) -> None:
     """Raise ReportError for facts that would change nothing because their job has ended."""
     if report.facts_only and owner.view is not None and owner.view.ended is not None:
         raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
-
-
-def _taken(
-    report: MfuReport, facts: MfuReport | None, hardware: Hardware, recipes: Path | None
-) -> _TakenReport:
-    """A report with earlier facts, and its MFU against the right peak. Raises ReportError."""
-    report, unread = with_recipe(report, recipes)
-    whole = report if facts is None else report.with_facts(facts)
-    stated = stated_mfu(whole, hardware)
-    if unread:
-        stated = stated._replace(warnings=(*stated.warnings, unread))
-    if report.model is not None and (problem := model_count.problem(report.model)):
-        # The report's MFU needs no model, so it is compared anyway.
-        whole = whole.model_copy(update={"model": None})
-        stated = stated._replace(warnings=(*stated.warnings, problem))
-    return _TakenReport(whole, hardware, stated)

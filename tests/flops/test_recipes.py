@@ -227,3 +227,21 @@ def test_any_recipe_is_counted_or_refused(path: str, value: Any, tokens: int) ->
         refusal = ""
         assert math.isfinite(float(count.model_flops_per_step))
     assert len(refusal) < 1000
+
+
+def test_a_full_disk_leaves_the_earlier_recipe_as_it_was(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE makes the kernel refuse the write, as a full disk does."""
+    path = tmp_path / "own.json"
+    path.write_text("the earlier one")
+    program = (
+        "import resource, sys; from ofu_exporter.flops.config_file import read_configuration;"
+        "from ofu_exporter.flops import recipes; from pathlib import Path;"
+        "recipe = recipes.read(read_configuration(Path('gemma-3-4b')));"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); recipe.save(sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False
+    )
+    assert "File too large" in done.stderr
+    assert path.read_text() == "the earlier one"
+    assert [*tmp_path.iterdir()] == [path]

@@ -27,7 +27,7 @@ from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from ofu_exporter.fleet.simulation.series import RecordedSeries
 from ofu_exporter.fleet.simulation.spec import MINUTE, Level
 from ofu_exporter.fleet.simulation.sum_series import GpuSums, node_series
-from ofu_exporter.fleet.simulation.whole_file import whole_file
+from ofu_exporter.support.whole_file import whole_file
 
 END = "# EOF\n"
 

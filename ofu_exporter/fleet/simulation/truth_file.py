@@ -13,7 +13,7 @@ from ofu_exporter.fleet.simulation.observed import activity
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
-from ofu_exporter.fleet.simulation.whole_file import whole_file
+from ofu_exporter.support.whole_file import whole_file
 
 JOBS, MINUTES, FAULTS = "jobs.jsonl", "minutes.csv", "faults.jsonl"
 HEAD = "unix,job_id,ofu,mfu,reported_mfu\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.simulation.whole_file import whole_file
+from ofu_exporter.support.whole_file import whole_file
 
 
 def test_a_file_gets_its_name_at_the_end(tmp_path: Path) -> None:
