@@ -135,6 +135,11 @@ class Settings(BaseModel):
         description="Take no report without a token, not even from this node: "
         "the site's, or the one that `job start` gave the job.",
     )
+    pod_tokens: bool = Field(
+        default=False,
+        description="Take reports of Kubernetes pods from anywhere, each for its own job, with the service account "
+        "token that Kubernetes gave the pod for the audience ofu-exporter.",
+    )
     tls_cert: Path | None = Field(
         default=None,
         description="Certificate chain (PEM): the address is served with TLS.",

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -14,17 +15,21 @@ from ofu_exporter.agent.attribution import Attribution, Polling
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
 from ofu_exporter.agent.source_opening import Candidate
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_models import ROWS, GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.schedulers import Scheduler
+from ofu_exporter.schedulers.kubernetes.api_server import ApiServer
+from ofu_exporter.schedulers.kubernetes.token_review import pod_of
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.connection_limit import (
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
     ConnectionLimit,
 )
+from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.support.descriptors import raise_descriptor_limit
@@ -101,7 +106,18 @@ def what_is_sampled(configured: Configured) -> tuple[object, ...]:
 def build_access(settings: Settings) -> Access:
     """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file
-    return Access(SiteTokens(path) if path else None, settings.job_tokens)
+    site = SiteTokens(path) if path else None
+    return Access(site, settings.job_tokens, _pod_tokens() if settings.pod_tokens else None)
+
+
+def _pod_tokens() -> PodTokens:
+    api = ApiServer()
+    if not api.configured:
+        raise ConfigError(
+            "pod_tokens: there is no service account here with which to ask the API server; "
+            "the pod needs automountServiceAccountToken"
+        )
+    return PodTokens(partial(pod_of, api))
 
 
 def connection_limit() -> ConnectionLimit:

@@ -18,7 +18,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     SERVING: ("listen", "telemetry_path", "report_socket"),
     ACCESS: (
         *("web_config_file", "tls_cert", "tls_key", "tls_client_ca", "allowed_hosts"),
-        *("report_token_file", "job_tokens"),
+        *("report_token_file", "job_tokens", "pod_tokens"),
     ),
     REPORTS: (
         *("horizon", "mfu_above", "mfu_below", "mfu_above_relative", "mfu_below_relative"),

@@ -1,4 +1,4 @@
-"""Says whether a report comes from a pod of the job that it is about, by the address that it comes from."""
+"""Says whether a report comes from a pod of the job that it is about, by its address or by its proven name."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def why_not(address: str, job: Job) -> str:
     if is_address(address) and str(parsed(address)) in job.addresses:
         return ""
     return f"{address or 'a socket'} is no address of a pod of job {job.job_id}"
+
+
+def is_of(pod: str, job: Job) -> bool:
+    """Whether a pod, as `namespace/name`, is one of the job's."""
+    return job.scheduler == "kubernetes" and pod in (f"{job.namespace}/{job.name}", *job.aliases)

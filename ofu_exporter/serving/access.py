@@ -1,10 +1,10 @@
 """Decides who may report, and for which job, by the origin of a request and by its token.
 
 Everybody on this node may write: the peer is a Unix socket or a loopback address, and nothing says that
-the request was passed on. From beyond the node a request needs one of the site's tokens, or a certificate
-that was verified. With job tokens on, a request from the node needs a token as well: the
-site's, or the job's own. A verified certificate is noted on the connection itself, so that a later
-change of settings does not matter to it. Tokens are compared by their SHA-256.
+the request was passed on. From beyond the node a request needs one of the site's tokens, a certificate
+that was verified, or the token that Kubernetes gave its pod for us. With job tokens on, a request from the
+node needs a token as well: the site's, its pod's, or the job's own. A verified certificate is noted on the
+connection itself, so that a later change of settings does not matter to it. Tokens are compared by their SHA-256.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.reports import own_pod
+from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
-from ofu_exporter.support.addresses import is_loopback
+from ofu_exporter.support.addresses import client_network, is_loopback
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -47,6 +48,7 @@ class Warrant(str, Enum):
     """The ground on which a writer may write."""
 
     SITE_TOKEN = "site_token"
+    POD_TOKEN = "pod_token"
     CERTIFICATE = "certificate"
     LOCAL = "local"
 
@@ -60,11 +62,13 @@ class Writer:
     """SHA-256 of the bearer token, in hexadecimal; "" when the request had none."""
     pod_address: str | None = None
     """Address that must be that of a pod of the job, "" = of a socket; None where every job may be reported for."""
+    pod: str = ""
+    """The pod, as `namespace/name`, that has shown its token; it may report for its own job."""
 
     @property
     def is_site(self) -> bool:
         """Whether the writer may report for every job."""
-        return self.warrant is not Warrant.LOCAL
+        return self.warrant in (Warrant.SITE_TOKEN, Warrant.CERTIFICATE)
 
 
 class Access:
@@ -74,9 +78,11 @@ class Access:
         self,
         site_tokens: SiteTokens | None = None,
         job_tokens: bool = False,
+        pod_tokens: PodTokens | None = None,
     ) -> None:
         self._site_tokens = site_tokens
         self._job_tokens = job_tokens
+        self._pod_tokens = pod_tokens
 
     def start(self) -> None:
         """Watch the file of the site's tokens from now on."""
@@ -87,8 +93,21 @@ class Access:
         """Who may report, in words for the log; `authority` is the file whose certificates are taken."""
         local = "this node with a token" if self._job_tokens else "this node"
         site = f"whoever has a token of {self._site_tokens.path}" if self._site_tokens else ""
+        pods = "each pod for its own job by its token" if self._pod_tokens else ""
         holders = f"whoever has a certificate by {authority}" if authority else ""
-        return ", ".join(filter(None, (local, site, holders)))
+        return ", ".join(filter(None, (local, site, pods, holders)))
+
+    async def admitted(self, scope: Mapping[str, Any]) -> Writer:
+        """The sender, who may also show the token of a pod. Raises ReportError when the sender may not write."""
+        token = _bearer(scope) if self._pod_tokens else None
+        if self._pod_tokens is not None and token is not None and not self._is_site(token):
+            pod = await self._pod_tokens.pod(token, client_network(_peer(scope)))
+            if pod is not None:
+                return Writer(Warrant.POD_TOKEN, sha256(token), pod=pod)
+        return self.writer(scope)
+
+    def _is_site(self, token: bytes) -> bool:
+        return bool(self._site_tokens and self._site_tokens.find(sha256(token)))
 
     def writer(self, scope: Mapping[str, Any]) -> Writer:
         """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
@@ -96,9 +115,7 @@ class Access:
         digest = "" if given is None else sha256(given)
         token = self._site_tokens.find(digest) if digest and self._site_tokens else None
         if token is not None:
-            client = scope.get("client")
-            peer = str(client[0]) if client else ""
-            return Writer(Warrant.SITE_TOKEN, digest, peer if token.own_pod else None)
+            return Writer(Warrant.SITE_TOKEN, digest, _peer(scope) if token.own_pod else None)
         if scope.get("state", {}).get(CERTIFIED):
             return Writer(Warrant.CERTIFICATE, digest)
         if not is_local(scope):
@@ -108,7 +125,7 @@ class Access:
         return Writer(Warrant.LOCAL, digest)
 
     def _stranger(self, digest: str) -> ReportError:
-        if self._site_tokens is None:
+        if self._site_tokens is None and self._pod_tokens is None:
             return ReportError(
                 ReportRejection.NOT_LOCAL, detail="only this node may report", where="peer"
             )
@@ -120,6 +137,11 @@ class Access:
         """Raises ReportError (not_yours) when this writer may not report for this job."""
         if writer.pod_address is not None and (why := own_pod.why_not(writer.pod_address, job)):
             raise ReportError(ReportRejection.NOT_YOURS, "job_id", why)
+        if writer.warrant is Warrant.POD_TOKEN:
+            if not own_pod.is_of(writer.pod, job):
+                detail = f"the token is that of pod {writer.pod}, which is none of job {job.job_id}"
+                raise ReportError(ReportRejection.NOT_YOURS, "job_id", detail)
+            return
         if writer.is_site or not self._job_tokens:
             return
         if not job.token_sha256:
@@ -149,6 +171,12 @@ def is_local(scope: Mapping[str, Any]) -> bool:
     if not client:
         return False
     return is_loopback(client[0])
+
+
+def _peer(scope: Mapping[str, Any]) -> str:
+    """The address of the other end; "" for a socket."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _bearer(scope: Mapping[str, Any]) -> bytes | None:

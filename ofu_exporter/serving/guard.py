@@ -80,7 +80,7 @@ class Guard:
     async def _pass(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         body = bytearray()
         try:
-            scope[WRITER] = self._admitted(scope)
+            scope[WRITER] = await self._admitted(scope)
             await self._read(receive, body)
         except ReportError as error:
             self._bytes -= len(body)
@@ -101,9 +101,9 @@ class Guard:
             if len(body) > LARGE_BODY_BYTES:
                 gc.collect(1)
 
-    def _admitted(self, scope: Scope) -> Writer:
+    async def _admitted(self, scope: Scope) -> Writer:
         """The writer, after all checks that need no byte of the body. Raises ReportError."""
-        writer = self.access.writer(scope)
+        writer = await self.access.admitted(scope)
         wait = self._rates.wait(_address(scope), self._clock())
         if wait:
             raise _too_many("more requests come from this address than the agent takes", wait)

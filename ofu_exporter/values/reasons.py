@@ -243,6 +243,7 @@ class ReportRejection(str, Enum):
     NOT_YOURS = "not_yours"
     NO_TOKEN = "no_token"
     WRONG_TOKEN = "wrong_token"
+    NOT_CHECKED = "not_checked"
     NOT_LOCAL = "not_local"
     NOT_JSON = "not_json"
     TOO_LARGE = "too_large"
@@ -272,6 +273,7 @@ REPORT_STATUS: dict[ReportRejection, int] = {
     ReportRejection.NOT_YOURS: 403,
     ReportRejection.NO_TOKEN: 401,
     ReportRejection.WRONG_TOKEN: 401,
+    ReportRejection.NOT_CHECKED: 503,
     ReportRejection.NOT_LOCAL: 403,
     ReportRejection.NOT_JSON: 415,
     ReportRejection.TOO_LARGE: 413,
@@ -289,7 +291,12 @@ REPORT_ADVICE: dict[ReportRejection, str] = {
     ReportRejection.ENDED: "Send the tile overhead and other facts while the job runs: they count from then on.",
     ReportRejection.NOT_YOURS: "Send the job's own token (OFU_EXPORTER_TOKEN_FILE) or one of the site's.",
     ReportRejection.NO_TOKEN: "Send `Authorization: Bearer TOKEN`: the site's, or on the job's node the job's own.",
-    ReportRejection.WRONG_TOKEN: "Send a token that is in the agent's --report-token-file now.",
+    ReportRejection.WRONG_TOKEN: (
+        "Send a token that is in the agent's --report-token-file now, or with --pod-tokens the pod's for ofu-exporter."
+    ),
+    ReportRejection.NOT_CHECKED: (
+        "Send it again later; after `API server: 403` let the agent's service account create tokenreviews."
+    ),
     ReportRejection.NOT_LOCAL: (
         "Report from the node itself, to its loopback address or the Unix socket and without a proxy, "
         "or give the agent a --report-token-file."

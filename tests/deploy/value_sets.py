@@ -49,6 +49,7 @@ VALUE_SETS: dict[str, Object] = {
         "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
         "reports": {
             "tokenSecret": "tokens",
+            "podTokens": True,
             "nodeService": True,
             "socketHostPath": "/run/ofu-exporter",
         },

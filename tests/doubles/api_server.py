@@ -92,6 +92,24 @@ def crashed(started: str, finished: str) -> Document:
     }
 
 
+def review(pod: str, namespace: str = "ns", audience: str = "ofu-exporter") -> Document:
+    """The status of a TokenReview about the token that a projected volume gave a pod.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/ and
+    https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/#bound-service-account-tokens.
+    """
+    user: Document = {
+        "username": f"system:serviceaccount:{namespace}:default",
+        "uid": "8a2c5bd8-5a0c-4b8e-9d0c-0f6c4f5e1c11",
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"],
+        "extra": {
+            "authentication.kubernetes.io/pod-name": [pod],
+            "authentication.kubernetes.io/pod-uid": [f"uid-of-{pod}"],
+        },
+    }
+    return {"authenticated": True, "user": user, "audiences": [audience]}
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = False  # so that closing waits for them
 
@@ -118,6 +136,8 @@ class ApiServer:
         self.statuses: dict[str, int] = {}
         """What to answer instead, for paths that begin so."""
         self.answer: Answer | None = None
+        self.reviews: dict[str, Document] = {}
+        """The status of a TokenReview by the token that is asked about."""
         self.token = "t0ken"
         self.seen: list[str] = []
         """Every path that was asked for, with what was asked about it."""
@@ -155,6 +175,14 @@ class ApiServer:
                 else:
                     server._reply(self)
 
+            def do_POST(self) -> None:
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.seen.append(asked["spec"]["token"])
+                if server.answer is not None:
+                    server.answer(self, server._stopped)
+                else:
+                    server._review(self, asked)
+
             def log_message(self, format: str, *args: object) -> None:
                 """Quiet."""
 
@@ -169,6 +197,15 @@ class ApiServer:
             status = instead if path.startswith(start) else status
         said = self.objects[path] if status == 200 else {"kind": "Status", "code": status}
         send(handler, json.dumps(said).encode(), status)
+
+    def _review(self, handler: BaseHTTPRequestHandler, asked: Document) -> None:
+        """As kubernetes/pkg/registry/authentication/tokenreview/storage.go answers: 201, also about a bad token."""
+        status = next((code for path, code in self.statuses.items() if path in handler.path), 201)
+        spec = asked["spec"]
+        assert isinstance(spec, dict)
+        unknown = {"user": {}, "error": "[invalid bearer token, unknown]"}
+        answer = {**asked, "metadata": {}, "status": self.reviews.get(spec["token"], unknown)}
+        send(handler, json.dumps(answer).encode(), status)
 
     def stop(self) -> None:
         self._stopped.set()

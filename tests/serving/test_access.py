@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import CERTIFIED, Access, Warrant, Writer
+from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -87,9 +89,10 @@ def test_a_certificate_that_the_connection_has_shown_lets_in() -> None:
 
 def test_who_may_report_is_said_in_words(path: Path) -> None:
     assert Access().describe(None) == "this node"
-    everything = Access(SiteTokens(path), job_tokens=True).describe(Path("ca.pem"))
+    everything = with_pods(path, job_tokens=True).describe(Path("ca.pem"))
     assert everything == (
-        f"this node with a token, whoever has a token of {path}, whoever has a certificate by ca.pem"
+        f"this node with a token, whoever has a token of {path}, "
+        "each pod for its own job by its token, whoever has a certificate by ca.pem"
     )
 
 
@@ -147,6 +150,61 @@ def test_a_token_for_own_pods_is_good_for_the_job_whose_pod_sends_it(tmp_path: P
         with pytest.raises(ReportError, match=job.job_id) as refused:
             access.may_speak_for(access.writer(request(peer, TOKEN)), job)
         assert refused.value.reason is ReportRejection.NOT_YOURS
+
+
+# Tokens of pods.
+
+POD_TOKEN = "head.body.signature"
+
+
+def with_pods(path: Path | None = None, job_tokens: bool = False) -> Access:
+    """An agent whose API server knows one token: that of the pod ns/trainer-0."""
+    pods = PodTokens({POD_TOKEN: "ns/trainer-0"}.get)
+    return Access(SiteTokens(path) if path else None, job_tokens, pods)
+
+
+def admitted(access: Access, scope: dict[str, Any]) -> Writer:
+    return asyncio.run(access.admitted(scope))
+
+
+def test_a_pods_token_is_good_for_the_job_of_the_pod_wherever_it_comes_from() -> None:
+    alone = Job("kubernetes", "ns/trainer-0", "trainer-0", namespace="ns")
+    of_many = Job("kubernetes", "ns/run", "run", namespace="ns", aliases=("ns/trainer-0",))
+    others = (
+        Job("kubernetes", "ns/other", "other", namespace="ns", aliases=("ns/other-0",)),
+        Job("kubernetes", "evil/trainer-0", "trainer-0", namespace="evil"),
+        Job("slurm", "ns/trainer-0", "trainer-0", namespace="ns"),
+    )
+    for peer in ("10.0.0.7", "127.0.0.1", None):
+        access = with_pods(job_tokens=True)
+        writer = admitted(access, request(peer, POD_TOKEN))
+        assert not writer.is_site
+        for job in (alone, of_many):
+            access.may_speak_for(writer, job)
+        for job in others:
+            with pytest.raises(ReportError, match="ns/trainer-0") as refused:
+                access.may_speak_for(writer, job)
+            assert refused.value.reason is ReportRejection.NOT_YOURS
+
+
+def test_beside_pods_tokens_others_are_as_good_as_before(path: Path) -> None:
+    access = with_pods(path)
+    assert admitted(access, request("10.0.0.7", TOKEN)).warrant is Warrant.SITE_TOKEN
+    assert admitted(access, request(None)).warrant is Warrant.LOCAL
+    for scope, why in (
+        (request("10.0.0.7"), ReportRejection.NO_TOKEN),
+        (request("10.0.0.7", "head.forged.signature"), ReportRejection.WRONG_TOKEN),
+        (request("10.0.0.7", OTHER), ReportRejection.WRONG_TOKEN),
+    ):
+        for agent in (access, with_pods()):
+            with pytest.raises(ReportError) as refused:
+                admitted(agent, scope)
+            assert refused.value.reason is why
+
+
+def test_a_site_token_of_a_pods_form_is_the_sites(tmp_path: Path) -> None:
+    access = with_pods(token_file(tmp_path / "tokens", POD_TOKEN))
+    assert admitted(access, request("10.0.0.7", POD_TOKEN)).is_site
 
 
 # Tokens of jobs.

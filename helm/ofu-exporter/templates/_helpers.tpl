@@ -134,6 +134,9 @@ imagePullSecrets:
 {{- if and .Values.kubernetes.metadata (not .Values.kubernetes.podResources) }}
 {{- fail "kubernetes.metadata=true needs kubernetes.podResources=true: without it no pod has a GPU to be asked about" }}
 {{- end }}
+{{- if and .Values.reports.podTokens (not .Values.kubernetes.metadata) }}
+{{- fail "reports.podTokens=true needs kubernetes.metadata=true: without it nobody can ask whose token it is" }}
+{{- end }}
 {{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
 {{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
 {{- end }}

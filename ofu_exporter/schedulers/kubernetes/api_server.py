@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
@@ -51,18 +52,32 @@ class ApiServer:
     @contextlib.contextmanager
     def connected(self) -> Iterator[Get]:
         """A connection for a few questions. Everything here raises SchedulerError."""
+        with self._connected() as ask:
+            yield partial(ask, "GET")
+
+    def create(self, path: str, document: object) -> object:
+        """Post one object; returns what the API server made of it."""
+        with self._connected() as ask:
+            return ask("POST", path, json.dumps(document))
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Callable[..., object]]:
         try:
             connection, token = self._connection()
         except (OSError, ValueError) as error:
             raise SchedulerError(SchedulerReason.UNREACHABLE, f"API server: {error}") from error
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
         late = threading.Event()
         # The connection's own timeout is for each piece of an answer; this limit is for all pieces together.
         guard = threading.Timer(self._seconds, _cut, (connection, late))
         guard.daemon = True
         guard.start()
         try:
-            yield lambda path: _get(connection, path, headers, late)
+            yield partial(_ask, connection, headers, late)
         finally:
             guard.cancel()
             connection.close()
@@ -91,26 +106,31 @@ def _cut(connection: HTTPSConnection, late: threading.Event) -> None:
             socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
-def _get(
-    connection: HTTPSConnection, path: str, headers: Mapping[str, str], late: threading.Event
+def _ask(
+    connection: HTTPSConnection,
+    headers: Mapping[str, str],
+    late: threading.Event,
+    method: str,
+    path: str,
+    body: str | None = None,
 ) -> object:
     try:
         if late.is_set():
             raise TimeoutError
-        connection.request("GET", path, headers=dict(headers))
+        connection.request(method, path, body, dict(headers))
         response = connection.getresponse()
-        body = _body(response)
+        answer = _body(response)
     except (OSError, HTTPException) as error:
         what = "no answer in time" if late.is_set() else str(error) or type(error).__name__
         raise SchedulerError(SchedulerReason.UNREACHABLE, f"API server: {what}") from error
     if response.status == 404:
         return None
-    if response.status != 200:
+    if response.status not in (200, 201):
         reason = _REASONS.get(response.status, SchedulerReason.UNREACHABLE)
         detail = f"API server: {response.status} for {path}"
         raise SchedulerError(reason, detail)
     try:
-        return json.loads(body)
+        return json.loads(answer)
     except (ValueError, RecursionError) as error:
         raise SchedulerError(SchedulerReason.BAD_ANSWER, f"API server: {path}: {error}") from error
 

@@ -1,0 +1,81 @@
+"""Remembers for which pod a token of Kubernetes is good, and asks about new ones beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ofu_exporter.errors import ReportError, SchedulerError
+from ofu_exporter.serving.site_tokens import sha256
+from ofu_exporter.support.rate_limit import RateLimit
+from ofu_exporter.values.reasons import ReportRejection
+
+REMEMBER_SECONDS = 60.0
+"""How long an answer is good. A pod that is deleted may report for that long."""
+MOST_REMEMBERED = 4096
+MOST_AT_ONCE = 4
+"""Questions to the API server under way."""
+PER_SECOND, BURST = 5.0, 50
+"""Questions that the tokens of one address may cost: whoever sends other tokens all the time floods no API server."""
+RETRY_SECONDS = 10.0
+LONGEST_TOKEN = 8192
+_TOKEN = re.compile(rb"[\w-]+\.[\w-]+\.[\w-]+")
+"""A JSON Web Token in its compact form (RFC 7519, 3)."""
+
+Review = Callable[[str], str | None]
+"""Finds the pod, as `namespace/name`, that a token was given to; None if it is no pod's. Raises SchedulerError."""
+_Answer = str | SchedulerError | None
+
+
+class PodTokens:
+    """The pods whose tokens have been shown of late."""
+
+    def __init__(self, review: Review, clock: Callable[[], float] = time.monotonic) -> None:
+        self._review = review
+        self._clock = clock
+        self._answers: OrderedDict[str, tuple[asyncio.Task[_Answer], float]] = OrderedDict()
+        """By the token's SHA-256: the answer, which may be under way, and until when it is good."""
+        self._rates: RateLimit[str] = RateLimit(PER_SECOND, BURST)
+        self._turn = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def pod(self, token: bytes, address: str) -> str | None:
+        """The pod that has this token; None if none has. Raises ReportError if that cannot be found out now."""
+        if len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+            return None
+        # Several reports with one token wait for one answer; a client that leaves takes it from no other.
+        answer = await asyncio.shield(self._answer(token, address))
+        if isinstance(answer, SchedulerError):
+            detail = f"the API server does not say whose token this is: {answer.detail}"
+            raise _later(ReportRejection.NOT_CHECKED, detail, RETRY_SECONDS) from answer
+        return answer
+
+    def _answer(self, token: bytes, address: str) -> asyncio.Task[_Answer]:
+        now, key = self._clock(), sha256(token)
+        task, until = self._answers.get(key, (None, now))
+        if task is None or until <= now:
+            wait = self._rates.wait(address, now)
+            if wait:
+                detail = "more tokens come from this address than the API server is asked about"
+                raise _later(ReportRejection.TOO_MANY, detail, wait)
+            task = asyncio.create_task(self._ask(token.decode("ascii"), key))
+            self._answers[key] = task, now + REMEMBER_SECONDS
+            if len(self._answers) > MOST_REMEMBERED:
+                self._answers.popitem(last=False)
+        return task
+
+    async def _ask(self, token: str, key: str) -> _Answer:
+        async with self._turn:
+            try:
+                return await asyncio.to_thread(self._review, token)
+            except SchedulerError as error:
+                self._answers.pop(key, None)  # the next report asks again
+                return error
+
+
+def _later(reason: ReportRejection, detail: str, wait: float) -> ReportError:
+    error = ReportError(reason, "authorization", detail, "header")
+    error.retry_after = wait
+    return error
