@@ -21,6 +21,9 @@ MOST_AT_ONCE = 4
 PER_SECOND, BURST = 5.0, 50
 """Questions that the tokens of one address may cost: whoever sends other tokens all the time floods no API server."""
 RETRY_SECONDS = 10.0
+"""When a report that could not be checked may come again."""
+REST_SECONDS = 2.0
+"""How long a server that has just failed is asked nothing more: whoever waits in line need not wait for a timeout."""
 LONGEST_TOKEN = 8192
 _TOKEN = re.compile(rb"[\w-]+\.[\w-]+\.[\w-]+")
 """A JSON Web Token in its compact form (RFC 7519, 3)."""
@@ -40,6 +43,8 @@ class PodTokens:
         """By the token's SHA-256: the answer, which may be under way, and until when it is good."""
         self._rates: RateLimit[str] = RateLimit(PER_SECOND, BURST)
         self._turn = asyncio.Semaphore(MOST_AT_ONCE)
+        self._failed: tuple[float, SchedulerError] | None = None
+        """Until when the server rests after a failure."""
 
     async def pod(self, token: bytes, address: str) -> str | None:
         """The pod that has this token; None if none has. Raises ReportError if that cannot be found out now."""
@@ -68,11 +73,20 @@ class PodTokens:
 
     async def _ask(self, token: str, key: str) -> _Answer:
         async with self._turn:
-            try:
-                return await asyncio.to_thread(self._review, token)
-            except SchedulerError as error:
-                self._answers.pop(key, None)  # the next report asks again
-                return error
+            if self._failed is not None and self._clock() < self._failed[0]:
+                answer: _Answer = self._failed[1]
+            else:
+                answer = await asyncio.to_thread(self._reviewed, token)
+        if isinstance(answer, SchedulerError):
+            self._answers.pop(key, None)  # a later report asks again
+        return answer
+
+    def _reviewed(self, token: str) -> _Answer:
+        try:
+            return self._review(token)
+        except SchedulerError as error:
+            self._failed = self._clock() + REST_SECONDS, error
+            return error
 
 
 def _later(reason: ReportRejection, detail: str, wait: float) -> ReportError:

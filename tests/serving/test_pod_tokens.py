@@ -8,7 +8,13 @@ import threading
 import pytest
 
 from ofu_exporter.errors import ReportError, SchedulerError
-from ofu_exporter.serving.pod_tokens import BURST, LONGEST_TOKEN, REMEMBER_SECONDS, PodTokens
+from ofu_exporter.serving.pod_tokens import (
+    BURST,
+    LONGEST_TOKEN,
+    REMEMBER_SECONDS,
+    REST_SECONDS,
+    PodTokens,
+)
 from ofu_exporter.values.reasons import ReportRejection, SchedulerReason
 from tests.helpers.every import every
 
@@ -56,7 +62,7 @@ def test_what_has_not_the_form_of_a_token_costs_no_question(token: str) -> None:
     assert not cluster.asked
 
 
-def test_a_silent_api_server_is_asked_again_by_the_next_report() -> None:
+def test_a_silent_api_server_is_asked_again_a_moment_later() -> None:
     cluster = Cluster()
     cluster.is_down = True
     error = refused(cluster, "h.one.s")
@@ -64,6 +70,9 @@ def test_a_silent_api_server_is_asked_again_by_the_next_report() -> None:
     assert error.retry_after
     assert "no answer in time" in str(error)
     cluster.is_down = False
+    assert refused(cluster, "h.two.s").reason is ReportRejection.NOT_CHECKED
+    assert cluster.asked == ["h.one.s"], "it rests for a moment, and nobody waits for it"
+    cluster.now += REST_SECONDS
     assert cluster.pod("h.one.s") == "ns/one"
 
 

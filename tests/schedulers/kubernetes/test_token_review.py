@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,13 +44,28 @@ def _user(**changes: object) -> Document:
     return {**status, "user": {**user, **changes}}
 
 
+REAL = json.loads(
+    (Path(__file__).parent / "replies/kube-apiserver-1.20.2-tokenreviews.json").read_text()
+)
+"""What a real API server answered about tokens of its own making."""
+
+
+def test_a_real_servers_answers_are_understood(
+    cluster: api_server.ApiServer, api: ApiServer
+) -> None:
+    pods = {}
+    for what, reply in REAL.items():
+        cluster.reviews["a.b.c"] = reply["status"]
+        pods[what] = pod_of(api, "a.b.c")
+    assert pods.pop("for us") == "team/trainer-0"
+    assert pods == dict.fromkeys(("for the API server", "for another", "of an account", "forged"))
+
+
 NO_PODS: dict[str, Document] = {
-    "nobody's": {"user": {}, "error": "[invalid bearer token, unknown]"},
     "of the API server itself": review("trainer-0", audience="https://kubernetes.default.svc"),
     "without an audience": _without(review("trainer-0"), "audiences"),
     "not authenticated": _without(review("trainer-0"), "authenticated"),
     "of a person": _user(username="ann"),
-    "of an account, not of a pod": _user(extra={}),
     "of two pods": _user(extra={"authentication.kubernetes.io/pod-name": ["a", "b"]}),
 }
 
