@@ -331,7 +331,8 @@ def _where_served(settings: Settings) -> tuple[object, ...]:
 
 
 def _who_may_write(settings: Settings) -> tuple[object, ...]:
-    return (settings.report_socket, settings.report_token_file, settings.job_tokens)
+    access = (settings.report_token_file, settings.job_tokens, settings.pod_tokens)
+    return (settings.report_socket, *access)
 
 
 def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]) -> None:
