@@ -86,15 +86,6 @@ def test_every_table_of_the_page_has_a_command_that_is_there() -> None:
     assert {row for row, line in enumerate(lines) if line.startswith("|")} <= covered
 
 
-def test_the_page_of_the_documentation_names_every_measurement() -> None:
-    text = (PAGE.parents[2] / "docs" / "benchmarks.md").read_text()
-    assert [
-        each.name
-        for each in sections(PAGE.read_text().splitlines())
-        if f"`.{each.name}" not in text
-    ] == []
-
-
 def test_nothing_else_stands_among_the_tables_that_are_replaced() -> None:
     lines = PAGE.read_text().splitlines()
     for section in sections(lines):
