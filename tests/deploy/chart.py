@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,22 @@ def need(name: str) -> str:
     return found
 
 
-_FOUND = [path for path in map(tool, ("helm", "helm3", "helm4")) if path]
+_HELMS = [path for path in map(tool, ("helm", "helm3", "helm4")) if path]
 _MISSING = pytest.mark.skip(reason="needs helm, which tests/run installs")
 HELMS = [
-    *(pytest.param(path, id=Path(path).name) for path in _FOUND),
-    *([] if _FOUND else [pytest.param("helm", marks=_MISSING)]),
+    *(pytest.param(path, id=Path(path).name) for path in _HELMS),
+    *([] if _HELMS else [pytest.param("helm", marks=_MISSING)]),
 ]
+
+
+def helms() -> list[str]:
+    """All of them; skips the test where there is none."""
+    return _HELMS or [need("helm")]
 
 
 def any_helm() -> str:
     """One of them; skips the test where there is none."""
-    return _FOUND[0] if _FOUND else need("helm")
+    return helms()[0]
 
 
 def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -65,9 +71,24 @@ def template(helm: str, values: Object, chart: Path = CHART) -> subprocess.Compl
 
 def render(helm: str, values: Object, chart: Path = CHART) -> list[Object]:
     """The objects that a release has with these values."""
+    text = _rendered(helm, yaml.safe_dump(values)) if chart == CHART else _text(helm, values, chart)
+    return [loaded for loaded in yaml.load_all(text, Loader=_Loader) if loaded]
+
+
+@cache
+def _rendered(helm: str, values: str) -> str:
+    """What a Helm makes of the chart, once for all tests."""
+    return _text(helm, yaml.safe_load(values), CHART)
+
+
+def _text(helm: str, values: Object, chart: Path) -> str:
     done = template(helm, values, chart)
     assert done.returncode == 0, done.stderr
-    return [loaded for loaded in yaml.safe_load_all(done.stdout) if loaded]
+    return done.stdout
+
+
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one in C, where it is: the rules are long."""
 
 
 def only(objects: list[Object], kind: str) -> Object:
