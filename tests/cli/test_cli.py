@@ -21,7 +21,8 @@ from ofu_exporter.cli import COMMANDS, SUBJECTS, cli
 from ofu_exporter.cli.settings import flag_of
 from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
-from tests.helpers.agent import COMMAND, call
+from tests.helpers.agent import COMMAND
+from tests.helpers.in_process import call
 
 FOLDER = Path(sources.__file__).parents[1] / "cli"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.cli.completion import SHELLS, place
-from tests.helpers.agent import call
+from tests.helpers.in_process import call
 
 PROGRAM = Path(sys.executable).with_name("ofu-exporter")
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
-from tests.helpers.agent import call
+from tests.helpers.in_process import call
 
 ROOT = Path(__file__).parents[2]
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
-from tests.helpers.agent import call
+from tests.helpers.in_process import call
 
 LLAMA = str(CONFIGS / "llama-3-8b.json")
 H100 = "NVIDIA H100 80GB HBM3"

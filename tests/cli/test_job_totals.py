@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals
-from tests.helpers.agent import Agent, agent, call, page_server, until
+from tests.helpers.agent import Agent, agent, page_server, until
+from tests.helpers.in_process import call
 from tests.helpers.job_node import WINDOW, Node, seconds
 from tests.helpers.stranger import UID, stranger
 

@@ -18,7 +18,7 @@ from tests.hardware.profiles import tracing
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
-from tests.helpers.agent import call
+from tests.helpers.in_process import call
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 
 from ofu_exporter.recordings import recording
 from ofu_exporter.values.reading import Reading
-from tests.helpers.agent import COMMAND, bare_environment, call, until
+from tests.helpers.agent import COMMAND, bare_environment, until
+from tests.helpers.in_process import call
 
 QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")
 

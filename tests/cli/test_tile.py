@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
-from tests.helpers.agent import call
+from tests.helpers.in_process import call
 
 NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT"
 XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1"

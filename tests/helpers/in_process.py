@@ -1,0 +1,51 @@
+"""Runs a command in the process of the test: for what a command answers, where its process is not the point."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from unittest import mock
+
+from ofu_exporter.cli import main
+from tests.helpers.agent import bare_environment
+
+
+def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """As `tests.helpers.agent.call`, which starts a process and so costs a second of CPU."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, bare_environment(env), clear=True),
+        mock.patch.object(sys, "argv", ["ofu-exporter", *args]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        _loggers_as_before(),
+    ):
+        code = _exit_code()
+    return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+
+
+def _exit_code() -> int:
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+@contextlib.contextmanager
+def _loggers_as_before() -> Iterator[None]:
+    """A command sets up its log for a process of its own."""
+    root, ours = logging.getLogger(), logging.getLogger("ofu_exporter")
+    before = [(each, each.level, each.handlers[:], each.propagate) for each in (root, ours)]
+    try:
+        yield
+    finally:
+        for logger, level, handlers, propagate in before:
+            logger.setLevel(level)
+            logger.handlers[:] = handlers
+            logger.propagate = propagate
