@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
@@ -27,7 +28,7 @@ LOOK_SECONDS = 0.25
 
 
 @click.command(short_help="Report the MFU that a training log prints.")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=FILE)
 @click.option(
     "--job",
     help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from typing import NamedTuple
 
@@ -37,13 +38,9 @@ def cut(text: str, width: int) -> str:
     text = shown(text)
     if width_of(text) <= width:
         return text
-    kept, used = [], 0
-    for letter in text:
-        used += _letter_width(letter)
-        if used > width - 1:
-            break
-        kept.append(letter)
-    return ("".join(kept) + MORE) if width > 0 else ""
+    widths = itertools.accumulate(map(_letter_width, text))
+    letters = sum(1 for _ in itertools.takewhile(lambda used: used < width, widths))
+    return text[:letters] + MORE if width > 0 else ""
 
 
 def fit(text: str, width: int, to_the_right: bool = False) -> str:
@@ -59,12 +56,12 @@ def line_width(line: Line) -> int:
 
 def fit_line(line: Line, width: int) -> Line:
     """The line, cut or padded to a width. Its texts are escaped."""
-    made: Line = []
+    fitting: Line = []
     left = width
     for text, style in line:
         piece = cut(text, left)
-        made.append(Segment(piece, style))
+        fitting.append(Segment(piece, style))
         left -= width_of(piece)
         if piece != shown(text):
             break
-    return [*made, Segment(" " * left)] if left else made
+    return [*fitting, Segment(" " * left)] if left else fitting

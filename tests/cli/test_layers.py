@@ -12,7 +12,6 @@ from ofu_exporter.cli.layers import (
     check_known,
     environment_layer,
     file_layer,
-    merge,
     shown,
 )
 from ofu_exporter.errors import ConfigError
@@ -33,11 +32,6 @@ def refusal(file: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
-
-
-def test_later_layers_win() -> None:
-    first, second = {"a": Given(1, "x"), "b": Given(1, "x")}, {"a": Given(2, "y")}
-    assert merge(first, second) == {"a": Given(2, "y"), "b": Given(1, "x")}
 
 
 def test_a_model_takes_its_own_keys_and_names_the_place_of_a_bad_one() -> None:
