@@ -34,13 +34,13 @@ from ofu_exporter.values.snapshot import Snapshot
 def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table, each with a key that no other row has."""
     taken = {row.key for row in ROWS}
-    made = []
+    unique = []
     for row in map(_row, settings):
         numbered = (f"{row.key} ({number})" for number in itertools.count(2))
         key = next(key for key in itertools.chain([row.key], numbered) if key not in taken)
         taken.add(key)
-        made.append(replace(row, key=key))
-    return made
+        unique.append(replace(row, key=key))
+    return unique
 
 
 def _row(setting: GpuSetting) -> GpuModel:
@@ -111,7 +111,6 @@ def connection_limit() -> ConnectionLimit:
 
 
 def report_policy(settings: Settings) -> Policy:
-    """How reports are compared."""
     thresholds = Thresholds(
         above=settings.mfu_above,
         below=settings.mfu_below,

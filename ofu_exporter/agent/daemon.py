@@ -105,7 +105,6 @@ class Daemon:
         )
 
     def _counts(self) -> LiveCounts:
-        """The counts that the page needs at each scrape."""
         writer = self._state_writer
         return LiveCounts(
             rejected_reports=self._reports.rejected,
@@ -313,7 +312,6 @@ class Daemon:
 
 
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
-    """Whether a job ended between two snapshots."""
     running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
     return any(view.ended is not None and view.job.key in running for view in after.jobs)
 

@@ -143,7 +143,6 @@ class Lane:
             self._take_beat(now)
 
     def close(self) -> None:
-        """Release every handle."""
         self._probe.close()
 
     def _take_beat(self, now: float) -> None:

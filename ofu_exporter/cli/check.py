@@ -180,7 +180,6 @@ COLUMNS = (
 
 
 def table(snapshot: Snapshot) -> str:
-    """The check as text."""
     source = snapshot.source
     lines = [f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)]
     if source.reason is not None:

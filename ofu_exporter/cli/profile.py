@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +15,9 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.quantities import RATIO
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.client.channel import AgentAnswer, Channel
+from ofu_exporter.client.identity import Token
+from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values import quantities
 
@@ -72,13 +79,11 @@ def profile(
     )
     if job is not None:
         _post(job, overhead, options["agent"])
-        click.echo(f"Told the agent what tiles add to job {job}", err=True)
+        click.echo(f"SourceEvent the agent what tiles add to job {job}", err=True)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:
     """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
-    from ofu_exporter.cli import facts
-
     to_send: dict[str, object] = {}
     if overhead.overhead_ratio is not None:
         share = overhead.attributed_share or 0.0
@@ -99,7 +104,34 @@ def _post(job: str, overhead: Overhead, agent: str | None) -> None:
         raise ConfigError(
             "--post: the profile says neither what tiles add nor which precisions the job computes in"
         )
-    facts.post(job, to_send, agent)
+    _send(job, to_send, agent)
+
+
+def _send(job: str, facts: Mapping[str, object], agent: str | None = None) -> None:
+    """Send a report without MFU to `agent`, or to the address that training loops use, with their token.
+
+    Raises ConfigError when the agent refuses it, OfuError when there is no answer.
+    """
+    environ = dict(os.environ)
+    try:
+        with closing(Channel(agent, environ)) as channel:
+            where = channel.where
+            body = json.dumps({"job_id": job, **facts}, allow_nan=False).encode()
+            answer = channel.post(body, Token(None, environ, job).value)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise OfuError(f"the agent of this node does not answer: {why}") from error
+    if answer.status != http.HTTPStatus.OK:
+        raise ConfigError(f"{where} refused it with status {answer.status}: {_reasons(answer)}")
+
+
+def _reasons(answer: AgentAnswer) -> str:
+    """The agent's own words on a refusal, or the beginning of another program's answer."""
+    text = answer.body.decode(errors="replace")
+    try:
+        return "; ".join(str(each["msg"]) for each in json.loads(text)["detail"])
+    except (ValueError, LookupError, TypeError):
+        return text[:200].strip() or "it gives no reason"
 
 
 def as_data(overhead: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
@@ -145,7 +177,6 @@ def _peak(overhead: Overhead, gpu: str | None) -> tuple[str | None, float | None
 
 
 def table(overhead: Overhead, data: dict[str, Any]) -> str:
-    """The overhead for people."""
     head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
     kernels = TextTable(head, [LEFT, LEFT, *[RIGHT] * 5], [*map(_cells, overhead.rows)])
     lines = [kernels.plain(), "", *_summary(overhead, data), *_unattributed(overhead)]

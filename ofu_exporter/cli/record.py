@@ -60,8 +60,6 @@ def record(file: Path, duration: float | None, **flags: Any) -> None:
 
 
 class Recording:
-    """One recording that is being made."""
-
     def __init__(self, file: Path, configured: Configured) -> None:
         self._file = file
         self._settings = configured.settings
@@ -107,7 +105,6 @@ class Recording:
 def header(
     settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]
 ) -> recording.RecordingHeader:
-    """The header of a recording that begins now."""
     software = {"ofu-exporter": __version__, "python": platform.python_version()}
     drivers = ", ".join(sorted({gpu.driver for gpu in gpus if gpu.driver}))
     return recording.RecordingHeader(

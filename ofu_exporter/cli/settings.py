@@ -38,7 +38,6 @@ Owner = tuple[str, str]
 
 
 def option_models() -> dict[Owner, type[BaseModel]]:
-    """The options of every source and scheduler."""
     return {
         **{("source", name): sources.load(name).Options for name in sources.names()},
         **{("scheduler", name): schedulers.load(name).Options for name in schedulers.names()},

@@ -119,7 +119,6 @@ def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
 
 
 def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are sent with every report."""
     precision = options["precision"]
     facts = {
         "gpus": options["gpus"],
@@ -150,7 +149,6 @@ def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
 
 
 def _print_answer(answer: Mapping[str, Any]) -> None:
-    """Print one line on the agent's answer to a report."""
     interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"

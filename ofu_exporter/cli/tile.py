@@ -105,7 +105,6 @@ def as_data(cost: Cost) -> dict[str, Any]:
 
 
 def table(kernel: Kernel, cost: Cost) -> str:
-    """A cost for people."""
     effective = [" x ".join(map(str, sides)) for sides in cost.effective]
     shown = effective[0] if len(effective) == 1 else f"{len(effective)} groups"
     least = "at least " if cost.bound == "lower" else ""

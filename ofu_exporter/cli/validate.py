@@ -223,16 +223,13 @@ def _size(options: Mapping[str, Any]) -> Size:
 
     from ofu_exporter.validation import plan
 
+    wanted = {
+        "aligned": options["products"],
+        "seconds": options["seconds"] or (CLOCK_SECONDS if options["clocks"] else None),
+        "deadline": 60 * options["minutes"] if options["minutes"] else None,
+    }
     size = plan.QUICK if options["quick"] else plan.FULL
-    if options["clocks"]:
-        size = replace(size, seconds=CLOCK_SECONDS)
-    if options["products"]:
-        size = replace(size, aligned=options["products"])
-    if options["seconds"]:
-        size = replace(size, seconds=options["seconds"])
-    if options["minutes"]:
-        size = replace(size, deadline=60 * options["minutes"])
-    return size
+    return replace(size, **{name: value for name, value in wanted.items() if value})
 
 
 def _window_seconds(configured: Configured) -> float:

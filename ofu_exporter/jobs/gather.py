@@ -32,8 +32,6 @@ NO_TOTALS = "answers with something other than a job's totals"
 
 
 class NodeAnswer(NamedTuple):
-    """What the agent of one node says of a job."""
-
     totals: JobTotals | None
     problem: str = ""
     """Why there are no totals; "" when the agent knows nothing of the job."""
@@ -51,8 +49,6 @@ class NodeAgents(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What the agents of all nodes say of a job."""
-
     totals: tuple[JobTotals, ...]
     problems: dict[str, str]
     """Why a node has no part in the totals, by node."""

@@ -95,8 +95,8 @@ def summed(
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
-    kept = _sum(span.sums for span in done if span.end > now - horizon)
-    return Coverage((*done, *waiting), life, len(done), kept, coverage.reported_until)
+    recent_sums = _sum(span.sums for span in done if span.end > now - horizon)
+    return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
 
 
 def _append(done: list[Span], span: Span, longest: float) -> None:

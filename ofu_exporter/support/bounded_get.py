@@ -60,8 +60,6 @@ OPEN = OpenAccess()
 
 
 class Answer(NamedTuple):
-    """What came back."""
-
     status: int
     body: bytes
 
@@ -94,9 +92,11 @@ def get(
     host = url.netloc.rpartition("@")[2] or "localhost"
     path = path if url.scheme == "unix" else url.path.rstrip("/") + path
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
-    known = _of_url(url) or access.basic()
-    if known is not None:
-        lines.append(f"Authorization: Basic {base64.b64encode(':'.join(known).encode()).decode()}")
+    credentials = _of_url(url) or access.basic()
+    if credentials is not None:
+        lines.append(
+            f"Authorization: Basic {base64.b64encode(':'.join(credentials).encode()).decode()}"
+        )
     request = "".join(f"{line}\r\n" for line in lines).encode("ascii") + b"\r\n"
     with _connected(url, limits.seconds, access) as connection:
         access.check(connection)

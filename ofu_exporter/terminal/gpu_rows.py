@@ -47,7 +47,6 @@ def number(ratio: float | None) -> str:
 
 
 def gpu_rows(scene: Scene) -> list[Row]:
-    """Every GPU of every node."""
     return [_gpu(*gpu) for gpu in scene.gpus]
 
 
@@ -120,7 +119,6 @@ def gpu_place(gpu: NodeGpu) -> str:
 
 
 def node_rows(scene: Scene) -> list[Row]:
-    """One row for each node, even if it does not answer."""
     return [_node(answer) for answer in scene.answers]
 
 

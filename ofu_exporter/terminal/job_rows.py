@@ -163,7 +163,6 @@ def _difference(on_nodes: OnNodes) -> float | None:
 
 
 def user_rows(scene: Scene) -> list[Row]:
-    """One row for each user of a job that runs."""
     users: dict[str, OnNodes] = {}
     for on_nodes in jobs_of(scene):
         for where, job in on_nodes:

@@ -27,8 +27,6 @@ BAD, WORTH_A_LOOK = "bad", "warn"
 
 
 class _Problem(NamedTuple):
-    """One thing that is wrong."""
-
     where: str
     what: str
     advice: str
@@ -36,7 +34,6 @@ class _Problem(NamedTuple):
 
 
 def problem_rows(scene: Scene) -> list[Row]:
-    """All that is wrong, the worst first."""
     problems = [*_of_nodes(scene), *_of_jobs(scene)]
     return [_row(each) for each in sorted(problems, key=lambda each: each.style != BAD)]
 

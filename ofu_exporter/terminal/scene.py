@@ -26,8 +26,6 @@ class SceneAnswer(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """All nodes at one moment."""
-
     answers: tuple[SceneAnswer, ...]
     origin: str
     """Where this is from, in words."""
@@ -58,7 +56,6 @@ class Scene(NamedTuple):
         return [answer for answer in self.answers if answer.node is None]
 
     def as_data(self) -> dict[str, Any]:
-        """All of it as plain data."""
         return {
             "origin": self.origin,
             "partial_coverage": bool(self.missing),

@@ -17,8 +17,6 @@ MEASURED_ROWS = 200
 
 
 class TerminalColumn(NamedTuple):
-    """A column of a table."""
-
     key: str
     title: str
     least: int
@@ -50,8 +48,6 @@ class Row(NamedTuple):
 
 
 class TableSection(NamedTuple):
-    """A table with a title."""
-
     title: str
     columns: Sequence[TerminalColumn]
     rows: Sequence[Row]
@@ -69,12 +65,10 @@ class Laid(NamedTuple):
 
 
 def text(value: str, style: str = "", to_the_right: bool = False) -> Draw:
-    """A cell of text."""
     return lambda width: [Segment(fit(value, width, to_the_right), style)]
 
 
 def joined(*parts: tuple[str, str]) -> Draw:
-    """A cell of texts in several styles."""
     return lambda width: fit_line([Segment(*part) for part in parts], width)
 
 

@@ -19,8 +19,6 @@ from ofu_exporter.terminal.themes import STYLES
 
 
 class TableView(ScrollView, can_focus=True):
-    """Lines of tables, one of whose rows is chosen."""
-
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"look--{style}" for style in STYLES}
     DEFAULT_CSS = "\n".join(
         f"TableView > .look--{style} {{ {look.css} }}" for style, look in STYLES.items()
@@ -59,7 +57,6 @@ A dash is not measured.
         self._subject = ""
 
     def look(self, style: str) -> Style:
-        """A style in the colours of the theme."""
         if style not in STYLES:
             return Style()
         return self.get_component_rich_style(f"look--{style}", partial=True)
@@ -97,7 +94,6 @@ A dash is not measured.
         return Strip(drawn, width).adjust_cell_length(width, base)
 
     def action_move(self, rows: int) -> None:
-        """Choose a row further up or down."""
         places = [place for place, laid in enumerate(self._lines) if laid.row is not None]
         if not places:
             return
@@ -105,11 +101,9 @@ A dash is not measured.
         self._choose(places[max(0, min(len(places) - 1, now + rows))])
 
     def action_move_page(self, pages: int) -> None:
-        """Choose a row a screen further up or down."""
         self.action_move(pages * max(1, self.size.height - 1))
 
     def action_choose(self) -> None:
-        """Ask for the details of the chosen row."""
         if self.chosen is not None:
             self.post_message(self.Chosen(self.chosen))
 
@@ -134,5 +128,4 @@ A dash is not measured.
                 self.action_choose()
 
     def on_resize(self) -> None:
-        """Ask for lines of the new width."""
         self.post_message(self.Resized())

@@ -52,8 +52,6 @@ HOUR_CELLS = 30
 
 
 class Choice(NamedTuple):
-    """What the user has chosen to see."""
-
     view: str = "gpus"
     words: str = ""
     """Only rows that contain this are shown."""
@@ -68,8 +66,6 @@ class Choice(NamedTuple):
 
 
 class View(NamedTuple):
-    """One view: its key, its name, and its tables."""
-
     key: str
     title: str
     sections: Callable[[Scene], list[TableSection]]

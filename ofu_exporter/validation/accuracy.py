@@ -88,18 +88,18 @@ class SpeedUp:
 def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
     """The rows of the paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
-    found = []
+    table = []
     for precision in dict.fromkeys(each.product.precision for each in results):
         for kind in kinds:
             chosen = [each for each in results if _is(each, precision, kind)]
             if row := _row(precision, kind, chosen, bounds):
-                found.append(row)
-    return tuple(found)
+                table.append(row)
+    return tuple(table)
 
 
-def verdict(found: Sequence[AccuracyRow]) -> Verdict:
+def verdict(table: Sequence[AccuracyRow]) -> Verdict:
     """The verdict on the card: outside if one row is outside, not judged if no row is judged."""
-    verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
+    verdicts = {each for row in table for each in (row.raw_verdict, row.adjusted_verdict)}
     if "outside" in verdicts:
         return "outside"
     return "inside" if "inside" in verdicts else "not_judged"

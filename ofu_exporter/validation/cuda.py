@@ -30,8 +30,6 @@ PROBE_SIDE = 512
 
 
 class CudaMachine:
-    """One GPU of this process's torch."""
-
     simulated = False
 
     def __init__(self, index: int) -> None:

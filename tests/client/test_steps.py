@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ofu_exporter.client.steps import Answers, Guarded, Rate, StepMeter, quiet
+from ofu_exporter.client.steps import Answers, OfuReporting, Rate, StepMeter, quiet
 from tests.client.listener import Listener
 
 
@@ -90,7 +90,7 @@ def test_the_answer_becomes_metrics_and_a_change_of_verdict_one_line(
     assert answers.metrics() == {}
 
 
-class Broken(Guarded):
+class Broken(OfuReporting):
     @quiet
     def hook(self) -> None:
         raise KeyError("changed in this version of the framework")

@@ -65,8 +65,6 @@ class _ShortStatements(NamedTuple):
 
 
 class LogTail:
-    """Turns the lines of one log into reports."""
-
     def __init__(
         self,
         framework: str,
@@ -126,14 +124,18 @@ class LogTail:
 
     def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
-        self._held = held = _ShortStatements(
+        self._held = together = _ShortStatements(
             *(a + b for a, b in zip(self._held, more, strict=True))
         )
-        start = end - held.seconds if self._until is None else max(end - held.seconds, self._until)
+        start = (
+            end - together.seconds
+            if self._until is None
+            else max(end - together.seconds, self._until)
+        )
         if end - start < SHORTEST_SECONDS:
             return None
         self._held, self._until = _ShortStatements(), end
-        mean = held.weighted / held.seconds
+        mean = together.weighted / together.seconds
         is_mfu = statement.mfu is not None
         mfu, tflops = (mean, None) if is_mfu else (None, mean)
         return TailReport(start, end, statement.step, mfu, tflops)

@@ -41,8 +41,6 @@ _REASONS = {
 
 
 class GrpcReply(NamedTuple):
-    """The server's reply to a call."""
-
     status: int
     """gRPC's code; 0 is success."""
     text: str

@@ -202,18 +202,6 @@ def test_two_pods_of_one_name_are_one(bare: Bench) -> None:
     assert bare.claims(holding("p", "GPU-a"), holding("p", "GPU-b")) == {"ns/p": ("GPU-a", "GPU-b")}
 
 
-def test_an_old_kubelet_is_asked_in_its_own_words(bare: Bench) -> None:
-    bare.kubelet.stop()
-    bare.kubelet.versions = ("v1alpha1",)
-    bare.kubelet.start()
-    assert bare.claims(holding("p", "GPU-a")) == {"ns/p": ("GPU-a",)}
-    bare.kubelet.stop()
-    bare.kubelet.versions = ("v1", "v1alpha1")
-    bare.kubelet.start()
-    assert bare.claims() == {"ns/p": ("GPU-a",)}
-    assert bare.kubelet.calls == {"v1": 1, "v1alpha1": 1}
-
-
 def test_a_reply_may_be_larger_than_grpc_lets_others_take(bare: Bench) -> None:
     many = [pod("x" * 250 + str(number), cpus=500) for number in range(8000)]
     size = len(response(many).SerializeToString())
