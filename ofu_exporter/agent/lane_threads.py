@@ -92,7 +92,7 @@ class LaneThreads:
         if self._stopping:
             self._due = deque(self._open)
         elif now >= self._deadlines.next_at:
-            self._number = self._deadlines.beat(now).number
+            self._number = self._deadlines.beat(now)
             self._due = deque(self._lanes)
         elif not self._due:
             self._due.extend(lane for lane in self._lanes if lane.cut_at <= now)

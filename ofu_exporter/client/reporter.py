@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ofu_exporter.client import identity, job_model
@@ -247,12 +246,7 @@ class Reporter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -20,14 +20,14 @@ from tests.helpers.values import FakeClock, gpu
 
 
 @given(st.floats(0.05, 30), st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_deadlines_do_not_drift_and_count_what_was_missed(step: float, late: list[float]) -> None:
-    deadlines, now, beats = Deadlines(7.0, step), 7.0, 0
+def test_deadlines_do_not_drift_and_none_is_taken_twice(step: float, late: list[float]) -> None:
+    deadlines, now, before = Deadlines(7.0, step), 7.0, -1
     for delay in late:
         now = max(now, deadlines.next_at) + delay
-        number, missed = deadlines.beat(now)
-        beats += 1 + missed
-        assert number == beats - 1
-        assert deadlines.next_at == pytest.approx(7.0 + beats * step)
+        number = deadlines.beat(now)
+        assert number > before
+        before = number
+        assert deadlines.next_at == pytest.approx(7.0 + (number + 1) * step)
         assert now - (7.0 + number * step) < step * 1.001
 
 
@@ -58,15 +58,15 @@ def test_a_seed_makes_the_same_polls_again() -> None:
 
 
 @given(st.floats(0.05, 5), st.integers(2, 60), st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_polls_at_chance_places_are_neither_missed_nor_taken_twice(
+def test_polls_at_chance_places_are_not_taken_twice(
     step: float, per_window: int, late: list[float]
 ) -> None:
-    deadlines, now, numbers = Deadlines(7.0, step, per_window), 7.0, [-1]
+    deadlines, now, before = Deadlines(7.0, step, per_window), 7.0, -1
     for delay in late:
         now = max(now, deadlines.next_at) + delay
-        number, missed = deadlines.beat(now)
-        assert number == numbers[-1] + 1 + missed
-        numbers.append(number)
+        number = deadlines.beat(now)
+        assert number > before
+        before = number
         assert abs(deadlines.next_at - 7.0 - (number + 1) * step) <= 0.5001 * step
 
 

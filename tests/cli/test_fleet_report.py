@@ -126,7 +126,9 @@ def working(asked: Question) -> SourceEvent:
         return error(422, "execution", "expanding series: block is gone")
     if "build_info" in asked.form["query"]:
         row = {"metric": {}, "values": [[1767585600.0, "1"]]}
-        return SourceEvent(200, {"status": "success", "data": {"resultType": "matrix", "result": [row]}})
+        return SourceEvent(
+            200, {"status": "success", "data": {"resultType": "matrix", "result": [row]}}
+        )
     return vector()
 
 

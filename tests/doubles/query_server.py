@@ -44,7 +44,9 @@ class QueryServer:
 def vector(*rows: tuple[dict[str, str], float, str]) -> SourceEvent:
     """A successful answer to an instant query."""
     result = [{"metric": labels, "value": [time, value]} for labels, time, value in rows]
-    return SourceEvent(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+    return SourceEvent(
+        200, {"status": "success", "data": {"resultType": "vector", "result": result}}
+    )
 
 
 def error(status: int, kind: str, text: str, **headers: str) -> SourceEvent:

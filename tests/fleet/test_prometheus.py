@@ -138,7 +138,9 @@ def test_what_a_refusal_means(reason: QueryReason, told: SourceEvent) -> None:
 
 def test_a_busy_server_is_asked_again_when_it_wants_to_be() -> None:
     waited: list[float] = []
-    answers = iter([error(429, "", "", retry_after="7"), SourceEvent(503, b""), vector(({}, 5.0, "1"))])
+    answers = iter(
+        [error(429, "", "", retry_after="7"), SourceEvent(503, b""), vector(({}, 5.0, "1"))]
+    )
     with query_server(lambda _: next(answers)) as server:
         asked = opened(PrometheusClient(server.url, sleep=waited.append))
         assert asked.instant("up")[0].points == [(5.0, 1.0)]

@@ -26,6 +26,7 @@ from ofu_exporter.values.reported import (
 )
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import REPORTS, VIEW, made, reporting
+from tests.helpers.every import every
 
 
 def test_the_mean_is_a_sum_over_a_sum() -> None:
@@ -55,9 +56,7 @@ def test_json_and_back() -> None:
     assert JobTotals.model_validate_json(made().model_dump_json()) == made()
 
 
-@pytest.mark.parametrize(
-    "damage", [{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}]
-)
+@every([{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}])
 def test_what_is_no_report_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         JobTotals.model_validate({**made().model_dump(), **damage})

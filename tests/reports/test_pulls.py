@@ -21,6 +21,7 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting, Settings
 from tests.helpers.agent import SOON, page_server, until
+from tests.helpers.every import every
 
 NOW = 1_700_000_000.0
 
@@ -324,8 +325,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
         assert running.stop(SOON)
 
 
-@pytest.mark.parametrize(
-    ("setting", "field"),
+@every(
     [
         ({"job_id": "*"}, "job_id"),
         ({"job_id": "ns/*"}, "job_id"),
@@ -335,7 +335,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
         ({"url": "127.0.0.1:8000/metrics"}, "url"),
         ({"every": "0.1s"}, "every"),
         ({"token": "x"}, "token"),
-    ],
+    ]
 )
 def test_a_setting_that_cannot_be_used_is_named(setting: dict[str, Any], field: str) -> None:
     good = {"job_id": "1", "url": "http://127.0.0.1:8000/metrics"}

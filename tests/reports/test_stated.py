@@ -15,6 +15,7 @@ from ofu_exporter.reports.stated import Hardware, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
 from tests.flops.counting import config
 from tests.helpers.desk import hardware_of, said
+from tests.helpers.every import every
 from tests.helpers.values import H100, gpu
 
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -88,7 +89,7 @@ def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
     assert "converted to the dense peak of 989.4 TFLOP/s" in found.warnings[1]
 
 
-@pytest.mark.parametrize("peak", [PEAK / 1e12, 989, 989.5, 990])
+@every([PEAK / 1e12, 989, 989.5, 990])
 def test_the_right_peak_in_three_digits_is_the_right_one(peak: float) -> None:
     found = stated_mfu(said(mfu=0.4, peak_tflops=peak), EIGHT)
     assert found.mfu == pytest.approx(0.4, rel=1e-3)
@@ -167,14 +168,13 @@ def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
     assert refused(on, mfu=0.4, precision="fp8")[1] == "precision"
 
 
-@pytest.mark.parametrize(
-    "fields",
+@every(
     [
         {"tflops_per_gpu": 9e5},
         {"model_flops_per_second": 1e308, "gpus": 1},
         {"tokens_per_second": 1e300, "flops_per_token": 1e300},
         {"mfu": "900%", "peak_tflops": 999999.0},
-    ],
+    ]
 )
 def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
     assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))

@@ -8,6 +8,7 @@ from ofu_exporter.validation import Kind, Product, Tiling, accuracy
 from ofu_exporter.validation.accuracy import AccuracyRow, Bounds
 from ofu_exporter.validation.results import Result
 from ofu_exporter.values.reported import Bound
+from tests.helpers.every import every
 
 
 def made(
@@ -51,8 +52,7 @@ def test_what_is_known_of_tiles_and_what_is_a_bound_are_two_estimators() -> None
     assert row.lower.mean == pytest.approx(100 * (0.55 / 1.05 - 0.5))
 
 
-@pytest.mark.parametrize(
-    ("results", "wanted"),
+@every(
     [
         ([made(0.5, 0.519, 0.03)], "inside"),
         ([made(0.5, 0.521, 0.042)], "outside"),
@@ -62,7 +62,7 @@ def test_what_is_known_of_tiles_and_what_is_a_bound_are_two_estimators() -> None
         ([made(None, 0.5)], "not_judged"),
         ([], "not_judged"),
         ([made(0.5, 0.51), made(0.5, 0.6, precision="fp8")], "outside"),
-    ],
+    ]
 )
 def test_a_card_is_judged_by_aligned_products_and_exact_tiles(
     results: list[Result], wanted: str

@@ -165,7 +165,10 @@ def test_a_refusal_is_told_in_the_agents_words_once_for_each_kind(
     ("body", "words"),
     [
         ({"detail": "Not Found"}, "Not Found"),
-        ({"detail": [{"msg": "is odd"}, "what?", {"loc": ["body", 3]}]}, "is odd; 3: it gives no reason"),
+        (
+            {"detail": [{"msg": "is odd"}, "what?", {"loc": ["body", 3]}]},
+            "is odd; 3: it gives no reason",
+        ),
         ({"detail": []}, "it gives no reason"),
         ({}, "it gives no reason"),
         (b"<html>", "it gives no reason"),

@@ -13,6 +13,7 @@ from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import JobFacts
 from ofu_exporter.reports.tail.lines import LogLine
 from ofu_exporter.reports.tail.statements import Drop, LogTail, TailReport, stamp
+from tests.helpers.every import every
 
 NOW = 1_700_000_000.0
 
@@ -345,8 +346,7 @@ def test_an_unknown_framework_is_named() -> None:
         Bench("serving")
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
+@every(
     [
         ("2023-11-14T22:13:20Z x", 1_700_000_000.0),
         ("[2023-11-14 22:13:20,250+00:00]", 1_700_000_000.25),
@@ -358,7 +358,7 @@ def test_an_unknown_framework_is_named() -> None:
         (f"{local(NOW)} here", NOW),
         ("no time", None),
         ("x" * 200 + "2023-11-14T22:13:20Z", None),
-    ],
+    ]
 )
 def test_stamps(text: str, at: float | None) -> None:
     assert stamp(text) == at

@@ -12,6 +12,7 @@ from ofu_exporter.schedulers.slurm.ended_files import MOST_KEPT, EndedName, Ende
 from ofu_exporter.schedulers.slurm.hooks import Node
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.values.job import Claim, Job
+from tests.helpers.every import every
 
 
 def write(directory: Path, job_id: str) -> JobFile:
@@ -41,9 +42,7 @@ def test_what_is_not_there_does_not_end(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["7.json", "7-.json", "-5.json", "7-5.json~", ".7-5.json", "07-5.json"]
-)
+@every(["7.json", "7-.json", "-5.json", "7-5.json~", ".7-5.json", "07-5.json"])
 def test_other_files_are_none_of_these(name: str) -> None:
     assert ended_files.parse_name(name) is None
 
