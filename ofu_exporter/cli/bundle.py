@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.cli.record import Recording
+from ofu_exporter.cli.record import RecordingSession
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.redaction import redacted, redacted_data
@@ -161,7 +161,7 @@ def _recorded(configured: Configured, limit: float) -> str:
     """A recording as text, or one line that says why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "recording.jsonl.gz"
-        recording = Recording(file, configured)
+        recording = RecordingSession(file, configured)
         recording.run(limit)
         if recording.count:
             return gzip.decompress(file.read_bytes()).decode()

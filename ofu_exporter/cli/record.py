@@ -43,7 +43,7 @@ def record(file: Path, duration: float | None, **flags: Any) -> None:
         raise ConfigError(f"{file} exists; a recording is never overwritten")
     configured = load(flags, QUIET)
     start_quiet_logging(configured)
-    session = Recording(file, configured)
+    session = RecordingSession(file, configured)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: session.done.set())
     session.run(duration)
@@ -59,7 +59,7 @@ def record(file: Path, duration: float | None, **flags: Any) -> None:
     sys.exit(0)
 
 
-class Recording:
+class RecordingSession:
     def __init__(self, file: Path, configured: Configured) -> None:
         self._file = file
         self._settings = configured.settings

@@ -33,18 +33,18 @@ log = logging.getLogger(__name__)
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-Owner = tuple[str, str]
+OptionOwner = tuple[str, str]
 """Owner of options: `source` or `scheduler`, and its name."""
 
 
-def option_models() -> dict[Owner, type[BaseModel]]:
+def option_models() -> dict[OptionOwner, type[BaseModel]]:
     return {
         **{("source", name): sources.load(name).Options for name in sources.names()},
         **{("scheduler", name): schedulers.load(name).Options for name in schedulers.names()},
     }
 
 
-def listed_options() -> dict[Owner, type[BaseModel]]:
+def listed_options() -> dict[OptionOwner, type[BaseModel]]:
     """The same with every model once: a source and a scheduler that share their options have the same flags."""
     first = {model: owner for owner, model in reversed(option_models().items())}
     return {owner: model for owner, model in option_models().items() if first[model] == owner}

@@ -19,7 +19,7 @@ from ofu_exporter.support.percent import percent
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
-    from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
+    from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
     from ofu_exporter.reports.tail.poster import Poster
     from ofu_exporter.reports.tail.statements import LogTail
 
@@ -139,7 +139,7 @@ def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool
     _send(source.rest(), reading, poster)
 
 
-def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
+def _send(lines: Iterable[TailLine], reading: LogTail, poster: Poster) -> None:
     for line in lines:
         report = reading.take(line)
         if report is not None:

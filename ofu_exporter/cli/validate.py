@@ -272,7 +272,7 @@ def _findings(
     from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models
     from ofu_exporter.validation import findings
-    from ofu_exporter.validation.accuracy import Bounds
+    from ofu_exporter.validation.accuracy import ErrorBounds
 
     extra = rows(configured.settings.gpus)
     rating = gpu_models.rate(header.gpu, extra) or gpu_models.estimate(header.gpu)
@@ -281,7 +281,7 @@ def _findings(
     if options["clocks"]:
         peaks = dict(_peak(text) for text in options["published"])
         return findings.clock_findings(header, trials, rating, peaks, extra)
-    bounds = Bounds(options["raw_bound"], options["adjusted_bound"])
+    bounds = ErrorBounds(options["raw_bound"], options["adjusted_bound"])
     return findings.accuracy_findings(header, trials, rating, bounds)
 
 

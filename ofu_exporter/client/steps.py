@@ -75,7 +75,7 @@ class StepMeter:
         self._since = time.time() if step == self._step else None
 
 
-class Answers:
+class LoggedAnswers:
     """Reads the agent's answers for a framework's own log, and says when the verdict changes."""
 
     def __init__(self, reporter: Reporter) -> None:
@@ -121,14 +121,14 @@ class OfuReporting:
     """The name of the value that FLOPs are computed from; "" = there is none."""
     _reporter: Reporter | None = None
     _meter: StepMeter | None = None
-    _answers: Answers | None = None
+    _answers: LoggedAnswers | None = None
 
     def _begin(
         self, options: ReporterOptions, enabled: bool, rate: Rate, step: int, done: float
     ) -> None:
         """Report from now on; `done` is all work before, in tokens or FLOPs of all GPUs."""
         self._reporter = Reporter(enabled=enabled, **options)
-        self._answers = Answers(self._reporter)
+        self._answers = LoggedAnswers(self._reporter)
         self._meter = StepMeter(self._reporter, rate)
         self._meter.begin(step, done)
 

@@ -15,9 +15,9 @@ from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.bounded_get import (
     OPEN,
     PROBLEMS,
-    Access,
     Answer,
     Limits,
+    ServerAccess,
     TooLargeError,
     get,
     no_answer,
@@ -42,7 +42,7 @@ class NodeAgents(NamedTuple):
 
     port: int
     scheme: str = "http"
-    access: Access = OPEN
+    access: ServerAccess = OPEN
 
     def url(self, node: str) -> str:
         return f"{self.scheme}://{f'[{node}]' if ':' in node else node}:{self.port}"
@@ -55,7 +55,7 @@ class Gathered(NamedTuple):
 
 
 def ask(
-    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: Access = OPEN
+    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: ServerAccess = OPEN
 ) -> NodeAnswer:
     """Ask one agent, `http://host:port`, `https://host:port` or `unix:/path`, for a job.
 

@@ -28,7 +28,7 @@ PROBLEMS = {
 """What a status means, said of the server."""
 
 
-class Access(Protocol):
+class ServerAccess(Protocol):
     """How to be let in by a server, and whether it is the right one."""
 
     def check(self, connection: socket.socket) -> None:
@@ -80,7 +80,7 @@ def get(
     path: str,
     accept: str,
     limits: Limits,
-    access: Access = OPEN,
+    access: ServerAccess = OPEN,
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
@@ -125,7 +125,9 @@ def _of_url(url: urllib.parse.SplitResult) -> tuple[str, str] | None:
     return urllib.parse.unquote(url.username), urllib.parse.unquote(url.password or "")
 
 
-def _connected(url: urllib.parse.SplitResult, seconds: float, access: Access) -> socket.socket:
+def _connected(
+    url: urllib.parse.SplitResult, seconds: float, access: ServerAccess
+) -> socket.socket:
     if url.scheme == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)

@@ -74,9 +74,9 @@ class Top(App[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one(TableView).focus()
+        table = self.query_one(TableView).focus()
         self._feed.start()
-        self.set_interval(REDRAW_SECONDS, self.redraw)
+        table.set_interval(REDRAW_SECONDS, self.redraw)  # ends with the table, before the program
         self.theme_changed_signal.subscribe(self, lambda _: self._show())
         self.redraw()
 

@@ -11,7 +11,7 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, ofu_of, user_of
-from ofu_exporter.terminal.table import Row, TerminalColumn, joined, text
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
@@ -46,7 +46,7 @@ def number(ratio: float | None) -> str:
     return NONE if ratio is None else f"{100 * ratio:.1f}"
 
 
-def gpu_rows(scene: Scene) -> list[Row]:
+def gpu_rows(scene: Scene) -> list[TableRow]:
     return [_gpu(*gpu) for gpu in scene.gpus]
 
 
@@ -65,7 +65,7 @@ def held_idle_seconds(node: NodeJson, gpu: NodeGpu) -> float | None:
     return idle if idle >= IDLE_SECONDS else None
 
 
-def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
+def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     window, ofu, jobs = gpu.window, ofu_of(gpu), holders(node, gpu)
     active = window.tensor_active_ratio if window else None
     clock = window.sm_clock_hz if window else None
@@ -93,7 +93,7 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     if away:
         why = f"{in_words(gpu.unavailable, gpu.detail)}: {gpu.advice}"
         cells["bar"] = joined((f"{names}  " if names else "", style), (why, style))
-    return Row(
+    return TableRow(
         subject=f"gpu {where} {gpu.uuid} {gpu.gpu_instance}",
         cells=cells,
         order={
@@ -118,16 +118,16 @@ def gpu_place(gpu: NodeGpu) -> str:
     return "/".join(part.zfill(6) for part in (gpu.gpu, gpu.gpu_instance))
 
 
-def node_rows(scene: Scene) -> list[Row]:
+def node_rows(scene: Scene) -> list[TableRow]:
     return [_node(answer) for answer in scene.answers]
 
 
-def _node(answer: SceneAnswer) -> Row:
+def _node(answer: SceneAnswer) -> TableRow:
     node = answer.node
     if node is None:
         words = answer.problem or "no answer yet"
         cells = {"node": text(answer.name, "bad"), "gpus": joined((words, "bad"))}
-        return Row(
+        return TableRow(
             f"node {answer.name}",
             cells,
             {"n": answer.name},
@@ -139,7 +139,7 @@ def _node(answer: SceneAnswer) -> Row:
     ofu = node.utilization_ratio
     measured = sum(gpu.unavailable is None for gpu in node.gpus)
     jobs = sum(job.ended is None for job in node.jobs)
-    return Row(
+    return TableRow(
         subject=f"node {answer.name}",
         cells={
             "node": text(answer.name),

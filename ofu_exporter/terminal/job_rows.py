@@ -19,7 +19,7 @@ from ofu_exporter.terminal.gpu_rows import (
     number,
 )
 from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of, user_of
-from ofu_exporter.terminal.table import Row, TerminalColumn, text
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
 
 OnNodes = list[tuple[str, NodeJob]]
@@ -78,7 +78,7 @@ def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
     return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in measured)
 
 
-def job_rows(scene: Scene) -> list[Row]:
+def job_rows(scene: Scene) -> list[TableRow]:
     return [_job(job) for job in jobs_of(scene)]
 
 
@@ -116,7 +116,7 @@ def _compared(on_nodes: OnNodes) -> tuple[float | None, float | None]:
     return mfu, mean_ofu((ofu, seconds) for _, ofu, seconds in both)
 
 
-def _job(on_nodes: OnNodes) -> Row:
+def _job(on_nodes: OnNodes) -> TableRow:
     jobs = [job for _, job in on_nodes]
     first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(on_nodes)[0]
     gpus = math.fsum(job.gpu_count for job in jobs)
@@ -127,7 +127,7 @@ def _job(on_nodes: OnNodes) -> Row:
     look = "soft" if has_ended else ""
     user = user_of(first)
     nodes = [where for where, _ in on_nodes]
-    return Row(
+    return TableRow(
         subject=f"job {first.scheduler} {first.job_id}",
         cells={
             "job": text(first.job_id, look),
@@ -162,7 +162,7 @@ def _difference(on_nodes: OnNodes) -> float | None:
     return None if mfu is None or ofu is None else mfu - ofu
 
 
-def user_rows(scene: Scene) -> list[Row]:
+def user_rows(scene: Scene) -> list[TableRow]:
     users: dict[str, OnNodes] = {}
     for on_nodes in jobs_of(scene):
         for where, job in on_nodes:
@@ -181,7 +181,7 @@ def _gpus_of_users(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
     return gpus
 
 
-def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
+def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, NodeGpu]]) -> TableRow:
     gpus = math.fsum(gpu.share_ratio for _, gpu in gpus_held)
     ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in gpus_held)
     losses = mean_losses(gpu for _, gpu in gpus_held)
@@ -191,7 +191,7 @@ def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, Node
     apart = {
         (job.scheduler, job.job_id) for _, job in on_nodes if job.verdict and job.verdict.diverged
     }
-    return Row(
+    return TableRow(
         subject=f"user {user}",
         cells={
             "user": text(user),
@@ -216,7 +216,7 @@ def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, Node
     )
 
 
-def idle_rows(scene: Scene) -> list[Row]:
+def idle_rows(scene: Scene) -> list[TableRow]:
     """The GPUs that a job holds and that did no tensor work, the longest first."""
     rows = [
         (idle, _idle(name, node, gpu, idle))
@@ -226,13 +226,13 @@ def idle_rows(scene: Scene) -> list[Row]:
     return [row for _, row in sorted(rows, key=lambda each: -each[0])]
 
 
-def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> Row:
+def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     jobs = holders(node, gpu)
     users = ", ".join(dict.fromkeys(map(user_of, jobs)))
     ids = ", ".join(job.job_id for job in jobs)
     names = ", ".join(job.job_name for job in jobs)
     lasted = "an hour or more" if idle >= HISTORY_SECONDS else lasting(idle)
-    return Row(
+    return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
             "node": text(where),

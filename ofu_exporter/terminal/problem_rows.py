@@ -10,7 +10,7 @@ from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal.gpu_rows import held_idle_seconds, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, named
-from ofu_exporter.terminal.table import Row, TerminalColumn, text
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.reasons import Reason
 
@@ -33,14 +33,14 @@ class _Problem(NamedTuple):
     style: str = BAD
 
 
-def problem_rows(scene: Scene) -> list[Row]:
+def problem_rows(scene: Scene) -> list[TableRow]:
     problems = [*_of_nodes(scene), *_of_jobs(scene)]
     return [_row(each) for each in sorted(problems, key=lambda each: each.style != BAD)]
 
 
-def _row(problem: _Problem) -> Row:
+def _row(problem: _Problem) -> TableRow:
     where, what, advice, style = problem
-    return Row(
+    return TableRow(
         subject=f"problem {where} {what}",
         cells={"where": text(where, style), "what": text(what, style), "advice": text(advice)},
         order={"n": where, "d": what},

@@ -30,7 +30,7 @@ class TerminalColumn(NamedTuple):
     """Whether the column takes the width that is left."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row: its cells, its sort keys, its search text, and its subject."""
 
     subject: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 class TableSection(NamedTuple):
     title: str
     columns: Sequence[TerminalColumn]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     empty: str = ""
     """The text that is shown if there are no rows."""
     legend: Sequence[Segment] = ()
@@ -61,7 +61,7 @@ class Laid(NamedTuple):
     """One line of the screen, drawn only when it is shown, and its row."""
 
     draw: Callable[[], Line]
-    row: Row | None = None
+    row: TableRow | None = None
 
 
 def text(value: str, style: str = "", to_the_right: bool = False) -> Draw:
@@ -114,7 +114,7 @@ def _as_wide_as_needed(section: TableSection) -> list[TerminalColumn]:
     ]
 
 
-def _natural(column: TerminalColumn, rows: Sequence[Row]) -> int:
+def _natural(column: TerminalColumn, rows: Sequence[TableRow]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
     drawn = (draw(column.most) for draw in cells if draw)
@@ -151,7 +151,9 @@ def _section(section: TableSection, width: int) -> list[Laid]:
     ]
 
 
-def _row(row: Row, columns: Sequence[TerminalColumn], room: Mapping[str, int], width: int) -> Line:
+def _row(
+    row: TableRow, columns: Sequence[TerminalColumn], room: Mapping[str, int], width: int
+) -> Line:
     line: Line = []
     for column in columns:
         draw = row.cells.get(column.key)

@@ -14,8 +14,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ofu_exporter.terminal.table import Laid, Row
-from ofu_exporter.terminal.themes import STYLES
+from ofu_exporter.terminal.cells import STYLES
+from ofu_exporter.terminal.table import Laid, TableRow
 
 
 class TableView(ScrollView, can_focus=True):
@@ -43,7 +43,7 @@ A dash is not measured.
     class Chosen(Message):
         """A row whose details are wanted."""
 
-        def __init__(self, row: Row) -> None:
+        def __init__(self, row: TableRow) -> None:
             super().__init__()
             self.row = row
 
@@ -73,7 +73,7 @@ A dash is not measured.
         self.refresh()
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> TableRow | None:
         """The chosen row; None where there is none."""
         return self._lines[self._cursor].row if self._cursor < len(self._lines) else None
 

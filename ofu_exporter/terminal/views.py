@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, in_words, named
-from ofu_exporter.terminal.table import Row, TableSection, TerminalColumn
+from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn
 from ofu_exporter.values.job import RECORDED
 
 SORTS = {
@@ -138,7 +138,7 @@ def sections(scene: Scene, choice: Choice) -> list[TableSection]:
     ]
 
 
-def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
+def _chosen(rows: Sequence[TableRow], choice: Choice) -> list[TableRow]:
     words = choice.words.casefold()
     matching = [row for row in rows if words in row.words.casefold()]
     if not choice.sort:
@@ -150,7 +150,7 @@ def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
     return with_value + unknown  # unknown values are neither high nor low
 
 
-def _value(row: Row, letter: str) -> tuple[float, str]:
+def _value(row: TableRow, letter: str) -> tuple[float, str]:
     value = row.order[letter]
     return (0.0, value.casefold()) if isinstance(value, str) else (value or 0.0, "")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
-from ofu_exporter.validation.accuracy import AccuracyRow, Bounds, CurvePoint, Errors
+from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
@@ -24,7 +24,7 @@ class Findings:
 
     header: ResultsHeader
     rating: Rating
-    bounds: Bounds
+    bounds: ErrorBounds
     products: int
     compared: tuple[Result, ...]
     rows: tuple[AccuracyRow, ...] = ()
@@ -36,12 +36,12 @@ class Findings:
     """Products that were not run because the time was over."""
 
     @property
-    def verdict(self) -> accuracy.Verdict:
+    def verdict(self) -> accuracy.CardVerdict:
         return accuracy.verdict(self.rows)
 
 
 def accuracy_findings(
-    header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: Bounds
+    header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: ErrorBounds
 ) -> Findings:
     chosen = [each for each in trials if each.product.kind != "clock"]
     compared = _results(chosen, rating)
@@ -71,7 +71,7 @@ def clock_findings(
     return Findings(
         header,
         rating,
-        Bounds(),
+        ErrorBounds(),
         len(chosen),
         compared,
         domains=measured,

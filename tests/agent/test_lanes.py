@@ -16,6 +16,7 @@ from ofu_exporter.errors import GpuError
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from ofu_exporter.values.reasons import Reason
+from tests.helpers.every import every
 from tests.helpers.values import FakeClock, gpu
 
 
@@ -41,7 +42,7 @@ def beats(per_window: int, seed: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("per_window", [1, 2, 10])
+@every([1, 2, 10])
 def test_windows_end_on_the_grid_and_polls_anywhere_about_it(per_window: int) -> None:
     found = beats(per_window, seed=1)
     off = [at - number for number, at in enumerate(found)]

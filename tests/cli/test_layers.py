@@ -83,9 +83,7 @@ def test_a_variable_that_is_no_setting_is_ignored_and_said_with_the_nearest_that
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["OFU_EXPORTER_PORT", "OFU_EXPORTER_SERVICE_HOST", "OFU_EXPORTER_PORT_9846_TCP_ADDR"]
-)
+@every(["OFU_EXPORTER_PORT", "OFU_EXPORTER_SERVICE_HOST", "OFU_EXPORTER_PORT_9846_TCP_ADDR"])
 def test_what_kubernetes_sets_for_a_service_is_left_alone(name: str) -> None:
     assert environment_layer({name: "tcp://10.0.0.1:9846"}, KNOWN) == ({}, ())
 

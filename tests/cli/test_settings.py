@@ -67,7 +67,7 @@ def test_an_interval_out_of_range_is_refused_with_the_reason(
     assert all(part in text for part in ("--interval", limit, why))
 
 
-@pytest.mark.parametrize("name", ["clock_interval", "timeout", "collect_interval"])
+@every(["clock_interval", "timeout", "collect_interval"])
 def test_no_duration_is_zero(name: str) -> None:
     assert "--" + name.replace("_", "-") in refusal({name: "0"})
 

@@ -179,12 +179,11 @@ def test_how_an_error_is_known_goes_with_the_verdict() -> None:
     assert both.stderr_ratio == pytest.approx(POINTS.error().ratio, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("reads", "line"),
+@every(
     [
         (10.0, "This OFU may be 2.0% off, by the spread of its clock reads, so the limits"),
         (2.0, "How far this OFU may be off is not known yet, so the limits"),
-    ],
+    ]
 )
 def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str) -> None:
     hz = reads * 1.7e9

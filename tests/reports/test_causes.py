@@ -68,7 +68,7 @@ def test_where_nothing_was_reported_there_is_nothing_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
 
 
-@pytest.mark.parametrize("ofu_seconds", [0.0, 0.1])
+@every([0.0, 0.1])
 def test_where_the_gpus_did_next_to_nothing_no_cause_is_named_but_what_to_look_at(
     ofu_seconds: float,
 ) -> None:

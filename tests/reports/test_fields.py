@@ -57,8 +57,7 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
     assert why in error.value.errors()[0]["msg"]
 
 
-@pytest.mark.parametrize(
-    "large",
+@every(
     [
         {"num_hidden_layers": MOST_LAYERS},
         {"hidden_size": LARGEST, "rope_theta": -LARGEST},
@@ -66,7 +65,7 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
         {"a": [0] * (MOST_VALUES - 2)},
         nested(DEEPEST),
         {"a": listed(DEEPEST - 1)},
-    ],
+    ]
 )
 def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -> None:
     assert said(mfu=0.4, model={**MODEL, "config": large}).model is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -37,16 +38,12 @@ NUMBERS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second
 NO_NUMBERS = ["0.4", True, False, [0.4], {}, math.nan, math.inf, -math.inf, 10**400]
 
 
-@pytest.mark.parametrize("wrong", NO_NUMBERS)
-@pytest.mark.parametrize("field", NUMBERS)
+@every(product(NUMBERS, NO_NUMBERS))
 def test_what_is_no_number_is_refused(field: str, wrong: object) -> None:
     assert refused(**{field: wrong})[0] == (field,)
 
 
-@pytest.mark.parametrize("wrong", NO_NUMBERS)
-@pytest.mark.parametrize(
-    "field", ["start", "end", "peak_tflops", "tile_overhead", "flops_per_token"]
-)
+@every(product(["start", "end", "peak_tflops", "tile_overhead", "flops_per_token"], NO_NUMBERS))
 def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
     assert refused(mfu=0.4, **{field: wrong})[0] == (field,)
 
@@ -115,13 +112,12 @@ def test_so_is_what_cannot_be_of_a_model(wrong: dict[str, Any], field: str) -> N
     assert refused(mfu=0.4, model={**MODEL, **wrong})[0] == ("model", field)
 
 
-@pytest.mark.parametrize(
-    ("model", "why"),
+@every(
     [
         ({"seq_len": 8}, "give config or recipe"),
         ({**MODEL, "recipe": "own"}, "give config or recipe"),
         ({**MODEL, "lengths": {"tokens": 8}}, "give seq_len or lengths.tokens"),
-    ],
+    ]
 )
 def test_a_model_is_a_configuration_or_a_recipe(model: dict[str, Any], why: str) -> None:
     assert refused(mfu=0.4, model=model) == (("model",), why)
@@ -148,7 +144,7 @@ def test_a_rate_in_another_unit_is_named() -> None:
     assert "if it is TFLOP/s, give 4.1e+14" in refused(model_flops_per_second=410)[1]
 
 
-@pytest.mark.parametrize("recompute", ["full", "selective"])
+@every(["full", "selective"])
 def test_a_forward_only_job_recomputes_nothing(recompute: str) -> None:
     forward = {**MODEL, "forward_only": True}
     why = "recompute: a forward-only pass has no activations to compute again"
@@ -187,7 +183,7 @@ def test_it_says_how_fast_the_job_goes_in_one_way(fields: dict[str, Any], why: s
     assert why in message
 
 
-@pytest.mark.parametrize("way", NUMBERS[:3])
+@every(NUMBERS[:3])
 def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
     value = 4e8 if way == "model_flops_per_second" else 0.4
     facts: dict[str, Any] = {way: value, "tokens_per_second": 1e5, "model": MODEL}

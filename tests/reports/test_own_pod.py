@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.reports.own_pod import why_not
 from ofu_exporter.values.job import Job
 from tests.helpers.every import every
@@ -11,7 +9,7 @@ from tests.helpers.every import every
 JOB = Job("kubernetes", "default/trainer", addresses=("10.0.0.7", "2001:db8::7"))
 
 
-@pytest.mark.parametrize("address", ["10.0.0.7", "::ffff:10.0.0.7", "2001:DB8:0::7"])
+@every(["10.0.0.7", "::ffff:10.0.0.7", "2001:DB8:0::7"])
 def test_its_own_addresses_however_they_are_written(address: str) -> None:
     assert why_not(address, JOB) == ""
 

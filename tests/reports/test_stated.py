@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -71,13 +72,12 @@ def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
     assert mfu(nothing, **one, gpus=1) == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize(
-    ("peak", "name"),
+@every(
     [
         (2 * PEAK, "the sparse (2:4) peak of bf16"),
         (TF32, "the tf32 peak"),
         (123e12, "none of its dense peaks"),
-    ],
+    ]
 )
 def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
     peak: float, name: str
@@ -127,7 +127,7 @@ def test_a_precision_that_the_gpus_lack_is_refused() -> None:
     assert refused(mfu=0.4, precision="fp4") == (ReportRejection.OUT_OF_RANGE, "precision")
 
 
-@pytest.mark.parametrize("shares", [{"bf16": 0.5}, {"bf16": 0.6, "fp8": 0.6}, {}])
+@every([{"bf16": 0.5}, {"bf16": 0.6, "fp8": 0.6}, {}])
 def test_shares_that_are_not_all_of_the_flops_are_refused(shares: dict[str, float]) -> None:
     assert refused(mfu=0.4, precision=shares) == (ReportRejection.OUT_OF_RANGE, "precision")
 
@@ -184,8 +184,7 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
         stated_mfu(said(**fields), EIGHT)
 
 
-@pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
-@pytest.mark.parametrize("on", [EIGHT, hardware_of(UNKNOWN), Hardware()])
+@every(product([5e-324, 1e-300, 999999.0], [EIGHT, hardware_of(UNKNOWN), Hardware()]))
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
     found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0

@@ -79,7 +79,7 @@ def test_an_unknown_scheduler_is_an_error_that_lists_the_known(name: str) -> Non
     assert all(known in str(caught.value) for known in ["auto", "none", *schedulers.names()])
 
 
-@pytest.mark.parametrize("kind", ["schedulers", "sources"])
+@every(["schedulers", "sources"])
 def test_a_drivers_folder_loads_nothing_by_itself(kind: str) -> None:
     """A hook of Slurm's imports a neighbour of its driver, once for every job of the cluster."""
     package = {"schedulers": schedulers, "sources": sources}[kind]

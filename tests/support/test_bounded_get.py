@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ofu_exporter.support.bounded_get import Answer, Limits, OpenAccess, get, shown_url
+from tests.helpers.agent import until
 from tests.helpers.every import every
 
 SHORT = Limits(seconds=0.5, most_bytes=10_000)
@@ -117,8 +118,8 @@ def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
     with server(whole(HEAD + b"hello")) as (url, asked):
         with pytest.raises(PermissionError):
             get(url, "/", "text/plain", GENEROUS, Refusing())
-        time.sleep(0.05)
-        assert [each for each in asked if each] == []
+        until(lambda: asked)
+        assert asked == [b""], "the connection was closed before anything was sent"
 
 
 @every(["ftp://127.0.0.1/", "127.0.0.1:9846", "", "http://"])

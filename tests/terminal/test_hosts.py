@@ -64,7 +64,7 @@ def test_what_names_no_host_is_refused(text: str) -> None:
         parse_hosts(text, 9846)
 
 
-@pytest.mark.parametrize("text", ["n[1-999999999]", "n[1-9][1-9][1-9][1-9]", "n[0-1024]"])
+@every(["n[1-999999999]", "n[1-9][1-9][1-9][1-9]", "n[0-1024]"])
 def test_more_hosts_than_can_be_asked_are_refused_at_once(text: str) -> None:
     with pytest.raises(ConfigError, match=f"over {MOST_HOSTS} hosts"):
         parse_hosts(text, 9846)

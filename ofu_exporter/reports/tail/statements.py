@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import JobFacts, Statement
-from ofu_exporter.reports.tail.lines import LogLine
+from ofu_exporter.reports.tail.lines import TailLine
 
 OLDEST_SECONDS = 600.0
 """The agent compares no report that ended longer ago."""
@@ -89,7 +89,7 @@ class LogTail:
         """The framework that writes the log; None until a line says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
-    def take(self, line: LogLine) -> TailReport | None:
+    def take(self, line: TailLine) -> TailReport | None:
         """The report of one line, if the line ends a statement whose time is known."""
         for name, follower in self._followers.items():
             try:
@@ -102,7 +102,7 @@ class LogTail:
                 return self._report(statement, line)
         return None
 
-    def _report(self, statement: Statement, line: LogLine) -> TailReport | None:
+    def _report(self, statement: Statement, line: TailLine) -> TailReport | None:
         rate = statement.flops_per_second
         if statement.mfu is None and rate is None:
             return None
@@ -146,7 +146,7 @@ class LogTail:
             return None
         return max(0.0, end - self._until - self._held.seconds)
 
-    def _end(self, line: LogLine) -> float | None:
+    def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
         now, written = self._clock(), stamp(line.text)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import JobFacts
-from ofu_exporter.reports.tail.lines import LogLine
+from ofu_exporter.reports.tail.lines import TailLine
 from ofu_exporter.reports.tail.statements import Drop, LogTail, TailReport, stamp
 from tests.helpers.every import every
 
@@ -28,7 +28,7 @@ class Bench:
 
     def take(self, text: str, after: float = 0.0, is_new: bool = True) -> TailReport | None:
         self.now += after
-        return self.tail.take(LogLine(text, is_new))
+        return self.tail.take(TailLine(text, is_new))
 
     def dropped(self, why: Drop) -> int:
         return self.tail.drops[why]
@@ -109,7 +109,7 @@ def test_a_new_line_was_written_now_as_far_as_its_stamp_of_whole_seconds_says() 
     assert report.end == NOW + 0.5
 
 
-@pytest.mark.parametrize(("ahead", "end"), [(-1, -1), (1, 0)])
+@every([(-1, -1), (1, 0)])
 def test_an_old_line_of_the_last_moment_ends_when_it_says_but_never_later_than_now(
     ahead: int, end: int
 ) -> None:
