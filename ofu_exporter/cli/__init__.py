@@ -23,10 +23,7 @@ from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.values.text import shown
 
 EXIT_UNEXPECTED = 1
-EXITS: tuple[tuple[type[OfuError], int], ...] = (
-    *((ConfigError, 2), (DriverReplacedError, 6)),
-    (OfuError, 3),
-)
+EXITS = {ConfigError: 2, DriverReplacedError: 6, OfuError: 3}
 """The exit code of an error: that of the first kind that it is of."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to a standard output that is full."""
@@ -101,7 +98,7 @@ def main() -> None:
         cli(prog_name="ofu-exporter")
     except OfuError as error:
         click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
-        sys.exit(next(code for kind, code in EXITS if isinstance(error, kind)))
+        sys.exit(next(code for kind, code in EXITS.items() if isinstance(error, kind)))
     except OSError as error:
         if error.errno not in FULL:
             raise
