@@ -13,7 +13,7 @@ from ofu_exporter import schedulers, sources
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
-from ofu_exporter.agent.source_opening import SourceCandidate
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.hardware.gpu_models import ROWS, GpuModel, custom_row
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
@@ -67,7 +67,7 @@ def build_sampler(
     return Sampler(plan, publish, time.monotonic, owners, state)
 
 
-def _candidate(name: str, options: BaseModel) -> SourceCandidate:
+def _candidate(name: str, options: BaseModel) -> Candidate:
     return name, lambda: sources.load(name).Source(options, time.monotonic)
 
 

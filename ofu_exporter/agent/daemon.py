@@ -105,6 +105,7 @@ class Daemon:
         )
 
     def _counts(self) -> LiveCounts:
+        """The counts that the page needs at each scrape."""
         writer = self._state_writer
         return LiveCounts(
             rejected_reports=self._reports.rejected,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
-from ofu_exporter.agent.source_opening import SourceCandidate
+from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.agent.source_set import SourceEvent, SourceSet, SourceView
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
@@ -47,7 +47,7 @@ class SamplingPlan:
     while some GPU cannot be measured by those that are open.
     """
 
-    candidates: Sequence[SourceCandidate]
+    candidates: Sequence[Candidate]
     pace: SamplingPace
     rows: Sequence[GpuModel] = ()
     """The user's own GPU rows."""

@@ -13,7 +13,7 @@ from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-SourceCandidate = tuple[str, Callable[[], Source]]
+Candidate = tuple[str, Callable[[], Source]]
 """The name of a source, and how it is built."""
 
 
@@ -31,7 +31,7 @@ class OpenProbes(NamedTuple):
 
 
 class SourceOpening:
-    def __init__(self, candidate: SourceCandidate, clock: Clock) -> None:
+    def __init__(self, candidate: Candidate, clock: Clock) -> None:
         self._candidate = candidate
         self._clock = clock
         self._began = clock()
@@ -88,7 +88,7 @@ class SourceOpening:
         opened.close()
 
 
-def _opened(candidate: SourceCandidate) -> OpenProbes:
+def _opened(candidate: Candidate) -> OpenProbes:
     """Build and open a source. Raises SourceError, and nothing else."""
     name, build = candidate
     try:

@@ -21,8 +21,7 @@ from ofu_exporter.cli import COMMANDS, SUBJECTS, cli
 from ofu_exporter.cli.settings import flag_of
 from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
-from tests.helpers.agent import COMMAND, call, call_here
-from tests.helpers.every import every
+from tests.helpers.agent import COMMAND, call
 
 FOLDER = Path(sources.__file__).parents[1] / "cli"
 
@@ -72,9 +71,9 @@ def every_command() -> Iterator[tuple[str, ...]]:
                 waiting.append(((*words, name), inner))
 
 
-@every([list(words) for words in sorted(every_command())])
-def test_the_help_of_a_command_is_one_screen(command: list[str]) -> None:
-    lines = call_here(*command, "--help", env={"COLUMNS": "80"}).stdout.rstrip("\n").split("\n")
+@pytest.mark.parametrize("command", sorted(every_command()), ids=" ".join)
+def test_the_help_of_a_command_is_one_screen(command: tuple[str, ...]) -> None:
+    lines = call(*command, "--help", env={"COLUMNS": "80"}).stdout.rstrip("\n").split("\n")
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
 
@@ -133,7 +132,8 @@ def test_list_metrics_shows_every_metric() -> None:
         assert spec.shown_name in text
 
 
-@every(
+@pytest.mark.parametrize(
+    ("args", "line"),
     [
         (["--interval", "45s"], "--interval: 45s is above 30s"),
         (["--interval", "50ms"], "--interval: 0.05s is below 0.1s"),
@@ -147,7 +147,7 @@ def test_list_metrics_shows_every_metric() -> None:
     ],
 )
 def test_what_cannot_be_used_is_one_line_that_names_it(args: list[str], line: str) -> None:
-    done = call_here("run", *args)
+    done = call("run", *args)
     assert done.returncode == 2
     assert done.stderr.startswith(f"ofu-exporter: {line}")
     assert done.stderr.count("\n") == 1
@@ -157,7 +157,7 @@ def test_what_cannot_be_used_is_one_line_that_names_it(args: list[str], line: st
 def test_a_key_that_is_no_setting_is_named(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("intervall: 1s\n")
-    done = call_here("run", "--config", str(file))
+    done = call("run", "--config", str(file))
     assert done.stderr == (
         f"ofu-exporter: unknown setting intervall in {file}; did you mean interval?\n"
     )
@@ -207,7 +207,7 @@ main()
 def test_bad_yaml_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("listen: :1\nsource: [nvml\n")
-    done = call_here("check", "--config", str(file))
+    done = call("check", "--config", str(file))
     assert done.returncode == 2
     assert f"{file} is not YAML: while parsing a flow sequence in line 2, column 9: " in done.stderr
 

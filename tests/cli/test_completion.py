@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.cli.completion import SHELLS, place
-from tests.helpers.agent import call_here
+from tests.helpers.agent import call
 
 PROGRAM = Path(sys.executable).with_name("ofu-exporter")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_written_where_the_shell_looks(shell: str, tmp_path: Path) -> None:
-    printed = call_here("completion", shell).stdout
-    done = call_here("completion", shell, "--install", env={"HOME": str(tmp_path)})
+    printed = call("completion", shell).stdout
+    done = call("completion", shell, "--install", env={"HOME": str(tmp_path)})
     path = place(shell, {"HOME": str(tmp_path)})
     assert str(path) in done.stdout
     assert path.read_text() == printed
@@ -28,9 +28,7 @@ def test_the_script_is_written_where_the_shell_looks(shell: str, tmp_path: Path)
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = call_here(
-        "completion", "bash", "--install", env={"XDG_DATA_HOME": str(tmp_path / "file")}
-    )
+    done = call("completion", "bash", "--install", env={"XDG_DATA_HOME": str(tmp_path / "file")})
     assert done.returncode == 2
     assert "file/bash-completion" in done.stderr
 
@@ -43,7 +41,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 )
 def test_bash_completes_commands_and_options(typed: str, offered: str, tmp_path: Path) -> None:
     script = tmp_path / "completion.bash"
-    script.write_text(call_here("completion", "bash").stdout)
+    script.write_text(call("completion", "bash").stdout)
     words = typed.split()
     asking = (
         f"source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; "

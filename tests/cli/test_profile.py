@@ -18,7 +18,7 @@ from tests.hardware.profiles import tracing
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
-from tests.helpers.agent import call_here
+from tests.helpers.agent import call
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_profile_without_kernels_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_one_line(args: list[str], line: str, trace: Path) -> None:
-    done = call_here("profile", *(str(trace) if arg == "{trace}" else arg for arg in args))
+    done = call("profile", *(str(trace) if arg == "{trace}" else arg for arg in args))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"ofu-exporter: {line}")
 

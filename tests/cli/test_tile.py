@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
-from tests.helpers.agent import call_here
+from tests.helpers.agent import call
 
 NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT"
 XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1"
@@ -91,7 +91,7 @@ def test_row_major_sides_are_swapped() -> None:
     ],
 )
 def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
-    done = call_here("tile", *args)
+    done = call("tile", *args)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"ofu-exporter: {line}")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.agent import call, call_here
+from tests.helpers.agent import call
 
 FEW = ("--precisions", "bf16,tf32", "--products", "4", "--seconds", "3")
 
@@ -114,7 +114,7 @@ def test_without_torch_it_says_what_to_install() -> None:
 )
 def test_what_cannot_be_used_is_one_line(tmp_path: Path, args: list[str], line: str) -> None:
     output = [] if "--report" in args else ["--output", str(tmp_path / "v.jsonl")]
-    done = call_here("validate", *output, *args)
+    done = call("validate", *output, *args)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"ofu-exporter: {line}" in done.stderr
 
