@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
@@ -25,18 +25,6 @@ SLOWEST_RETRY_SECONDS = 5.0
 """Longest pause between two questions to a scheduler that does not answer."""
 
 _UNSEEN = (SchedulerReason.STARTING, SchedulerReason.ABSENT, SchedulerReason.NO_JOB_YET)
-
-
-@dataclass(frozen=True, slots=True)
-class Polling:
-    """Which schedulers are asked, and how long their last answer is believed."""
-
-    schedulers: Sequence[tuple[str, Callable[[], Scheduler]]]
-    """Name of each scheduler, and how it is built."""
-    max_age: float
-    """Seconds."""
-    optional: bool = False
-    """Whether `health` leaves out schedulers that are absent or have not had a job."""
 
 
 class SchedulerPoller:
@@ -119,14 +107,25 @@ class SchedulerPoller:
 class Attribution:
     """The merged answers of all schedulers, as a sequence of changes."""
 
-    def __init__(self, polling: Polling, clock: Clock) -> None:
-        self._polling = polling
+    def __init__(
+        self,
+        schedulers: Sequence[tuple[str, Callable[[], Scheduler]]],
+        max_age: float,
+        clock: Clock,
+        optional: bool = False,
+    ) -> None:
+        """`schedulers` are names, and how each is built. The last answer of one is believed for `max_age` seconds.
+
+        With `optional`, `health` leaves out schedulers that are absent or have not had a job.
+        """
+        self._max_age = max_age
+        self._optional = optional
         self._clock = clock
         self._lock = threading.Lock()
         self._changes: list[Ownership] = []
         self._last = Ownership(0.0, ())
         self._pollers = [
-            SchedulerPoller(name, build, clock, self._heard) for name, build in polling.schedulers
+            SchedulerPoller(name, build, clock, self._heard) for name, build in schedulers
         ]
         self._changed: Callable[[], None] = lambda: None
 
@@ -154,7 +153,7 @@ class Attribution:
 
     def health(self) -> tuple[SchedulerHealth, ...]:
         """The health of the schedulers; with `optional`, without those that start, are absent or have had no job."""
-        hidden = _UNSEEN if self._polling.optional else ()
+        hidden = _UNSEEN if self._optional else ()
         healths = [poller.health for poller in self._pollers]
         return tuple(health for health in healths if health.reason not in hidden)
 
@@ -174,7 +173,7 @@ class Attribution:
         believed = [
             (health, claims)
             for health, claims in healths
-            if health.answered_at is not None and now - health.answered_at <= self._polling.max_age
+            if health.answered_at is not None and now - health.answered_at <= self._max_age
         ]
         claims = tuple(claim for _, claims in believed for claim in claims)
         unsure = frozenset(health.name for health, _ in believed if health.reason is not None)

@@ -11,7 +11,7 @@ from functools import partial
 from pydantic import BaseModel
 
 from ofu_exporter import schedulers, sources
-from ofu_exporter.agent.attribution import Attribution, Polling
+from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
 from ofu_exporter.agent.source_opening import Candidate
@@ -39,23 +39,20 @@ from ofu_exporter.values.snapshot import Snapshot
 def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table, each with a key that no other row has."""
     taken = {row.key for row in ROWS}
-    made = []
+    unique = []
     for row in map(_row, settings):
         numbered = (f"{row.key} ({number})" for number in itertools.count(2))
         key = next(key for key in itertools.chain([row.key], numbered) if key not in taken)
         taken.add(key)
-        made.append(replace(row, key=key))
-    return made
+        unique.append(replace(row, key=key))
+    return unique
 
 
 def _row(setting: GpuSetting) -> GpuModel:
     return custom_row(
         names=(setting.name,),
         pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
-        sm_count=setting.sm_count,
-        tensor_clock_hz=setting.tensor_clock_hz,
-        fp64_clock_hz=setting.fp64_clock_hz,
-        flops_per_cycle_per_sm=setting.flops_per_cycle_per_sm,
+        **setting.model_dump(exclude={"name", "pci_device_id"}),
     )
 
 
@@ -81,12 +78,11 @@ def _candidate(name: str, options: BaseModel) -> Candidate:
 
 def build_attribution(configured: Configured) -> Attribution:
     """The attribution over the configured schedulers, or over those that `auto` looks for."""
-    polling = Polling(
-        schedulers=[_scheduler(name, options) for name, options in configured.schedulers.items()],
-        max_age=configured.settings.owner_max_age,
-        optional=configured.settings.scheduler == "auto",
+    builders = [_scheduler(name, options) for name, options in configured.schedulers.items()]
+    settings = configured.settings
+    return Attribution(
+        builders, settings.owner_max_age, time.monotonic, optional=settings.scheduler == "auto"
     )
-    return Attribution(polling, time.monotonic)
 
 
 def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:
@@ -127,7 +123,6 @@ def connection_limit() -> ConnectionLimit:
 
 
 def report_policy(settings: Settings) -> Policy:
-    """How reports are compared."""
     thresholds = Thresholds(
         above=settings.mfu_above,
         below=settings.mfu_below,

@@ -69,8 +69,8 @@ class ChangeLog:
             self._job_lines(before, snapshot),
             self._verdict_lines(snapshot),
         )
-        for made in self._faults.made("log", list, lines):
-            for line in made:
+        for news in self._faults.made("log", list, lines):
+            for line in news:
                 extra = {"event": line.event.value, "subject": line.subject}
                 changes.log(line.level, "%s", line.message, extra=extra)
 

@@ -313,7 +313,6 @@ class Daemon:
 
 
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
-    """Whether a job ended between two snapshots."""
     running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
     return any(view.ended is not None and view.job.key in running for view in after.jobs)
 

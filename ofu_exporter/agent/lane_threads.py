@@ -23,8 +23,6 @@ MOST_ASLEEP = 2
 
 
 class LaneThreads:
-    """The threads of some lanes."""
-
     def __init__(self, lanes: Sequence[Lane], pace: SamplingPace, clock: Clock) -> None:
         self._lanes = list(lanes)
         self._clock = clock
@@ -42,7 +40,6 @@ class LaneThreads:
         self._begin(self._run)
 
     def cut(self) -> None:
-        """End every window now."""
         with self._changed:
             for lane in self._lanes:
                 lane.cut()
@@ -95,7 +92,7 @@ class LaneThreads:
         if self._stopping:
             self._due = deque(self._open)
         elif now >= self._deadlines.next_at:
-            self._number = self._deadlines.beat(now).number
+            self._number = self._deadlines.beat(now)
             self._due = deque(self._lanes)
         elif not self._due:
             self._due.extend(lane for lane in self._lanes if lane.cut_at <= now)

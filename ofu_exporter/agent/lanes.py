@@ -49,15 +49,8 @@ class SamplingPace:
         return 2 * self.interval + 1.0
 
 
-class Beat(NamedTuple):
-    """One deadline: its number since the start, and how many deadlines just before it were missed."""
-
-    number: int
-    missed: int
-
-
 class Deadlines:
-    """Deadlines on a grid: no drift, and a missed one is counted, never caught up in a burst.
+    """Deadlines on a grid: no drift, and a missed one is never caught up in a burst.
 
     Windows end on the grid. The deadlines in between are moved by a random part of up to half a step. Otherwise a
     load with the period of the step would look the same at each of them (stratified sampling).
@@ -72,14 +65,14 @@ class Deadlines:
         self.following_at = self._at(1)
         """The deadline after the next one."""
 
-    def beat(self, now: float) -> Beat:
-        """Take the latest deadline that has passed by `now`."""
+    def beat(self, now: float) -> int:
+        """Take the latest deadline that has passed by `now`; returns its number since the start."""
         latest = max(self._number + 1, int((now - self._start) / self._step))
-        missed = latest - self._number - 1
+        is_next = latest == self._number + 1
         self._number = latest
-        self.next_at = self._at(latest + 1) if missed else self.following_at
+        self.next_at = self.following_at if is_next else self._at(latest + 1)
         self.following_at = self._at(latest + 2)
-        return Beat(latest, missed)
+        return latest
 
     def _at(self, number: int) -> float:
         off = random.uniform(-0.5, 0.5) if number % self._per_window else 0.0
@@ -143,7 +136,6 @@ class Lane:
             self._take_beat(now)
 
     def close(self) -> None:
-        """Release every handle."""
         self._probe.close()
 
     def _take_beat(self, now: float) -> None:

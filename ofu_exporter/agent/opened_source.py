@@ -39,7 +39,6 @@ class OpenedSource:
         return [gpu for lane in self.lanes for gpu in lane.gpus]
 
     def note(self, delivery: Delivery) -> None:
-        """Count a read."""
         if delivery.failure is not None:
             self.count_failure(delivery.failure)
         self._reads += 1
@@ -47,7 +46,6 @@ class OpenedSource:
         self._missed += delivery.missed
 
     def count_failure(self, reason: Reason) -> None:
-        """Count a failure outside of a read."""
         self._failures[reason.value] += 1
 
     def health(self, now: float) -> SourceHealth:
@@ -84,7 +82,6 @@ class OpenedSource:
         return since is not None and now - since > self._pace.hung_after
 
     def cut(self) -> None:
-        """End every window now."""
         self._threads.cut()
 
     def stop(self) -> None:

@@ -59,10 +59,10 @@ class PauseFile:
         try:
             with self._path.open("rb") as file:
                 text = file.read(MOST_BYTES).decode("ascii").strip()
-            given = durations.seconds(text) if text else None
+            stated = durations.seconds(text) if text else None
         except (OSError, ValueError):
-            given = None
-        return given if isinstance(given, float) else self._limit
+            stated = None
+        return stated if isinstance(stated, float) else self._limit
 
     def _tell(self, what: str) -> None:
         """Log one line for each change of what is wrong with the file."""

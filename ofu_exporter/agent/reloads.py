@@ -53,11 +53,9 @@ class Reloads:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """Request a reload, which comes soon."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Reload whenever a reload was requested."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -65,7 +63,6 @@ class Reloads:
             await asyncio.sleep(REST_SECONDS)
 
     async def watch(self) -> None:
-        """Request a reload whenever the file has changed."""
         if self._file is None:
             return
         seen, hangs = await self._stamp(self._file, None, hangs=False)

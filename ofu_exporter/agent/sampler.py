@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ofu_exporter.agent.lanes import Inbox, SamplingPace
 from ofu_exporter.agent.source_opening import Candidate
-from ofu_exporter.agent.source_set import SourceSet, SourceView, Told
+from ofu_exporter.agent.source_set import SourceEvent, SourceSet, SourceView
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Clock
@@ -178,28 +178,28 @@ class Sampler:
         self._show(replace(seen, hung=(), health=health, others=()), Reason.PAUSED)
         self._wake.wait(self._pace.interval)
 
-    def _gather(self) -> list[Told]:
+    def _gather(self) -> list[SourceEvent]:
         """Wait for one delivery, and then briefly for the other lanes, which have the same deadlines."""
-        told: list[Told] = []
-        heard: set[int] = set()
+        events: list[SourceEvent] = []
+        lanes: set[int] = set()
         wait = self._pace.interval
         deadline = self._clock() + wait
-        while not self._stop.is_set() and len(heard) < self._sources.lane_count:
+        while not self._stop.is_set() and len(lanes) < self._sources.lane_count:
             try:
                 delivery = self._inbox.get(timeout=max(0.0, min(wait, deadline - self._clock())))
             except queue.Empty:
                 break
             if delivery is None:
                 break
-            if not heard:
+            if not lanes:
                 deadline = self._clock() + min(0.2, self._pace.interval / 4)
-            heard.add(id(delivery.lane))
-            told.extend(self._sources.take(delivery))
-        return told
+            lanes.add(id(delivery.lane))
+            events.extend(self._sources.take(delivery))
+        return events
 
-    def _tick(self, told: Sequence[Told]) -> None:
+    def _tick(self, heard: Sequence[SourceEvent]) -> None:
         seen = self._sources.seen(self._clock())
-        events = [*seen.believed(told), *seen.hung]
+        events = [*seen.believed(heard), *seen.hung]
         if events and self.tap is not None:
             self.tap(events, seen.health)
         self._seen = seen

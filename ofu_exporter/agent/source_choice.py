@@ -41,7 +41,6 @@ class SourceChoice:
             self._able[source, uuid] = any(each)
 
     def forget(self, source: str) -> None:
-        """Forget the answers of a source that was closed."""
         self._able = {key: able for key, able in self._able.items() if key[0] != source}
 
     def readers(self, named: Named) -> dict[str, str]:

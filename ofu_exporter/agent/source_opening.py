@@ -31,8 +31,6 @@ class OpenProbes(NamedTuple):
 
 
 class SourceOpening:
-    """One attempt to open a source."""
-
     def __init__(self, candidate: Candidate, clock: Clock) -> None:
         self._candidate = candidate
         self._clock = clock
@@ -48,7 +46,6 @@ class SourceOpening:
 
     @property
     def seconds(self) -> float:
-        """How long the attempt has taken until now."""
         return self._clock() - self._began
 
     def result(self, patience: float) -> OpenProbes | None:

@@ -30,7 +30,7 @@ CLOSE_SECONDS = 1.0
 """How long closing a source that is not needed may take."""
 
 Events = Sequence[Reading | Fault]
-Told = tuple[str, Reading | Fault]
+SourceEvent = tuple[str, Reading | Fault]
 """A source's name, and one of its events."""
 
 
@@ -47,10 +47,10 @@ class SourceView:
     """Health of the best source that reads a GPU."""
     others: tuple[SourceHealth, ...]
 
-    def believed(self, told: Sequence[Told]) -> list[Reading | Fault]:
+    def believed(self, events: Sequence[SourceEvent]) -> list[Reading | Fault]:
         """The events of each GPU from the source that reads it. Events of a second source would count its time
         twice."""
-        return [event for name, event in told if self.readers.get(event.gpu.uuid) == name]
+        return [event for name, event in events if self.readers.get(event.gpu.uuid) == name]
 
 
 class SourceSet:
@@ -110,7 +110,7 @@ class SourceSet:
             self._note_unusable(errors)
         return False
 
-    def take(self, delivery: Delivery) -> Sequence[Told]:
+    def take(self, delivery: Delivery) -> Sequence[SourceEvent]:
         """Count a delivery and learn from it. A delivery of a closed lane is dropped."""
         for source in self._open:
             if delivery.lane in source.lanes:
@@ -120,7 +120,6 @@ class SourceSet:
         return ()
 
     def seen(self, now: float) -> SourceView:
-        """What the sources say together now."""
         named = self._named()
         readers = self._choice.readers(named)
         healths = [source.health(now) for source in self._open]
@@ -153,7 +152,6 @@ class SourceSet:
                 return
 
     def cut(self) -> None:
-        """End every window now."""
         for source in list(self._open):
             source.cut()
 

@@ -12,7 +12,7 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import click
@@ -23,34 +23,22 @@ from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.values.text import shown
 
 EXIT_UNEXPECTED = 1
-EXIT_CONFIG = 2
-EXIT_SOURCE = 3
-EXIT_DRIVER = 6
+EXITS = {ConfigError: 2, DriverReplacedError: 6, OfuError: 3}
+"""The exit code of an error: that of the first kind that it is of."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to a standard output that is full."""
 
 
-class _Commands(MutableMapping[str, click.Command]):
+class _Commands(Mapping[str, click.Command]):
     """The commands by name. Each is imported when it is used, so `job` does not have to load the agent."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = dict(places)
-        self._loaded: dict[str, click.Command] = {}
+        self._places = places
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._loaded:
-            module, _, attribute = self._places[name].partition(":")
-            loaded = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
-            self._loaded[name] = cast(click.Command, loaded)
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._places[name] = ""
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-        self._loaded.pop(name, None)
+        module, _, attribute = self._places[name].partition(":")
+        command = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        return cast(click.Command, command)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -108,20 +96,13 @@ def main() -> None:
     """Run the command line; ends the process with the exit code of an error."""
     try:
         cli(prog_name="ofu-exporter")
-    except ConfigError as error:
-        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
-        sys.exit(EXIT_CONFIG)
-    except DriverReplacedError as error:
-        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
-        sys.exit(EXIT_DRIVER)
     except OfuError as error:
         click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
-        sys.exit(EXIT_SOURCE)
+        sys.exit(next(code for kind, code in EXITS.items() if isinstance(error, kind)))
     except OSError as error:
         if error.errno not in FULL:
             raise
         click.echo(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # otherwise the interpreter tries again when it exits
+        # Otherwise the interpreter tries again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(EXIT_UNEXPECTED)

@@ -20,10 +20,9 @@ from typing import Any
 import click
 
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.cli.record import Recording
+from ofu_exporter.cli.record import RecordingSession
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.settings import Configured
-from ofu_exporter.support.durations import seconds
 from ofu_exporter.support.redaction import redacted, redacted_data
 from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.values.text import shown
@@ -42,16 +41,13 @@ CONTENTS = {
 
 
 class Bundle:
-    """An archive that is asked for. Raises ConfigError for a file or a duration that cannot be used."""
+    """An archive that is asked for."""
 
-    def __init__(self, file: Path, log_file: Path | None, duration: str) -> None:
+    def __init__(self, file: Path, log_file: Path | None, seconds: float) -> None:
+        """`seconds` is the length of its recording. Raises ConfigError for a file that exists."""
         if os.path.lexists(file):
             raise ConfigError(f"{file} exists; a bundle is never overwritten")
-        try:
-            self._seconds = float(str(seconds(duration)))
-        except ValueError as error:
-            raise ConfigError(f"--duration: {error}") from error
-        self._file, self._log_file = file, log_file
+        self._file, self._log_file, self._seconds = file, log_file, seconds
 
     def write(self, configured: Configured, checked: dict[str, Any] | None) -> None:
         """Record, write the archive, and print what it holds."""
@@ -165,7 +161,7 @@ def _recorded(configured: Configured, limit: float) -> str:
     """A recording as text, or one line that says why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "recording.jsonl.gz"
-        recording = Recording(file, configured)
+        recording = RecordingSession(file, configured)
         recording.run(limit)
         if recording.count:
             return gzip.decompress(file.read_bytes()).decode()

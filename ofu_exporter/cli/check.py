@@ -14,11 +14,13 @@ from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import DURATION, FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.percent import percent
+from ofu_exporter.support.tables import LEFT, TextTable
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 from ofu_exporter.values.text import shown
@@ -34,26 +36,26 @@ EXIT_GPU = 4
 )
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    type=FILE,
     help="Write an archive for a report of a fault: this check, a recording, settings, versions, log.",
 )
-@click.option("--duration", default="1m", help="How long the bundle records. Default: 1m.")
+@click.option(
+    "--duration", type=DURATION, default="1m", help="How long the bundle records. Default: 1m."
+)
 @click.option(
     "--log",
     "log_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    type=FILE,
     help="The agent's log for the bundle; default: what systemd's journal has.",
 )
-@partial(setting_flags, own=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
+@partial(setting_flags, preset=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
 @format_option
 def check(
-    format_: str, bundle: Path | None, duration: str, log_file: Path | None, **flags: Any
+    format_: str, bundle: Path | None, duration: float, log_file: Path | None, **flags: Any
 ) -> None:
     """Take one window per GPU and show every input of its OFU, or why there is none and what to do."""
     configured = load(flags, QUIET)
-    wanted = None if bundle is None else Bundle(bundle, log_file, duration)
+    archive = None if bundle is None else Bundle(bundle, log_file, duration)
     start_quiet_logging(configured)
     snapshot = measured(configured)
     if snapshot is not None:
@@ -63,8 +65,8 @@ def check(
             lambda: as_data(snapshot),
             lambda: as_data(snapshot)["gpus"],
         )
-    if wanted is not None:
-        wanted.write(configured, None if snapshot is None else as_data(snapshot))
+    if archive is not None:
+        archive.write(configured, None if snapshot is None else as_data(snapshot))
     if snapshot is None:
         click.echo("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
@@ -100,27 +102,32 @@ def as_data(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "source": source.name,
         "other_sources": [
-            {
-                "source": health.name,
-                "reason": health.reason.value if health.reason else None,
-                "detail": health.detail or None,
-            }
-            for health in snapshot.other_sources
+            {"source": health.name, **_why(health)} for health in snapshot.other_sources
         ],
         "simulated": source.simulated,
-        "reason": source.reason.value if source.reason else None,
-        "detail": source.detail or None,
+        **_why(source),
         "gpus": [_gpu_data(view) for view in snapshot.gpus],
         "schedulers": [
-            {
-                "scheduler": health.name,
-                "reason": health.reason.value if health.reason else None,
-                "detail": health.detail or None,
-                "rejected": dict(health.rejected),
-            }
+            {"scheduler": health.name, **_why(health), "rejected": dict(health.rejected)}
             for health in snapshot.schedulers
         ],
     }
+
+
+def _why(faulty: SourceHealth | SchedulerHealth | GpuView) -> dict[str, str | None]:
+    """The reason for which something is not read, and its detail; None where it is read."""
+    reason = faulty.reason.value if faulty.reason else None
+    return {"reason": reason, "detail": faulty.detail or None}
+
+
+def _reason_words(faulty: SourceHealth | SchedulerHealth | GpuView) -> str:
+    detail = f" ({faulty.detail})" if faulty.detail else ""
+    return f"{faulty.reason.value}{detail}" if faulty.reason else ""
+
+
+def _sentence(faulty: SourceHealth | SchedulerHealth | GpuView) -> str:
+    """The reason, and what to do about it."""
+    return f"{_reason_words(faulty)}. {faulty.reason.advice}" if faulty.reason else ""
 
 
 def _gpu_data(view: GpuView) -> dict[str, Any]:
@@ -144,8 +151,7 @@ def _gpu_data(view: GpuView) -> dict[str, Any]:
         "error_budget": error_budget(view),
         "job_ids": [job.job_id for job in view.holders],
         "available": view.reason is None,
-        "reason": view.reason.value if view.reason else None,
-        "detail": view.detail or None,
+        **_why(view),
         "advice": view.reason.advice if view.reason else None,
     }
 
@@ -168,31 +174,22 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
 
 
 COLUMNS = (
-    "GPU",
-    "MODEL",
-    "TENSOR",
-    "PIPES",
-    "SM CLOCK",
-    "TENSOR CLOCK",
-    "OFU",
-    "CLOCK READ",
-    "JOB",
+    *("GPU", "MODEL", "TENSOR", "PIPES", "SM CLOCK"),
+    *("TENSOR CLOCK", "OFU", "CLOCK READ", "JOB"),
 )
 
 
 def table(snapshot: Snapshot) -> str:
-    """The check as text."""
     source = snapshot.source
     lines = [f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)]
     if source.reason is not None:
-        detail = f" ({source.detail})" if source.detail else ""
-        lines.append(f"Not readable: {source.reason.value}{detail}. {source.reason.advice}")
+        lines.append(f"Not readable: {_sentence(source)}")
     lines += [_other(health, snapshot) for health in snapshot.other_sources]
-    rows = [COLUMNS, *(_cells(view) for view in snapshot.gpus)]
-    if len(rows) > 1:
-        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join(map(shown, [*lines, *_notes(snapshot)]))
+    lines = [shown(line) for line in lines]
+    if snapshot.gpus:
+        rows = [_cells(view) for view in snapshot.gpus]
+        lines.append(TextTable(COLUMNS, [LEFT] * len(COLUMNS), rows).plain())
+    return "\n".join([*lines, *map(shown, _notes(snapshot))])
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:
@@ -200,9 +197,8 @@ def _other(health: SourceHealth, snapshot: Snapshot) -> str:
     read = [_index(view) for view in snapshot.gpus if view.source == health.name]
     if read:
         return f"Source of GPU {', '.join(read)}: {health.name}"
-    detail = f" ({health.detail})" if health.detail else ""
-    why = f": {health.reason.value}{detail}" if health.reason else ""
-    return f"Also tried: {health.name}{why}"
+    why = _reason_words(health)
+    return f"Also tried: {health.name}{f': {why}' if why else ''}"
 
 
 def _index(view: GpuView) -> str:
@@ -237,10 +233,7 @@ def _jobs(view: GpuView) -> str:
 def _scheduler_notes(health: SchedulerHealth) -> list[str]:
     notes = []
     if health.reason is not None:
-        detail = f" ({health.detail})" if health.detail else ""
-        notes.append(
-            f"Scheduler {health.name}: {health.reason.value}{detail}. {health.reason.advice}"
-        )
+        notes.append(f"Scheduler {health.name}: {_sentence(health)}")
     if health.rejected:
         counts = ", ".join(f"{count} {reason}" for reason, count in sorted(health.rejected.items()))
         notes.append(f"Scheduler {health.name}: not believed: {counts}")
@@ -271,8 +264,7 @@ def _notes(snapshot: Snapshot) -> list[str]:
     notes = _error_notes(snapshot)
     for view in snapshot.gpus:
         if view.reason is not None:
-            detail = f" ({view.detail})" if view.detail else ""
-            notes.append(f"GPU {_index(view)}: {view.reason.value}{detail}. {view.reason.advice}")
+            notes.append(f"GPU {_index(view)}: {_sentence(view)}")
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
             notes.append(f"GPU {_index(view)}: samples not believed: {counts}")

@@ -38,7 +38,6 @@ def completion(shell: str, install: bool) -> None:
 
 
 def script(shell: str) -> str:
-    """The script, which asks this program what may follow."""
     completion_class = get_completion_class(shell)
     assert completion_class is not None, shell
     return completion_class(click.Command(PROGRAM), {}, PROGRAM, VARIABLE).source().strip()

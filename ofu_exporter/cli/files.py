@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from ofu_exporter.cli.completion import SHELLS, place_in, script
+from ofu_exporter.cli.option_types import FOLDER
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.packed_files import PLACES, folder
 
 
 @click.command(short_help="Write rules, dashboards, units, hooks, man page, completions.")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=FOLDER)
 def files(directory: Path) -> None:
     """Write everything that a site sets up beside the agent to DIRECTORY, which must be new or empty.
 
@@ -33,6 +34,6 @@ def files(directory: Path) -> None:
             target.write_text(script(shell) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{error.filename or directory}: {error.strerror or error}") from error
-    for made in sorted(directory.iterdir()):
-        count = sum(path.is_file() for path in made.rglob("*"))
-        click.echo(f"{made}: {count} file{'s' * (count != 1)}")
+    for part in sorted(directory.iterdir()):
+        count = sum(path.is_file() for path in part.rglob("*"))
+        click.echo(f"{part}: {count} file{'s' * (count != 1)}")

@@ -16,9 +16,10 @@ import click
 
 from ofu_exporter.cli.answers import format_option
 from ofu_exporter.cli.help import SubjectGroup
+from ofu_exporter.cli.option_types import FILE, FOLDER
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
-from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue, SqueueJob
+from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue
 from ofu_exporter.values.text import shown
 
 
@@ -64,7 +65,7 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
         no_ask: bool,
         **extra: Any,
     ) -> None:
-        squeue = _OptionalSqueue(None if no_ask else Squeue(os.environ, slurm_bin, ask_seconds))
+        squeue = Squeue(os.environ, slurm_bin, 0.0 if no_ask else ask_seconds)
         node = hooks.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
         command(_checked(job_id), node, squeue, **extra)
 
@@ -81,17 +82,15 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--slurm-bin", default="", metavar="DIR", help="Where squeue is."),
         click.option(
             "--job-dir",
-            type=click.Path(path_type=Path),
+            type=FOLDER,
             envvar="OFU_JOB_DIR",
             default=job_files.DIRECTORY,
             show_default=True,
-            metavar="DIR",
             help="Directory of the job files.",
         ),
         click.option(
             "--token-dir",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
+            type=FOLDER,
             help="Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
         ),
         click.option(
@@ -114,10 +113,10 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
     metavar="UNIX",
     help="When hook.sh wrote the job's file, which is completed if it is still there.",
 )
-def start(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, noted: float | None) -> None:
+def start(job_id: str, node: hooks.Node, squeue: Squeue, noted: float | None) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
     hooks.start(node, job_id, os.environ, squeue.ask, time.time(), noted)
-    squeue.print_problem()
+    _print_problem(squeue)
 
 
 agent_flag = click.option(
@@ -132,11 +131,11 @@ agent_flag = click.option(
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | None) -> None:
+def stop(job_id: str, node: hooks.Node, squeue: Squeue, agent: str | None) -> None:
     """Put the file of the job aside, remove its token, and say what its GPUs did, or why the agent does not tell."""
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
-    squeue.print_problem()
+    _print_problem(squeue)
     if had_gpus:
         from ofu_exporter.cli.job_end import summary_at_end
 
@@ -148,9 +147,8 @@ def stop(job_id: str, node: hooks.Node, squeue: _OptionalSqueue, agent: str | No
 @agent_flag
 @click.option(
     "--state-file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     envvar="OFU_STATE_FILE",
-    metavar="FILE",
     help="The agent's state file, to look into where the agent is away.",
 )
 @format_option
@@ -201,16 +199,7 @@ def _checked(job_id: str) -> str:
     return job_id
 
 
-class _OptionalSqueue:
-    """Asks Slurm through squeue, unless the user does not want that."""
-
-    def __init__(self, squeue: Squeue | None) -> None:
-        self._squeue = squeue
-
-    def ask(self, job_id: str) -> SqueueJob | None:
-        return self._squeue.ask(job_id) if self._squeue else None
-
-    def print_problem(self) -> None:
-        """Print why there was no answer, if one was wanted."""
-        if self._squeue and self._squeue.problem:
-            click.echo(f"ofu-exporter: {self._squeue.problem}", err=True)
+def _print_problem(squeue: Squeue) -> None:
+    """Print why there was no answer, if one was wanted."""
+    if squeue.problem:
+        click.echo(f"ofu-exporter: {squeue.problem}", err=True)

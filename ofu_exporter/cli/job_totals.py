@@ -25,12 +25,8 @@ from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.values.text import shown
 
 
-class NotKnownError(OfuError):
-    """A job that no agent and no file knows; the text says who was asked, and what each answered."""
-
-
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
-    """Print a job's totals on this node. Raises NotKnownError and ConfigError."""
+    """Print a job's totals on this node. Raises OfuError, which says who was asked and what each answered."""
     agent = agent or default_url()
     answer = ask(agent, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
@@ -41,7 +37,7 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
         totals, problem = _from_file(state_file, job_id)
         problems.append(problem)
     if totals is None:
-        raise NotKnownError(f"job {job_id}: {'; '.join(problems)}{_other_number(job_id)}")
+        raise OfuError(f"job {job_id}: {'; '.join(problems)}{_other_number(job_id)}")
     data = totals.model_dump(mode="json")
     print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
 
@@ -81,7 +77,7 @@ def gather_one(job_id: str, nodes: list[str], agents: NodeAgents, wait: float) -
     for node, problem in gathered.problems.items():
         click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
     if not gathered.totals:
-        raise NotKnownError(f"job {job_id}: no node knows its totals")
+        raise OfuError(f"job {job_id}: no node knows its totals")
     return one_line(merged(gathered.totals), of_nodes=len(dict.fromkeys(nodes)))
 
 

@@ -84,44 +84,36 @@ def environment_layer(
     return layer, tuple(ignored)
 
 
-def merge(*layers: Layer) -> dict[str, Given]:
-    """Several layers as one; later ones win."""
-    merged: dict[str, Given] = {}
-    for layer in layers:
-        merged.update(layer)
-    return merged
-
-
 def check_known(layer: Layer, settings: Iterable[str]) -> None:
     """Raise ConfigError for the first key that is no setting; the error names the nearest that is."""
     names = sorted(settings)
-    for key, given in layer.items():
+    for key, setting in layer.items():
         if key not in names:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(names)}"
-            raise ConfigError(f"unknown setting {given.origin}{hint}")
+            raise ConfigError(f"unknown setting {setting.origin}{hint}")
 
 
 def build(model: type[ModelT], layer: Layer, owner: str = "the agent") -> ModelT:
     """Make a model from its own keys. Raises ConfigError, which names the setting and its origin."""
-    of_model = {key: given for key, given in layer.items() if key in model.model_fields}
+    of_model = {key: setting for key, setting in layer.items() if key in model.model_fields}
     try:
-        return model.model_validate({key: given.value for key, given in of_model.items()})
+        return model.model_validate({key: setting.value for key, setting in of_model.items()})
     except ValidationError as error:
         raise ConfigError(
             "; ".join(_explain(item, of_model, owner) for item in error.errors())
         ) from error
 
 
-def _explain(item: Any, own: Layer, owner: str) -> str:
+def _explain(item: Any, of_model: Layer, owner: str) -> str:
     location = [str(part) for part in item["loc"]]
-    given = own.get(location[0]) if location else None
+    setting = of_model.get(location[0]) if location else None
     message = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "missing" and given is None:
+    if item["type"] == "missing" and setting is None:
         flag = location[0].replace("_", "-")
         return (
             f"{owner} needs --{flag} (or OFU_{location[0].upper()}, or {location[0]} in the file)"
         )
     inner = ".".join(location[1:])
-    where = (given.origin if given else ".".join(location)) + (f" ({inner})" if inner else "")
+    where = (setting.origin if setting else ".".join(location)) + (f" ({inner})" if inner else "")
     return f"{where}: {message}"

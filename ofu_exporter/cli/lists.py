@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +36,7 @@ def list_sources(format_: str) -> None:
         }
         for name in sources.names()
     ]
-    _print(format_, rows, lambda row: f"auto, {row['auto']}." if row["auto"] else "on request")
+    _print_drivers(format_, rows, lambda row: f"auto, {row['auto']}.")
 
 
 @listing.command("schedulers")
@@ -53,17 +53,21 @@ def list_schedulers(format_: str) -> None:
         }
         for name in schedulers.names()
     ]
-    _print(format_, rows, lambda row: "auto" if row["auto"] else "on request")
+    _print_drivers(format_, rows, lambda _: "auto")
 
 
-def _print(format_: str, rows: Rows, mark: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print rows whose first column is a name and whose last is what it is."""
+def _print_drivers(format_: str, rows: Rows, auto: Callable[[Mapping[str, Any]], str]) -> None:
+    """Print rows of a name, whether `auto` tries it, and what it is."""
 
-    def text() -> str:
-        cells = [(*row.values(), mark(row)) for row in rows]
-        return "\n".join(f"{name:15}{marked:12}{summary}" for name, _, summary, marked in cells)
+    def line(row: Mapping[str, Any]) -> str:
+        name, _, summary = row.values()
+        return f"{name:15}{auto(row) if row['auto'] else 'on request':12}{summary}"
 
-    print_answer(format_, text, lambda: rows, lambda: rows)
+    _print(format_, rows, line)
+
+
+def _print(format_: str, rows: Rows, line: Callable[[Mapping[str, Any]], str]) -> None:
+    print_answer(format_, lambda: "\n".join(map(line, rows)), lambda: rows, lambda: rows)
 
 
 @listing.command("gpus")
@@ -105,7 +109,7 @@ def list_metrics(format_: str) -> None:
         }
         for spec in metrics.specs()
     ]
-    print_answer(format_, lambda: "\n".join(map(_metric, rows)), lambda: rows, lambda: rows)
+    _print(format_, rows, _metric)
 
 
 def _metric(row: Mapping[str, Any]) -> str:
@@ -158,13 +162,7 @@ def list_conventions(format_: str) -> None:
     """Ways of counting FLOPs."""
     from ofu_exporter.flops import conventions
 
-    pairs = [(name, conventions.summary(name)) for name in conventions.names()]
-    _print_pairs(format_, ("convention", "summary"), pairs, 12)
-
-
-def _print_pairs(
-    format_: str, names: Sequence[str], pairs: Iterable[tuple[str, str]], width: int
-) -> None:
-    rows: Rows = [dict(zip(names, pair, strict=True)) for pair in pairs]
-    text = "\n".join(f"{one:{width}}{other}" for one, other in (row.values() for row in rows))
-    print_answer(format_, lambda: text, lambda: rows, lambda: rows)
+    rows: Rows = [
+        {"convention": name, "summary": conventions.summary(name)} for name in conventions.names()
+    ]
+    _print(format_, rows, lambda row: f"{row['convention']:12}{row['summary']}")

@@ -14,13 +14,14 @@ from typing import TypeVar
 import click
 from pydantic import ValidationError
 
+from ofu_exporter.cli.option_types import DURATION, FILE
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 from ofu_exporter.support.bounded_get import PROBLEMS, Limits, get, no_answer, shown_url
-from ofu_exporter.support.durations import duration, seconds
+from ofu_exporter.support.durations import duration
 from ofu_exporter.terminal.agent_access import AgentAccess
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
@@ -52,18 +53,18 @@ def _common_flags(command: CommandT) -> CommandT:
         click.option(
             "--pause-file",
             "file",
-            type=click.Path(path_type=Path),
+            type=FILE,
             envvar="OFU_PAUSE_FILE",
             default=Settings.model_fields["pause_file"].default,
             show_default=True,
-            metavar="FILE",
             help="The file that the agent looks for.",
         ),
         click.option(
             "--wait",
+            "patience",
+            type=DURATION,
             default="30s",
             show_default=True,
-            metavar="TIME",
             help="Longest wait for the agent.",
         ),
     ):
@@ -74,20 +75,20 @@ def _common_flags(command: CommandT) -> CommandT:
 @click.command(short_help="Make the agent let go of the GPUs.")
 @click.option(
     "--for",
-    "limit",
-    metavar="TIME",
+    "longest",
+    type=DURATION,
     help="Longest time of the pause, such as 2h; default: until `resume`.",
 )
 @_common_flags
-def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | None) -> None:
+def pause(
+    longest: float | None, file: Path, patience: float, agent: str, address: str | None
+) -> None:
     """Make the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
 
     It then holds no GPU, no driver and no host engine, whatever its source, and keeps serving. This command exits
     with 0 once nothing is held.
     """
-    longest = None if limit is None else _seconds("--for", limit)
     _check(address)
-    patience = _seconds("--wait", wait)
     _write(file, "" if longest is None else duration(longest))
     _await(agent, "ofu_exporter_released", patience, file)
     until = "`ofu-exporter resume`" + (
@@ -101,9 +102,8 @@ def pause(limit: str | None, file: Path, wait: str, agent: str, address: str | N
 
 @click.command(short_help="Make the agent take the GPUs again.")
 @_common_flags
-def resume(file: Path, wait: str, agent: str, address: str | None) -> None:
+def resume(file: Path, patience: float, agent: str, address: str | None) -> None:
     """Make the agent take the GPUs again after `pause`."""
-    patience = _seconds("--wait", wait)
     _check(address)
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
@@ -128,16 +128,6 @@ def _check(address: str | None) -> None:
         Options(dcgm_address=address)
     except ValidationError as error:
         raise ConfigError(f"--dcgm-address: {address!r} is not HOST:PORT or unix:/PATH") from error
-
-
-def _seconds(flag: str, text: str) -> float:
-    """A duration from a flag. Raises ConfigError."""
-    try:
-        value = seconds(text)
-    except ValueError as error:
-        raise ConfigError(f"{flag}: {error}") from error
-    assert isinstance(value, float)
-    return value
 
 
 def _write(file: Path, text: str) -> None:

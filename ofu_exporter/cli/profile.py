@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.quantities import RATIO
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.client.channel import AgentAnswer, Channel
+from ofu_exporter.client.identity import Token
+from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
-    from ofu_exporter.hardware.tile_overhead import Overhead
+    from ofu_exporter.hardware.tile_overhead import Overhead, OverheadRow
 
 LEAST_ATTRIBUTED = 0.5
 """Smallest share of the time in tensor kernels that an overhead must cover before it is sent as the job's."""
@@ -25,10 +34,10 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 
 @click.command(short_help="What tiles add to the FLOPs of a profiled job.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option(
     "--shapes",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="CSV file for a profile without shapes: columns kernel,m,n,k, optionally batch and launches.",
 )
 @click.option(
@@ -62,25 +71,20 @@ def profile(
 
     if post != (job is not None):
         raise ConfigError("--post needs --job" if post else "--job is for --post")
-    ofu = options["ofu"]
-    if ofu is not None and not 0 <= ofu < float("inf"):
-        raise ConfigError(f"--ofu must be a ratio such as 0.41: {ofu!r}")
-    given = gemm_csv.read(shapes) if shapes else ()
-    overhead = tile_overhead.overhead([profiles.read(file) for file in files], given)
-    data = as_data(overhead, options["gpu"], ofu)
+    products = gemm_csv.read(shapes) if shapes else ()
+    overhead = tile_overhead.overhead([profiles.read(file) for file in files], products)
+    data = as_data(overhead, options["gpu"], options["ofu"])
     print_answer(
         options["format_"], lambda: table(overhead, data), lambda: data, lambda: data["kernels"]
     )
     if job is not None:
         _post(job, overhead, options["agent"])
-        click.echo(f"Told the agent what tiles add to job {job}", err=True)
+        click.echo(f"SourceEvent the agent what tiles add to job {job}", err=True)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:
     """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
-    from ofu_exporter.cli import facts
-
-    facts_found: dict[str, object] = {}
+    to_send: dict[str, object] = {}
     if overhead.overhead_ratio is not None:
         share = overhead.attributed_share or 0.0
         if share < LEAST_ATTRIBUTED:
@@ -92,17 +96,42 @@ def _post(job: str, overhead: Overhead, agent: str | None) -> None:
             raise ConfigError(
                 f"--post: no job has an overhead of {overhead.overhead_ratio:.1%}: are the shapes right?"
             )
-        facts_found["tile_overhead"] = quantities.written(
-            overhead.overhead_ratio, quantities.OVERHEAD
-        )
-        facts_found["tile_overhead_bound"] = overhead.bound
+        to_send["tile_overhead"] = quantities.written(overhead.overhead_ratio, quantities.OVERHEAD)
+        to_send["tile_overhead_bound"] = overhead.bound
     if overhead.precision_shares:
-        facts_found["precision"] = overhead.precision_shares
-    if not facts_found:
+        to_send["precision"] = overhead.precision_shares
+    if not to_send:
         raise ConfigError(
             "--post: the profile says neither what tiles add nor which precisions the job computes in"
         )
-    facts.post(job, facts_found, agent)
+    _send(job, to_send, agent)
+
+
+def _send(job: str, facts: Mapping[str, object], agent: str | None = None) -> None:
+    """Send a report without MFU to `agent`, or to the address that training loops use, with their token.
+
+    Raises ConfigError when the agent refuses it, OfuError when there is no answer.
+    """
+    environ = dict(os.environ)
+    try:
+        with closing(Channel(agent, environ)) as channel:
+            where = channel.where
+            body = json.dumps({"job_id": job, **facts}, allow_nan=False).encode()
+            answer = channel.post(body, Token(None, environ, job).value)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = str(error) or type(error).__name__
+        raise OfuError(f"the agent of this node does not answer: {why}") from error
+    if answer.status != http.HTTPStatus.OK:
+        raise ConfigError(f"{where} refused it with status {answer.status}: {_reasons(answer)}")
+
+
+def _reasons(answer: AgentAnswer) -> str:
+    """The agent's own words on a refusal, or the beginning of another program's answer."""
+    text = answer.body.decode(errors="replace")
+    try:
+        return "; ".join(str(each["msg"]) for each in json.loads(text)["detail"])
+    except (ValueError, LookupError, TypeError):
+        return text[:200].strip() or "it gives no reason"
 
 
 def as_data(overhead: Overhead, gpu: str | None = None, ofu: float | None = None) -> dict[str, Any]:
@@ -148,35 +177,22 @@ def _peak(overhead: Overhead, gpu: str | None) -> tuple[str | None, float | None
 
 
 def table(overhead: Overhead, data: dict[str, Any]) -> str:
-    """The overhead for people."""
-    lines = [*_rows(overhead), "", *_summary(overhead, data), *_unattributed(overhead)]
+    head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
+    kernels = TextTable(head, [LEFT, LEFT, *[RIGHT] * 5], [*map(_cells, overhead.rows)])
+    lines = [kernels.plain(), "", *_summary(overhead, data), *_unattributed(overhead)]
     return "\n".join(lines)
 
 
-def _rows(overhead: Overhead) -> list[str]:
-    head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
-    rows = [head]
-    for row in overhead.rows:
-        theoretical = "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}"
-        rows.append(
-            (
-                row.family,
-                row.precision,
-                f"{row.launches:,}",
-                f"{row.seconds:.4g}",
-                theoretical,
-                f"{row.executed_flops:.4g}",
-                _overhead_cell(row.overhead_ratio, row.bound),
-            )
-        )
-    width = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.ljust(width[column]) if column < 2 else cell.rjust(width[column])
-            for column, cell in enumerate(row)
-        )
-        for row in rows
-    ]
+def _cells(row: OverheadRow) -> tuple[str, ...]:
+    return (
+        row.family,
+        row.precision,
+        f"{row.launches:,}",
+        f"{row.seconds:.4g}",
+        "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}",
+        f"{row.executed_flops:.4g}",
+        _overhead_cell(row.overhead_ratio, row.bound),
+    )
 
 
 def _overhead_cell(ratio: float | None, bound: str) -> str:

@@ -18,12 +18,12 @@ import click
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import DURATION, FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import Configured, Settings
-from ofu_exporter.support.durations import seconds
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -31,48 +31,35 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 
 @click.command(cls=SubjectCommand, short_help="Record what a source reads, to replay it.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--duration", metavar="1m", help="How long to record; default: until stopped.")
-@partial(setting_flags, own=QUIET, names=MEASURE, owners=("source",))
-def record(file: Path, duration: str | None, **flags: Any) -> None:
+@click.argument("file", type=FILE)
+@click.option("--duration", type=DURATION, help="How long to record; default: until stopped.")
+@partial(setting_flags, preset=QUIET, names=MEASURE, owners=("source",))
+def record(file: Path, duration: float | None, **flags: Any) -> None:
     """Record what the source reads to FILE (compressed JSON Lines), for --source replay.
 
     A file that was cut short can be replayed up to the cut.
     """
-    try:
-        limit = None if duration is None else float(str(seconds(duration)))
-    except ValueError as error:
-        raise ConfigError(f"--duration: {error}") from error
     if os.path.lexists(file):
         raise ConfigError(f"{file} exists; a recording is never overwritten")
     configured = load(flags, QUIET)
     start_quiet_logging(configured)
-    session = Recording(file, configured)
+    session = RecordingSession(file, configured)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: session.done.set())
-    session.run(limit)
+    session.run(duration)
     if session.count:
         click.echo(f"{session.count} readings and faults in {file}", err=True)
     if session.problem is not None:
         raise session.problem
     if not session.count:
-        raise NothingReadError(file, configured.settings.interval)
+        raise OfuError(
+            f"nothing was read, so {file} was not written; "
+            f"a first reading comes after --interval, which is {configured.settings.interval:g}s"
+        )
     sys.exit(0)
 
 
-class NothingReadError(OfuError):
-    """A recording that ended before the first reading or fault."""
-
-    def __init__(self, file: Path, interval: float) -> None:
-        super().__init__(
-            f"nothing was read, so {file} was not written; "
-            f"a first reading comes after --interval, which is {interval:g}s"
-        )
-
-
-class Recording:
-    """One recording that is being made."""
-
+class RecordingSession:
     def __init__(self, file: Path, configured: Configured) -> None:
         self._file = file
         self._settings = configured.settings
@@ -104,8 +91,8 @@ class Recording:
             if self._writer is None:
                 epoch = min(e.at if isinstance(e, Fault) else e.start for e in events)
                 gpus = list(dict.fromkeys(event.gpu for event in events))
-                made = header(self._settings, health, gpus)
-                self._writer = recording.RecordingWriter(self._file, made, epoch)
+                head = header(self._settings, health, gpus)
+                self._writer = recording.RecordingWriter(self._file, head, epoch)
             self.count += self._writer.write(events)
         except OSError as error:
             self._end(ConfigError(f"{self._file}: {error.strerror or error}"))
@@ -118,7 +105,6 @@ class Recording:
 def header(
     settings: Settings, health: SourceHealth, gpus: Sequence[Gpu]
 ) -> recording.RecordingHeader:
-    """The header of a recording that begins now."""
     software = {"ofu-exporter": __version__, "python": platform.python_version()}
     drivers = ", ".join(sorted({gpu.driver for gpu in gpus if gpu.driver}))
     return recording.RecordingHeader(

@@ -52,7 +52,7 @@ def run(**flags: Any) -> None:
 
 
 @click.command(cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.")
-@partial(setting_flags, own=REPLAY)
+@partial(setting_flags, preset=REPLAY)
 def demo(**flags: Any) -> None:
     """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate
     a simulated node of 8 GPUs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,6 @@ from ofu_exporter.cli.layers import (
     check_known,
     environment_layer,
     file_layer,
-    merge,
     shown,
 )
 from ofu_exporter.cli.subjects import COMMON, OWNED, SERVE, subject_of
@@ -34,19 +33,18 @@ log = logging.getLogger(__name__)
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
-Owner = tuple[str, str]
+OptionOwner = tuple[str, str]
 """Owner of options: `source` or `scheduler`, and its name."""
 
 
-def option_models() -> dict[Owner, type[BaseModel]]:
-    """The options of every source and scheduler."""
+def option_models() -> dict[OptionOwner, type[BaseModel]]:
     return {
         **{("source", name): sources.load(name).Options for name in sources.names()},
         **{("scheduler", name): schedulers.load(name).Options for name in schedulers.names()},
     }
 
 
-def listed_options() -> dict[Owner, type[BaseModel]]:
+def listed_options() -> dict[OptionOwner, type[BaseModel]]:
     """The same with every model once: a source and a scheduler that share their options have the same flags."""
     first = {model: owner for owner, model in reversed(option_models().items())}
     return {owner: model for owner, model in option_models().items() if first[model] == owner}
@@ -54,23 +52,23 @@ def listed_options() -> dict[Owner, type[BaseModel]]:
 
 def setting_flags(
     command: CommandT,
-    own: Layer | None = None,
+    preset: Layer | None = None,
     names: Collection[str] = SERVE,
     owners: Collection[str] = tuple(OWNED),
 ) -> CommandT:
     """Add --config, and a flag for every setting and every option of a source or scheduler, to a command.
 
     The help shows the flags of `names` and `owners`, which the command uses. The command accepts the others too, so
-    that an agent's flags can be given unchanged. `own` are the values that the command sets where no flag does; its
-    help shows them as the defaults.
+    that an agent's flags can be given unchanged. `preset` are the values that the command sets where no flag
+    does; its help shows them as the defaults.
     """
     for (kind, owner), model in reversed(listed_options().items()):
         for name, field in reversed(model.model_fields.items()):
             shape = _shape(name, OWNED[kind], kind not in owners)
-            command = _flag(name, field, own or {}, shape, owner)(command)
+            command = _flag(name, field, preset or {}, shape, owner)(command)
     for name in reversed(SERVE):
         shape = _shape(name, subject_of(name), name not in names)
-        command = _flag(name, Settings.model_fields[name], own or {}, shape)(command)
+        command = _flag(name, Settings.model_fields[name], preset or {}, shape)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command
     )
@@ -78,9 +76,7 @@ def setting_flags(
 
 def flag_of(name: str, field: FieldInfo | None = None) -> str:
     """The flag of a setting: its name, or the name that other exporters use."""
-    extra = field.json_schema_extra if field else None
-    given = extra.get("flag") if isinstance(extra, dict) else None
-    return str(given or "--" + name.replace("_", "-"))
+    return _extra(field, "flag") or "--" + name.replace("_", "-")
 
 
 def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
@@ -94,14 +90,14 @@ def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
 
 
 def _flag(
-    name: str, field: FieldInfo, own: Layer, shape: Mapping[str, Any], owner: str = ""
+    name: str, field: FieldInfo, preset: Layer, shape: Mapping[str, Any], owner: str = ""
 ) -> Callable[[CommandT], CommandT]:
     flag = flag_of(name, field)
     help_ = f"[{owner}] {field.description}" if owner else field.description or ""
     if field.annotation is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_, **shape)
     if not field.is_required():
-        default = own[name].value if name in own else field.default
+        default = preset[name].value if name in preset else field.default
         text = shown(field, default)
         help_ = help_ if text == "none" else f"{help_} Default: {text}."
     number = "N" if field.annotation in {int, float} else name.upper()
@@ -112,9 +108,12 @@ def _flag(
 
 def other_flags(field: FieldInfo) -> tuple[str, ...]:
     """Other flags that set a field, with the names that other exporters use."""
-    extra = field.json_schema_extra
-    also = extra.get("also") if isinstance(extra, dict) else None
-    return () if also is None else (str(also),)
+    return tuple(filter(None, [_extra(field, "also")]))
+
+
+def _extra(field: FieldInfo | None, key: str) -> str:
+    extra = field.json_schema_extra if field else None
+    return str(extra.get(key, "")) if isinstance(extra, dict) else ""
 
 
 def load(
@@ -125,38 +124,39 @@ def load(
     """Make settings from the given flags, the environment and the file.
 
     From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
-    Raises ConfigError, which names what cannot be used.
+    A flag that is no setting is the command's own. Raises ConfigError, which names what cannot be used.
     """
     names = {*Settings.model_fields}
     for model in option_models().values():
         names.update(model.model_fields)
-    given = {
+    from_flags = {
         name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
-        if value is not None and name != "config"
+        if value is not None and name in names
     }
     chosen = flags.get("config") or environ.get("OFU_CONFIG")
     path = Path(chosen) if chosen else None
     from_file = file_layer(path) if path else {}
     check_known(from_file, names)
     from_environment, ignored = environment_layer(environ, names)
-    layer = merge(from_file, from_environment, preset or {}, given)
+    layer = {**from_file, **from_environment, **(preset or {}), **from_flags}
     settings = build(Settings, layer)
-    chosen_sources = _chosen("source", settings.source, sources.names(), layer)
-    used_sources = sources.automatic() if chosen_sources is None else chosen_sources
-    chosen_schedulers = _chosen("scheduler", settings.scheduler, schedulers.names(), layer)
-    used_schedulers = schedulers.automatic() if chosen_schedulers is None else chosen_schedulers
+    models = option_models()
     owners = [
-        *(("source", name) for name in used_sources),
-        *(("scheduler", name) for name in used_schedulers),
+        *(("source", name) for name in _chosen("source", sources, settings.source, layer)),
+        *(
+            ("scheduler", name)
+            for name in _chosen("scheduler", schedulers, settings.scheduler, layer)
+        ),
     ]
-    used = {owner: model for owner, model in option_models().items() if owner in owners}
-    _check_used(layer, used, settings)
-    built = {owner: build(used[owner], layer, " ".join(owner)) for owner in owners}
+    _check_used(layer, [models[owner] for owner in owners], settings)
+    built = {owner: build(models[owner], layer, " ".join(owner)) for owner in owners}
     return Configured(
         settings,
-        sources={name: built["source", name] for name in used_sources},
-        schedulers={name: built["scheduler", name] for name in used_schedulers},
+        sources={name: options for (kind, name), options in built.items() if kind == "source"},
+        schedulers={
+            name: options for (kind, name), options in built.items() if kind == "scheduler"
+        },
         ignored=ignored,
         file=path,
         file_is_empty=not from_file,
@@ -171,7 +171,7 @@ def start_logging(configured: Configured) -> None:
 
 
 def start_quiet_logging(configured: Configured) -> None:
-    """The same for a command that prints what it finds; its log is off by default."""
+    """The same for a command that prints its findings; its log is off by default."""
     configure_logging(configured.settings.log_format, configured.settings.log_level)
     for text in configured.ignored:
         click.echo(f"ofu-exporter: {text}", err=True)
@@ -181,10 +181,12 @@ QUIET = {"log_level": Given("error", "this command")}
 """No log: a command that prints what it finds would otherwise say everything twice."""
 
 
-def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[str] | None:
-    """The names that a setting lists; None for auto. Raises ConfigError for an unknown name."""
+def _chosen(kind: str, package: Any, value: str, layer: Layer) -> Sequence[str]:
+    """The sources or schedulers that a setting names, in its order. Raises ConfigError for an unknown name."""
+    names: Sequence[str] = package.names()
     if value == "auto":
-        return None
+        automatic: Sequence[str] = package.automatic()
+        return automatic
     if kind == "scheduler" and value == "none":
         return []
     chosen = [name.strip() for name in value.split(",")] if kind == "scheduler" else [value]
@@ -195,15 +197,15 @@ def _chosen(kind: str, value: str, names: Sequence[str], layer: Layer) -> list[s
     return list(dict.fromkeys(chosen))
 
 
-def _check_used(layer: Layer, used: Mapping[Owner, type[BaseModel]], settings: Settings) -> None:
+def _check_used(layer: Layer, used: Iterable[type[BaseModel]], settings: Settings) -> None:
     """Raise ConfigError for an option of a source or scheduler that is not in use."""
-    usable = {key for model in used.values() for key in model.model_fields}
-    for key, given in layer.items():
+    usable = {key for model in used for key in model.model_fields}
+    for key, setting in layer.items():
         if key in Settings.model_fields or key in usable:
             continue
         owners = [owner for owner, model in listed_options().items() if key in model.model_fields]
         kind = owners[0][0]
         raise ConfigError(
-            f"{given.origin} is an option of {kind} {', '.join(name for _, name in owners)}, "
+            f"{setting.origin} is an option of {kind} {', '.join(name for _, name in owners)}, "
             f"but the {kind} is {getattr(settings, kind)}"
         )

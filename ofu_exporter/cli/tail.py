@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
-    from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
+    from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
     from ofu_exporter.reports.tail.poster import Poster
     from ofu_exporter.reports.tail.statements import LogTail
 
@@ -27,7 +28,7 @@ LOOK_SECONDS = 0.25
 
 
 @click.command(short_help="Report the MFU that a training log prints.")
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=FILE)
 @click.option(
     "--job",
     help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",
@@ -118,7 +119,6 @@ def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
 
 
 def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are sent with every report."""
     precision = options["precision"]
     facts = {
         "gpus": options["gpus"],
@@ -139,7 +139,7 @@ def _follow(source: LogFile | Pipe, reading: LogTail, poster: Poster, once: bool
     _send(source.rest(), reading, poster)
 
 
-def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
+def _send(lines: Iterable[TailLine], reading: LogTail, poster: Poster) -> None:
     for line in lines:
         report = reading.take(line)
         if report is not None:
@@ -149,7 +149,6 @@ def _send(lines: Iterable[LogLine], reading: LogTail, poster: Poster) -> None:
 
 
 def _print_answer(answer: Mapping[str, Any]) -> None:
-    """Print one line on the agent's answer to a report."""
     interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"

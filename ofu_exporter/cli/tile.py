@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SIDES = ("m", "n", "k")
 )
 @click.option(
     "--groups",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="CSV file of the products of a grouped launch: columns m,n,k and optionally batch.",
 )
 @click.option(
@@ -54,15 +54,14 @@ def _gemms(options: dict[str, Any]) -> list[Gemm]:
     from ofu_exporter.hardware import gemm_csv
 
     sides = {name: options[name] for name in SIDES}
-    given = [name for name in ("group", "groups") if options[name]]
-    if any(value is not None for value in sides.values()):
-        given.append("m, --n and --k")
-    if len(given) != 1:
+    ways = [bool(options[name]) for name in ("group", "groups")]
+    ways.append(any(value is not None for value in sides.values()))
+    if sum(ways) != 1:
         raise ConfigError(
             "give the product in one way: --m, --n and --k, --group M,N,K or --groups"
         )
     batch = options["batch"]
-    if batch is not None and any(options[name] for name in ("group", "groups")):
+    if batch is not None and any(ways[:2]):
         raise ConfigError(
             "--batch is for --m, --n and --k; a file of --groups may have a column batch"
         )
@@ -106,7 +105,6 @@ def as_data(cost: Cost) -> dict[str, Any]:
 
 
 def table(kernel: Kernel, cost: Cost) -> str:
-    """A cost for people."""
     effective = [" x ".join(map(str, sides)) for sides in cost.effective]
     shown = effective[0] if len(effective) == 1 else f"{len(effective)} groups"
     least = "at least " if cost.bound == "lower" else ""

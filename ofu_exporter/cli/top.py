@@ -16,6 +16,7 @@ import click
 from ofu_exporter.cli.answers import FORMATS, csv_text
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.errors import ConfigError
@@ -40,7 +41,7 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     short_help="Watch GPUs, jobs and users in the terminal.",
     common="agent hosts hosts_file once format_ view words sort source path",
 )
-@partial(setting_flags, own=PRESET, names=SAMPLE)
+@partial(setting_flags, preset=PRESET, names=SAMPLE)
 @click.option(
     "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
 )
@@ -49,8 +50,7 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
 )
 @click.option(
     "--hosts-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    type=FILE,
     help="A file of such hosts; # begins a comment.",
 )
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
@@ -150,12 +150,12 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
     from ofu_exporter.support.json_answer import NoAnswerError
     from ofu_exporter.terminal.agents import Agents, read_node
 
-    given = [name for name, value in flags.items() if value is not None]
+    samples = any(value is not None for value in flags.values())
     if hosts:
-        if given:
+        if samples:
             raise ConfigError("agents sample by their own settings: leave out the sources' flags")
         return Agents(hosts), WAIT_SECONDS
-    if not given:
+    if not samples:
         this_node = Host("this node", default_url())
         try:
             read_node(this_node.url)
@@ -164,18 +164,17 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
             click.echo(
                 f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True
             )
-    return _own(flags, is_screen)
+    return _own_sampler(flags, is_screen)
 
 
-def _own(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
+def _own_sampler(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """A feed without an agent: a sampler."""
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
     configured = load(flags, PRESET)
     if is_screen:
-        logging.getLogger().addHandler(
-            logging.NullHandler()
-        )  # no log line may appear on the screen
+        # No log line may appear on the screen.
+        logging.getLogger().addHandler(logging.NullHandler())
     else:
         start_quiet_logging(configured)
     return OwnSampler(configured), 3 * configured.settings.interval + 10

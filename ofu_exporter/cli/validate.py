@@ -16,6 +16,7 @@ from ofu_exporter import __version__
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, GpuError
@@ -48,16 +49,6 @@ CLOCK_SECONDS = 5.0
 """Time of each product that clock domains are measured with."""
 
 
-OWN = frozenset(
-    {
-        *("quick", "clocks", "simulate", "report", "output", "precisions", "products", "seconds"),
-        "minutes",
-        *("random_seed", "gpu", "raw_bound", "adjusted_bound", "published"),
-    }
-)
-"""Options that are no settings of the agent."""
-
-
 @click.command(
     cls=SubjectCommand,
     short_help="Measure how close OFU is to MFU on this card.",
@@ -73,7 +64,7 @@ OWN = frozenset(
 @click.option("--report", is_flag=True, help="Run nothing; report on the samples in --output.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="File of every sample (JSON lines); an existing one is continued. Default: validation-GPU.jsonl.",
 )
 @click.option("--precisions", metavar="LIST", help="With commas. Default: all that run here.")
@@ -112,11 +103,11 @@ OWN = frozenset(
 )
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Draw the result to this file (matplotlib).",
 )
 @format_option
-@partial(setting_flags, own=PRESET, names=MEASURE, owners=("source",))
+@partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
 def validate(format_: str, plot: Path | None, **options: Any) -> None:
     """Run matrix products whose FLOPs are known, measure their OFU with the agent's sampler, and compare the two.
 
@@ -201,8 +192,9 @@ def _place(
     if options["simulate"]:
         pace = SamplingPace(settings.interval, settings.clock_interval)
         model = configured.sources["simulate"].model_dump()
-        made = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
-        return made, stack.enter_context(closing(made.watch(pace))), made.clock
+        simulation = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
+        watched = stack.enter_context(closing(simulation.watch(pace)))
+        return simulation, watched, simulation.clock
     machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
     watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)
@@ -215,8 +207,7 @@ def _configured(options: Mapping[str, Any]) -> Configured:
     preset = dict(PRESET)
     if options["simulate"]:
         preset["source"] = Given("simulate", "--simulate")
-    flags = {name: value for name, value in options.items() if name not in OWN}
-    configured = load(flags, preset)
+    configured = load(options, preset)
     start_quiet_logging(configured)
     source = configured.settings.source
     if options["simulate"] != (source == "simulate") or source == "replay":
@@ -232,16 +223,13 @@ def _size(options: Mapping[str, Any]) -> Size:
 
     from ofu_exporter.validation import plan
 
+    wanted = {
+        "aligned": options["products"],
+        "seconds": options["seconds"] or (CLOCK_SECONDS if options["clocks"] else None),
+        "deadline": 60 * options["minutes"] if options["minutes"] else None,
+    }
     size = plan.QUICK if options["quick"] else plan.FULL
-    if options["clocks"]:
-        size = replace(size, seconds=CLOCK_SECONDS)
-    if options["products"]:
-        size = replace(size, aligned=options["products"])
-    if options["seconds"]:
-        size = replace(size, seconds=options["seconds"])
-    if options["minutes"]:
-        size = replace(size, deadline=60 * options["minutes"])
-    return size
+    return replace(size, **{name: value for name, value in wanted.items() if value})
 
 
 def _window_seconds(configured: Configured) -> float:
@@ -284,7 +272,7 @@ def _findings(
     from ofu_exporter.agent.build import rows
     from ofu_exporter.hardware import gpu_models
     from ofu_exporter.validation import findings
-    from ofu_exporter.validation.accuracy import Bounds
+    from ofu_exporter.validation.accuracy import ErrorBounds
 
     extra = rows(configured.settings.gpus)
     rating = gpu_models.rate(header.gpu, extra) or gpu_models.estimate(header.gpu)
@@ -293,7 +281,7 @@ def _findings(
     if options["clocks"]:
         peaks = dict(_peak(text) for text in options["published"])
         return findings.clock_findings(header, trials, rating, peaks, extra)
-    bounds = Bounds(options["raw_bound"], options["adjusted_bound"])
+    bounds = ErrorBounds(options["raw_bound"], options["adjusted_bound"])
     return findings.accuracy_findings(header, trials, rating, bounds)
 
 

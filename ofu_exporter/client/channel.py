@@ -27,8 +27,6 @@ _ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class AgentAnswer(NamedTuple):
-    """The agent's answer to one report."""
-
     status: int
     body: bytes
     retry_after: str
@@ -43,8 +41,6 @@ class AgentAnswer(NamedTuple):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=TIMEOUT_SECONDS)
         self._path = path

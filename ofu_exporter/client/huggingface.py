@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import transformers
 from transformers import TrainerCallback
 
-from ofu_exporter.client import Reporter
-from ofu_exporter.client.steps import Answers, Guarded, Rate, ReporterOptions, StepMeter, log, quiet
+from ofu_exporter.client.steps import OfuReporting, Rate, ReporterOptions, log, quiet
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
-class OfuCallback(Guarded, TrainerCallback):
+class OfuCallback(OfuReporting, TrainerCallback):
     """Measures steps, reports from each node's first process, and logs the agent's answer."""
 
     def __init__(
@@ -45,10 +44,6 @@ class OfuCallback(Guarded, TrainerCallback):
         self._tokens_per_step = tokens_per_step
         self._seq_len = seq_len
         self._options = options
-        self._counted = ""
-        self._reporter: Reporter | None = None
-        self._meter: StepMeter | None = None
-        self._answers: Answers | None = None
 
     @quiet
     def on_train_begin(
@@ -59,10 +54,8 @@ class OfuCallback(Guarded, TrainerCallback):
         if not self._counted:
             return
         options: ReporterOptions = {**self._trainer_facts(args, model), **self._options}
-        self._reporter = Reporter(enabled=state.is_local_process_zero, **options)
-        self._answers = Answers(self._reporter)
-        self._meter = StepMeter(self._reporter, self._rate())
-        self._meter.begin(state.global_step, self._done(state))
+        is_first = state.is_local_process_zero
+        self._begin(options, is_first, self._rate(), state.global_step, self._done(state))
 
     @quiet
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -89,15 +82,6 @@ class OfuCallback(Guarded, TrainerCallback):
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._meter:
             self._meter.interrupted(state.global_step)
-
-    @quiet
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self._reporter:
-            self._reporter.close()
-        self._reporter = self._meter = self._answers = None
 
     def _choose(self, args: Any) -> str:
         """The name of the value that the FLOPs of a step are computed from; "" if the settings give none."""
@@ -131,10 +115,9 @@ class OfuCallback(Guarded, TrainerCallback):
         return float(getattr(state, self._counted))
 
     def _trainer_facts(self, args: Any, model: Any) -> ReporterOptions:
-        """The facts that the Trainer knows."""
         bare = getattr(model, "module", model)  # what DistributedDataParallel wraps
         mixed = "bf16" if args.bf16 else "fp16" if args.fp16 else None
-        found: ReporterOptions = {
+        facts: ReporterOptions = {
             "gpus": args.world_size * max(1, args.n_gpu),
             "framework": f"transformers {transformers.__version__}, {self._counted}"[:64],
             "precision": mixed or _DTYPES.get(str(getattr(bare, "dtype", None))),
@@ -143,8 +126,8 @@ class OfuCallback(Guarded, TrainerCallback):
         if self._seq_len and self._rate() == "tokens_per_second":
             config = json.loads(bare.config.to_json_string())
             config.setdefault("architectures", [type(bare).__name__])  # as when it is saved
-            found["model"] = {"config": config, "seq_len": self._seq_len}
-        return found
+            facts["model"] = {"config": config, "seq_len": self._seq_len}
+        return facts
 
 
 def _checkpoints(model: Any) -> bool:

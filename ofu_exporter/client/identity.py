@@ -39,18 +39,18 @@ class Token:
     """The token of the reports, either given or from a file that may change; "" = none."""
 
     def __init__(
-        self, given: str | None, environ: Mapping[str, str], job: str, tokens: Path = TOKENS
+        self, token: str | None, environ: Mapping[str, str], job: str, tokens: Path = TOKENS
     ) -> None:
         """Raises ValueError for a given token that no header can hold; a file is tried again later."""
-        self.value = given or environ.get("OFU_EXPORTER_TOKEN") or ""
+        self.value = token or environ.get("OFU_EXPORTER_TOKEN") or ""
         if not _fits_a_header(self.value):
             raise ValueError("the token has characters that a header cannot carry")
         self._file: Path | None = None
         if not self.value:
             named = environ.get("OFU_EXPORTER_TOKEN_FILE")
             # Only numbers are used, so that no id can lead out of the folder.
-            own = tokens / job if re.fullmatch("[0-9]{1,19}", job) else None
-            self._file = Path(named) if named else own
+            of_job = tokens / job if re.fullmatch("[0-9]{1,19}", job) else None
+            self._file = Path(named) if named else of_job
             self.value = _token(self._file)
 
     def reread(self) -> bool:

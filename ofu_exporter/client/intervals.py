@@ -38,8 +38,6 @@ class IntervalReport(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenInterval:
-    """The interval that has not ended yet."""
-
     start: float
     end: float
     seconds: float

@@ -17,8 +17,7 @@ except ImportError:  # under its older name
     import pytorch_lightning as lightning
     from pytorch_lightning import Callback
 
-from ofu_exporter.client import Reporter
-from ofu_exporter.client.steps import Answers, Guarded, Rate, ReporterOptions, StepMeter, log, quiet
+from ofu_exporter.client.steps import OfuReporting, Rate, ReporterOptions, log, quiet
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _PRECISIONS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "16-mixed": "fp16", "16-true": "fp16"}
 
 
-class OfuCallback(Guarded, Callback):
+class OfuCallback(OfuReporting, Callback):
     """Measures batches, reports from each node's first process, and logs the agent's answer."""
 
     def __init__(
@@ -44,11 +43,7 @@ class OfuCallback(Guarded, Callback):
         self._model_flops_per_step = model_flops_per_step
         self._tokens_in_batch = tokens_in_batch or _input_ids
         self._options = options
-        self._counted = ""
         self._done = 0.0
-        self._reporter: Reporter | None = None
-        self._meter: StepMeter | None = None
-        self._answers: Answers | None = None
 
     @quiet
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -57,19 +52,16 @@ class OfuCallback(Guarded, Callback):
         if not self._counted:
             log.warning("MFU is not reported: give model_flops_per_step, flops_per_token or model")
             return
-        found: ReporterOptions = {
+        facts: ReporterOptions = {
             "gpus": trainer.world_size,
             "framework": f"lightning {lightning.__version__}, {self._counted}"[:64],
             "precision": _PRECISIONS.get(str(trainer.precision)),
         }
-        options: ReporterOptions = {**found, **self._options}
-        self._reporter = Reporter(enabled=trainer.local_rank == 0, **options)
-        self._answers = Answers(self._reporter)
+        options: ReporterOptions = {**facts, **self._options}
         tokens = self._counted == "tokens"
         rate: Rate = "tokens_per_second" if tokens else "model_flops_per_second"
-        self._meter = StepMeter(self._reporter, rate)
         self._done = 0.0
-        self._meter.begin(trainer.global_step, self._done)
+        self._begin(options, trainer.local_rank == 0, rate, trainer.global_step, 0.0)
 
     @quiet
     def on_train_batch_end(
@@ -89,17 +81,8 @@ class OfuCallback(Guarded, Callback):
             self._meter.interrupted(trainer.global_step)
 
     @quiet
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._close()
-
-    @quiet
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._close()
-
-    def _close(self) -> None:
-        if self._reporter:
-            self._reporter.close()
-        self._reporter = self._meter = self._answers = None
 
     def _choose(self, pl_module: Any) -> str:
         """The name of the value that the FLOPs of a batch are computed from; "" if there is none."""

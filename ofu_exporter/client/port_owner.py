@@ -46,8 +46,8 @@ def refuse_stranger(connection: socket.socket, environ: Mapping[str, str]) -> No
         raise ConnectionResetError(f"the connection has ended: {error.strerror}") from error
     if connection.family == socket.AF_UNIX:
         return
-    address, own = (_address(end[0]) for end in (where, connection.getsockname()))
-    if not address.is_loopback and address != own:
+    address, here = (_address(end[0]) for end in (where, connection.getsockname()))
+    if not address.is_loopback and address != here:
         return
     port, own_port = where[1], connection.getsockname()[1]
     owners = {

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ofu_exporter.client import identity, job_model
@@ -102,15 +101,15 @@ class Reporter:
 
     def _usable(self, facts: Mapping[str, object]) -> dict[str, object]:
         """The given facts that JSON can carry, with numbers of numpy made plain."""
-        kept: dict[str, object] = {}
+        usable: dict[str, object] = {}
         for name, value in facts.items():
             if value is None or name not in Facts.__annotations__:
                 continue
             try:
-                kept[name] = json.loads(json.dumps(value, default=_plain, allow_nan=False))
+                usable[name] = json.loads(json.dumps(value, default=_plain, allow_nan=False))
             except Exception as error:  # noqa: BLE001 - whatever was given: the report is worth more than one fact
                 self._notices.say(name, f"the fact {name} is left out: {type(error).__name__}")
-        return kept
+        return usable
 
     def _model_of_environment(self) -> dict[str, object]:
         """The model that the environment names, where the program itself names none."""
@@ -162,13 +161,13 @@ class Reporter:
         if surplus or unknown:
             self._note_unknown("report", len(surplus), unknown)
         try:
-            given = (
+            rates = (
                 ("mfu", mfu),
                 ("model_flops_per_second", model_flops_per_second),
                 ("tflops_per_gpu", tflops_per_gpu),
                 ("tokens_per_second", tokens_per_second),
             )
-            self._add_call(sender, given, step, start)
+            self._add_call(sender, rates, step, start)
         except NotUsable as error:
             self._drop(str(error))
         except Exception as error:  # noqa: BLE001 - training must not suffer from what it is given
@@ -176,10 +175,10 @@ class Reporter:
             self._drop(f"a value cannot be read ({type(error).__name__})")
 
     def _add_call(
-        self, sender: Sender, given: tuple[tuple[str, object], ...], step: object, start: object
+        self, sender: Sender, rates: tuple[tuple[str, object], ...], step: object, start: object
     ) -> None:
         at = time.time()
-        values = {name: _read(name, value) for name, value in given if value is not None}
+        values = {name: _read(name, value) for name, value in rates if value is not None}
         self._check(values)
         began = None if start is None else _read("start", start)
         call = Call(at, values, _step(step), began)
@@ -247,12 +246,7 @@ class Reporter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -31,11 +31,11 @@ class OnceLog:
 
     def say(self, key: str, text: str) -> None:
         """Log a warning the first time for a key, and debug messages after that."""
-        known = key in self._warned or len(self._warned) >= MOST_NOTICES
-        level = logging.DEBUG if known else logging.WARNING
-        if not known:
+        if key in self._warned or len(self._warned) >= MOST_NOTICES:
+            log.debug("%s", text)
+        else:
             self._warned.add(key)
-        log.log(level, "%s", text)
+            log.warning("%s", text)
 
 
 class Sender:
@@ -133,7 +133,7 @@ class Sender:
     def _refuse(self, answer: AgentAnswer, parsed: Mapping[str, object]) -> None:
         self.refused += 1
         self._misses = self._misses if answer.status == 429 else 0
-        kind, text = _refusal(parsed)
+        kind, text = refusal(parsed)
         self._notices.say(
             f"{answer.status} {kind}",
             f"{self._channel.where} refused a report with status {answer.status}: {text}",
@@ -156,7 +156,7 @@ class Sender:
         self._quiet_until = time.monotonic() + seconds
 
 
-def _refusal(parsed: Mapping[str, object]) -> tuple[str, str]:
+def refusal(parsed: Mapping[str, object]) -> tuple[str, str]:
     """The kind of a refusal, and the agent's own words."""
     detail = parsed.get("detail")
     reasons = [one for one in detail if isinstance(one, dict)] if isinstance(detail, list) else []

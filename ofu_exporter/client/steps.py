@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from ofu_exporter.client import Facts, Reporter
 
@@ -17,26 +17,17 @@ log = logging.getLogger("ofu_exporter.client")
 
 
 class ReporterOptions(Facts, total=False):
-    """Options that a callback passes to its Reporter."""
-
     job_id: str | int | None
     url: str | None
     token: str | None
     every: float
 
 
-class Guarded:
-    """Base of the callbacks. They must not disturb the training, so they log the first error and ignore the
-    others."""
-
-    complained = False
-
-
 def quiet(hook: Hook) -> Hook:
-    """Decorator for a hook of a Guarded: the hook then never raises."""
+    """Decorator for a hook of an OfuReporting: the hook then never raises."""
 
     @functools.wraps(hook)
-    def guarded(self: Guarded, /, *args: object, **kwargs: object) -> None:
+    def guarded(self: OfuReporting, /, *args: object, **kwargs: object) -> None:
         try:
             hook(self, *args, **kwargs)
         except Exception:
@@ -84,7 +75,7 @@ class StepMeter:
         self._since = time.time() if step == self._step else None
 
 
-class Answers:
+class LoggedAnswers:
     """Reads the agent's answers for a framework's own log, and says when the verdict changes."""
 
     def __init__(self, reporter: Reporter) -> None:
@@ -119,6 +110,36 @@ class Answers:
         cause = f", likeliest cause {first['cause']}" if isinstance(first, dict) else ""
         level = logging.INFO if _AGREE.get(str(verdict)) != 0.0 else logging.WARNING
         log.log(level, "the agent compares the reported MFU with OFU: %s%s", verdict, cause)
+
+
+class OfuReporting:
+    """Base of the callbacks. They must not disturb the training, so they log the first error and ignore the
+    others."""
+
+    complained = False
+    _counted = ""
+    """The name of the value that FLOPs are computed from; "" = there is none."""
+    _reporter: Reporter | None = None
+    _meter: StepMeter | None = None
+    _answers: LoggedAnswers | None = None
+
+    def _begin(
+        self, options: ReporterOptions, enabled: bool, rate: Rate, step: int, done: float
+    ) -> None:
+        """Report from now on; `done` is all work before, in tokens or FLOPs of all GPUs."""
+        self._reporter = Reporter(enabled=enabled, **options)
+        self._answers = LoggedAnswers(self._reporter)
+        self._meter = StepMeter(self._reporter, rate)
+        self._meter.begin(step, done)
+
+    def _close(self) -> None:
+        if self._reporter:
+            self._reporter.close()
+        self._reporter = self._meter = self._answers = None
+
+    @quiet
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        self._close()
 
 
 _AGREE = {"agree": 1.0, "mfu_above_ofu": 0.0, "mfu_below_ofu": 0.0}

@@ -15,9 +15,9 @@ from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.bounded_get import (
     OPEN,
     PROBLEMS,
-    Access,
     Answer,
     Limits,
+    ServerAccess,
     TooLargeError,
     get,
     no_answer,
@@ -32,8 +32,6 @@ NO_TOTALS = "answers with something other than a job's totals"
 
 
 class NodeAnswer(NamedTuple):
-    """What the agent of one node says of a job."""
-
     totals: JobTotals | None
     problem: str = ""
     """Why there are no totals; "" when the agent knows nothing of the job."""
@@ -44,22 +42,20 @@ class NodeAgents(NamedTuple):
 
     port: int
     scheme: str = "http"
-    access: Access = OPEN
+    access: ServerAccess = OPEN
 
     def url(self, node: str) -> str:
         return f"{self.scheme}://{f'[{node}]' if ':' in node else node}:{self.port}"
 
 
 class Gathered(NamedTuple):
-    """What the agents of all nodes say of a job."""
-
     totals: tuple[JobTotals, ...]
     problems: dict[str, str]
     """Why a node has no part in the totals, by node."""
 
 
 def ask(
-    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: Access = OPEN
+    agent: str, job_id: str, seconds: float = ANSWER_SECONDS, access: ServerAccess = OPEN
 ) -> NodeAnswer:
     """Ask one agent, `http://host:port`, `https://host:port` or `unix:/path`, for a job.
 

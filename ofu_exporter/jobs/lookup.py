@@ -12,8 +12,6 @@ Remembered = Callable[[str], tuple[JobTotals, ...]]
 
 
 class JobBook:
-    """Finds the totals of the jobs of one node."""
-
     def __init__(
         self,
         snapshot: Callable[[], Snapshot | None],

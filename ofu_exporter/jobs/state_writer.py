@@ -28,8 +28,6 @@ _Record = tuple[str, str, float, float | None]
 
 
 class StateWriter:
-    """Writes the jobs' totals on a thread of its own, every `interval` seconds and when a job ends."""
-
     def __init__(
         self, path: Path, interval: float, current: Callable[[], Snapshot | None], node: str
     ) -> None:
@@ -59,7 +57,6 @@ class StateWriter:
         self._thread.start()
 
     def wake(self) -> None:
-        """Write soon: a job ended."""
         self._wake.set()
 
     def stop(self, timeout: float) -> None:
@@ -106,18 +103,18 @@ class StateWriter:
 
     def _totals(self, views: Sequence[JobView], simulated: bool) -> list[JobTotals]:
         """The jobs as documents. A job with an impossible value is left out; other jobs are not affected."""
-        made: list[JobTotals] = []
+        totals: list[JobTotals] = []
         left_out: set[_Record] = set()
         for view in views:
             try:
-                made.append(totals_of(view, self._node, simulated))
+                totals.append(totals_of(view, self._node, simulated))
             except ValueError as error:
                 left_out.add(_record_of(view))
                 self.writes["failed"] += 1
                 if _record_of(view) not in self._left_out:
                     log.error("job %s is left out of the state file: %s", view.job.job_id, error)
         self._left_out = left_out
-        return made
+        return totals
 
     def _attempt(
         self, work: Callable[[StateFile], ResultT], otherwise: ResultT, patience: float = -1
@@ -160,8 +157,9 @@ class StateWriter:
     def _fail(self, error: Exception) -> None:
         self.writes["failed"] += 1
         if str(error) != self._problem:
-            is_known = isinstance(error, (sqlite3.Error, OSError))
-            log.error("state file %s cannot be used: %s", self._path, error, exc_info=not is_known)
+            is_expected = isinstance(error, (sqlite3.Error, OSError))
+            text = "state file %s cannot be used: %s"
+            log.error(text, self._path, error, exc_info=not is_expected)
         self._problem = str(error)
         self._close()
 

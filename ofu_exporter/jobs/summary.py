@@ -52,7 +52,6 @@ def _mark(job: JobTotals) -> str:
 
 
 def text(job: JobTotals) -> str:
-    """The summary for people."""
     about = [
         f"{label} {value}"
         for label, value in (

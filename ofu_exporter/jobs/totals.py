@@ -18,6 +18,13 @@ from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
+_JOB_FIELDS = (
+    *("scheduler", "job_id", "user", "account", "partition", "namespace"),
+    *("array_job_id", "array_task_id", "uid", "aliases"),
+)
+_VIEW_FIELDS = ("began", "held_since", "ended", "updated")
+_SECONDS = ("held_seconds", "observed_seconds", "utilization_seconds", "waiting_seconds")
+"""Fields that have the same name where they come from."""
 
 
 class GpuTotals(BaseModel):
@@ -179,25 +186,12 @@ class JobTotals(BaseModel):
 
 def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
     """A job's totals on this node."""
-    job = view.job
     return JobTotals(
-        scheduler=job.scheduler,
-        job_id=job.job_id,
-        job_name=job.name,
-        user=job.user,
-        account=job.account,
-        partition=job.partition,
-        namespace=job.namespace,
-        array_job_id=job.array_job_id,
-        array_task_id=job.array_task_id,
-        uid=job.uid,
-        aliases=job.aliases,
+        **_copied(view.job, _JOB_FIELDS),
+        job_name=view.job.name,
         nodes=(node,),
         simulated=simulated,
-        began=view.began,
-        held_since=view.held_since,
-        ended=view.ended,
-        updated=view.updated,
+        **_copied(view, _VIEW_FIELDS),
         gpus=tuple(
             GpuTotals(
                 gpu=usage.index,
@@ -205,10 +199,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 gpu_instance=usage.key[1],
                 node=node,
                 share_ratio=usage.share,
-                held_seconds=usage.held_seconds,
-                observed_seconds=usage.observed_seconds,
-                utilization_seconds=usage.utilization_seconds,
-                waiting_seconds=usage.waiting_seconds,
+                **_copied(usage, _SECONDS),
                 **_of_sums(usage.sums),
             )
             for usage in view.usage
@@ -221,21 +212,9 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
 
 def resumed(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
-    runs = [_run(run) for run in job.runs]
+    runs = [Run(**_copied(run, Run._fields)) for run in job.runs]
     return JobState(
-        job=Job(
-            scheduler=job.scheduler,
-            job_id=job.job_id,
-            name=job.job_name,
-            user=job.user,
-            account=job.account,
-            partition=job.partition,
-            namespace=job.namespace,
-            array_job_id=job.array_job_id,
-            array_task_id=job.array_task_id,
-            uid=job.uid,
-            aliases=job.aliases,
-        ),
+        job=Job(**_copied(job, _JOB_FIELDS), name=job.job_name),
         began=job.began,
         held_since=job.held_since,
         earlier=tuple(runs[:-1]),
@@ -244,10 +223,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
             gpu.key: GpuUsage(
                 index=gpu.gpu,
                 key=gpu.key,
-                held_seconds=gpu.held_seconds,
-                observed_seconds=gpu.observed_seconds,
-                utilization_seconds=gpu.utilization_seconds,
-                waiting_seconds=gpu.waiting_seconds,
+                **_copied(gpu, _SECONDS),
                 share=gpu.share_ratio,
                 sums=gpu.sums,
             )
@@ -260,8 +236,8 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
     )
 
 
-def _run(run: RunTotals) -> Run:
-    return Run(*(getattr(run, name) for name in Run._fields))
+def _copied(source: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
 
 
 def merged(parts: Sequence[JobTotals]) -> JobTotals:

@@ -1,4 +1,4 @@
-"""Writes and reads the jobs of a recording and what they reported, which stand between its readings.
+"""Reads the jobs of a recording and what they reported, which stand between its readings.
 
 A job is `{"job": {...}}` with the fields of `values.job.Job` that the scheduler said, `gpus`, `start` and `end`. A
 report is `{"report": {...}}` with the body of a `POST /v1/mfu`. All times are seconds since the recording began.
@@ -20,7 +20,8 @@ MOST_LINES = 100_000
 """Most jobs and reports that are read of one recording, because they are held in memory."""
 LONGEST_SECONDS = 1e8
 """Three years: no recording is longer."""
-_TEXTS = frozenset(field.name for field in fields_of(Job) if field.type == "str") - {"scheduler"}
+TEXTS = frozenset(field.name for field in fields_of(Job) if field.type == "str") - {"scheduler"}
+"""The fields of a job that are texts."""
 
 
 class RecordedJob(NamedTuple):
@@ -51,18 +52,6 @@ class RecordedJobs:
     """The end of the last reading: when a replay in a loop begins anew."""
     damaged: int
     """Lines of jobs and reports that could not be read."""
-
-
-def job_line(recorded: RecordedJob) -> dict[str, Any]:
-    """The line of a job."""
-    texts = {name: getattr(recorded.job, name) for name in sorted(_TEXTS)}
-    held = {"gpus": recorded.gpus, "start": round(recorded.start, 6), "end": round(recorded.end, 6)}
-    return {"job": {name: text for name, text in texts.items() if text} | held}
-
-
-def report_line(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The line of a report."""
-    return {"report": dict(body)}
 
 
 def read_jobs(path: Path, scheduler: str) -> RecordedJobs:
@@ -97,11 +86,11 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             yield fields
 
 
-def _job(told: Mapping[str, Any], scheduler: str) -> RecordedJob:
-    texts: dict[str, Any] = {name: str(told[name]) for name in _TEXTS if name in told}
-    gpus = tuple(str(gpu) for gpu in told["gpus"])
+def _job(line: Mapping[str, Any], scheduler: str) -> RecordedJob:
+    texts: dict[str, Any] = {name: str(line[name]) for name in TEXTS if name in line}
+    gpus = tuple(str(gpu) for gpu in line["gpus"])
     job = Job(scheduler=scheduler, **texts)
-    return RecordedJob(job, gpus, _seconds(told["start"]), _seconds(told["end"]))
+    return RecordedJob(job, gpus, _seconds(line["start"]), _seconds(line["end"]))
 
 
 def _report(body: Mapping[str, Any]) -> RecordedReport:

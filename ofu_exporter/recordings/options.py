@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Options(BaseModel):
-    """The recording to replay."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: Path = Field(description="The recording to replay.", examples=["FILE"])

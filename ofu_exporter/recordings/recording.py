@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import TypeAdapter
+
 from ofu_exporter.errors import SourceError
 from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
@@ -42,12 +44,11 @@ BAD_LINE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, R
 _OF_EVENTS = frozenset({"n", "start", "at"})
 """Keys of readings and faults. A line that has others instead is of another kind."""
 _GZIP = 16 + zlib.MAX_WBITS
+_GPU = TypeAdapter(Gpu)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingHeader:
-    """The header of a recording."""
-
     source: str
     simulated: bool
     created: str
@@ -69,10 +70,9 @@ class RecordingWriter:
         self._compressor = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
         self._epoch = epoch
         self._numbers: dict[Gpu, int] = {}
-        self._put([{"format": FORMAT, "version": VERSION, **asdict(header)}])
+        self.put([{"format": FORMAT, "version": VERSION, **asdict(header)}])
 
     def write(self, events: Iterable[Reading | Fault]) -> int:
-        """Append readings and faults; returns their number."""
         lines: list[dict[str, Any]] = []
         count = 0
         for event in events:
@@ -83,12 +83,8 @@ class RecordingWriter:
             lines.append({"n": number, **encode(event, self._epoch)})
             count += 1
         if lines:
-            self._put(lines)
+            self.put(lines)
         return count
-
-    def write_lines(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Append lines of other kinds, which whoever replays the readings passes over."""
-        self._put(lines)
 
     def close(self) -> None:
         """End the file properly. Without this, everything written before is still readable."""
@@ -97,7 +93,8 @@ class RecordingWriter:
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def _put(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def put(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Append lines of any kind; whoever replays the readings passes over others."""
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         packed = self._compressor.compress(text.encode()) + self._compressor.flush(
             zlib.Z_SYNC_FLUSH
@@ -146,9 +143,10 @@ def _header(path: Path, line: bytes) -> RecordingHeader:
     if fields.get("version") != VERSION:
         detail = f"{path} has version {fields.get('version')!r}; this program reads {VERSION}"
         raise SourceError(Reason.BAD_RECORDING, detail)
-    known = {name: fields[name] for name in RecordingHeader.__dataclass_fields__ if name in fields}
+    names = RecordingHeader.__dataclass_fields__.keys() & fields.keys()
+    values = {name: fields[name] for name in names}
     try:
-        return RecordingHeader(**{**known, "gpus": tuple(known.get("gpus", ()))})
+        return RecordingHeader(**{**values, "gpus": tuple(values.get("gpus", ()))})
     except TypeError as error:
         raise SourceError(Reason.BAD_RECORDING, f"{path}: the header is incomplete") from error
 
@@ -216,7 +214,12 @@ def encode(event: Reading | Fault, epoch: float) -> dict[str, Any]:
             "edge_seconds": event.edge_seconds or None,
             "cut_seconds": event.cut_seconds or None,
         }
-    ) | {"activity": _known(event.activity), **_encode_limits(event.clock_limits)}
+    ) | {
+        "activity": {
+            name: ratio for name, ratio in event.activity._asdict().items() if ratio is not None
+        },
+        **_encode_limits(event.clock_limits),
+    }
 
 
 def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
@@ -245,10 +248,6 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
     )
 
 
-def _known(activity: Activity) -> dict[str, float]:
-    return {name: value for name, value in activity._asdict().items() if value is not None}
-
-
 def _activity(fields: Mapping[str, Any]) -> Activity:
     values = fields.get("activity", {})
     return Activity(**{name: float(values[name]) for name in Activity._fields if name in values})
@@ -261,8 +260,8 @@ def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
 
 def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
     times = (round(at - epoch, 6) for at in (part.start, part.end))
-    known = [] if part.sm is None else [part.sm]
-    return [*times, part.tensor_active, dict(part.pipes), *known]
+    sm = [] if part.sm is None else [part.sm]
+    return [*times, part.tensor_active, dict(part.pipes), *sm]
 
 
 def _decode_part(
@@ -273,8 +272,8 @@ def _decode_part(
     sm: float | None = None,
 ) -> ActivitySample:
     shares = {str(pipe): float(value) for pipe, value in pipes.items()}
-    known = None if sm is None else float(sm)
-    return ActivitySample(float(start), float(end), float(tensor), shares, known)
+    of_sms = None if sm is None else float(sm)
+    return ActivitySample(float(start), float(end), float(tensor), shares, of_sms)
 
 
 def _evidence(values: Sequence[float | None] | None) -> Evidence | None:
@@ -290,18 +289,4 @@ def encode_gpu(gpu: Gpu) -> dict[str, Any]:
 
 def decode_gpu(fields: Mapping[str, Any]) -> Gpu:
     """The GPU that `encode_gpu` made the fields of. Raises one of the errors of a bad line."""
-    known: dict[str, Any] = {"index": "", "uuid": ""}
-    for name, value in fields.items():
-        if name == "compute_capability":
-            known[name] = (int(value[0]), int(value[1]))
-        elif name in ("sm_count", "memory_bytes", "minor"):
-            known[name] = int(value)
-        elif name == "max_sm_clock_hz":
-            known[name] = float(value)
-        elif name == "is_vgpu":
-            known[name] = value is True
-        elif name in Gpu.__dataclass_fields__:
-            if not isinstance(value, str):
-                raise TypeError(f"{name} is not text")
-            known[name] = value
-    return Gpu(**known)
+    return _GPU.validate_python({"index": "", "uuid": "", **fields})

@@ -22,8 +22,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated
-from ofu_exporter.reports.taken import TakenReport, completed
+from ofu_exporter.reports.stated import Hardware, Stated, TakenReport, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -46,8 +45,6 @@ Permission = Callable[[Job | None], None]
 
 
 class Receipt(NamedTuple):
-    """A report that was taken in."""
-
     owner: Owner
     stated: Stated
     interval: Interval | None
@@ -131,8 +128,8 @@ class ReportBook:
             _check_effect(report, owner)
             with self._lock:
                 self._check_pace(owner.key)
-                known = self._entry_of(owner)
-                facts = known.facts if known else None
+                before = self._entry_of(owner)
+                facts = before.facts if before else None
             taken = completed(
                 report, facts, hardware, self.policy.recipes
             )  # it may count a model: not under the lock
@@ -160,9 +157,9 @@ class ReportBook:
         owners, snapshot = self._owners, self._snapshot()
         if owners.snapshot is not snapshot:
             owners = self._owners = KnownOwners(snapshot)
-        found = owners.of(job_id)
-        if found is not None:
-            return found
+        of_job = owners.of(job_id)
+        if of_job is not None:
+            return of_job
         if self.policy.unowned:
             return Owner((UNOWNED, job_id)), Hardware()
         detail = f"{job_id!r} holds no GPU that this agent measures"
@@ -189,9 +186,9 @@ class ReportBook:
 
     def _entry(self, owner: Owner, now: float) -> Entry:
         """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
-        known = self._entry_of(owner)
-        if known is not None:
-            return known
+        entry = self._entry_of(owner)
+        if entry is not None:
+            return entry
         if owner.view is None:
             self._forget_unowned(now)
             if sum(scheduler == UNOWNED for scheduler, _ in self._entries) >= MOST_UNOWNED:
@@ -201,12 +198,12 @@ class ReportBook:
 
     def _entry_of(self, owner: Owner) -> Entry | None:
         """The entry of a job. It continues the sums of the job's earlier runs."""
-        known = self._entries.get(owner.key)
-        if known is not None and is_another_run(known.run, owner.run):
-            known = self._entries[owner.key] = known.next_run(owner.run)
-        if known is not None:
-            known.run = owner.run or known.run
-        return known
+        entry = self._entries.get(owner.key)
+        if entry is not None and is_another_run(entry.run, owner.run):
+            entry = self._entries[owner.key] = entry.next_run(owner.run)
+        if entry is not None:
+            entry.run = owner.run or entry.run
+        return entry
 
     def is_unexplained(self, receipt: Receipt) -> bool:
         """Whether the job's divergence is one whose causes have not been looked for."""
@@ -233,11 +230,11 @@ class ReportBook:
         """The answer to a report: what the hardware did in its interval, and over the horizon."""
         now = self._unix()
         owner, stated, interval = receipt
-        own = None
+        of_interval = None
         if interval is not None and stated.mfu is not None:
             sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
-            found = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
-            own = Comparison.of(interval.unix_start, interval.unix_end, sums, found)
+            compared = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
+            of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
             entry = self._entry_of(owner) or Entry(owner.run)
@@ -249,7 +246,7 @@ class ReportBook:
             job_id=owner.key[1],
             mfu=stated.mfu,
             peak_flops=stated.peak_flops,
-            interval=own,
+            interval=of_interval,
             horizon=horizon,
             causes=causes.fitting,
             tied=causes.tied,
@@ -306,8 +303,8 @@ class ReportBook:
         for key, pod in pods:
             if not self._entries[pod].run:
                 entry = self._entries.pop(pod)
-                known = self._entries.get(key)
-                self._entries[key] = entry if known is None else known.plus(entry)
+                of_job = self._entries.get(key)
+                self._entries[key] = entry if of_job is None else of_job.plus(entry)
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Forget jobs that left the snapshot, and entries without a GPU of jobs that now have one.

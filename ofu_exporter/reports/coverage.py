@@ -25,7 +25,7 @@ SLACK_SECONDS = 1.0
 read one after the other."""
 
 
-class Span(NamedTuple):
+class ReportedSpan(NamedTuple):
     """A stretch of time that reports cover, on the monotonic clock."""
 
     start: float
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 class Coverage(NamedTuple):
     """The spans that one job's reports cover, and their sums."""
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[ReportedSpan, ...] = ()
     """The spans of the horizon, oldest first, and all that are not settled."""
     life: Compared = NOTHING
     """The sums of every span that is settled."""
@@ -65,11 +65,13 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
         follows = start - last.end <= SLACK_SECONDS
         if follows and end - last.start <= GRAIN_SECONDS:
             seconds, mean = _joined(last, mfu, end - max(start, last.end))
-            span = Span(last.start, end, mean, seconds)
+            span = ReportedSpan(last.start, end, mean, seconds)
             return coverage._replace(spans=(*spans[:-1], span), reported_until=end)
     if coverage.reported_until is not None:
         start = max(start, coverage.reported_until)
-    return coverage._replace(spans=(*spans, Span(start, end, mfu, end - start)), reported_until=end)
+    return coverage._replace(
+        spans=(*spans, ReportedSpan(start, end, mfu, end - start)), reported_until=end
+    )
 
 
 def summed(
@@ -95,21 +97,21 @@ def summed(
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
-    kept = _sum(span.sums for span in done if span.end > now - horizon)
-    return Coverage((*done, *waiting), life, len(done), kept, coverage.reported_until)
+    recent_sums = _sum(span.sums for span in done if span.end > now - horizon)
+    return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
 
 
-def _append(done: list[Span], span: Span, longest: float) -> None:
+def _append(done: list[ReportedSpan], span: ReportedSpan, longest: float) -> None:
     """Add a settled span; join it to the last one as long as both together are short."""
     last = done[-1] if done else None
     if last is None or span.end - last.start > longest:
         done.append(span)
         return
     seconds, mean = _joined(last, span.mfu, span.seconds)
-    done[-1] = Span(last.start, span.end, mean, seconds, last.sums.plus(span.sums))
+    done[-1] = ReportedSpan(last.start, span.end, mean, seconds, last.sums.plus(span.sums))
 
 
-def _joined(last: Span, mfu: float, seconds: float) -> tuple[float, float]:
+def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, float]:
     """The seconds that reports cover and their mean MFU, when these seconds at this MFU are added to a span."""
     whole = last.seconds + seconds
     return whole, (last.mfu * last.seconds + mfu * seconds) / whole

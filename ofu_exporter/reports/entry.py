@@ -78,7 +78,6 @@ class Entry:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the horizon."""
         return self.divergence.verdict if self.divergence else Verdict.INSUFFICIENT_DATA
 
     @property
@@ -112,7 +111,6 @@ class Entry:
         return Question(self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops)
 
     def take_causes(self, question: Question, causes: Causes, now: float) -> None:
-        """Keep the causes that were found."""
         self.is_being_explained = False
         self.causes = causes
         self.explained = (question.divergence.verdict, now, question.report.facts())
@@ -149,19 +147,18 @@ class Entry:
 
     def _adjust(self, view: JobView) -> None:
         """Add what was observed since the last call, but nothing from before the overhead was known."""
-        totals, before, known = _totals(view), self.adjusted_until, self.adjusted
+        totals, before, earlier = _totals(view), self.adjusted_until, self.adjusted
         self.adjusted_until = totals
         if self.facts is None or self.facts.tile_overhead is None:
             return
         overhead = self.facts.tile_overhead
-        self.adjusted = (known or Adjusted(overhead)).with_overhead(
+        self.adjusted = (earlier or Adjusted(overhead)).with_overhead(
             overhead, self.facts.tile_overhead_bound
         )
-        if known is not None and before is not None:
+        if earlier is not None and before is not None:
             self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
-        """What may be shown of the job's reports."""
         mfu, total = self.horizon.mfu, self.total_divergence
         return ReportsView(
             outcomes=dict(self.outcomes),

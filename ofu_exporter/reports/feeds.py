@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.own_reports import OwnReports
 from ofu_exporter.reports.pulls import Pulls
+from ofu_exporter.reports.recorded import RecordedReports
+from ofu_exporter.reports.simulated import SimulatedReports
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from ofu_exporter.reports.own_reports import OwnReports
 
 STOP_SECONDS = 0.2
 Schedulers = Mapping[str, BaseModel]
@@ -45,15 +44,10 @@ class Feeds:
             each.start()
 
     def _own_reports(self, schedulers: Schedulers) -> Iterator[OwnReports]:
-        # Imported late because few agents need these modules.
         if "simulate" in schedulers:
-            from ofu_exporter.reports.simulated import SimulatedReports  # noqa: PLC0415
-
             yield SimulatedReports(self._snapshot, self._book)
         replay = schedulers.get("replay")
         if isinstance(replay, Options):
-            from ofu_exporter.reports.recorded import RecordedReports  # noqa: PLC0415
-
             yield RecordedReports(self._snapshot, self._book, replay.path)
 
     def stop(self) -> None:

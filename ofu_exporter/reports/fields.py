@@ -22,9 +22,9 @@ _FRAMEWORK = re.compile(r"[a-z0-9](?:[a-z0-9_.+-]{0,30}[a-z0-9+])?")
 _REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 
 
-def framework_name(said: str | None) -> str:
+def framework_name(text: str | None) -> str:
     """The first word of a job's `framework` in lower case, which is its name without a version; "" = none."""
-    match = _FRAMEWORK.match((said or "").lower().lstrip())
+    match = _FRAMEWORK.match((text or "").lower().lstrip())
     return match[0] if match else ""
 
 

@@ -102,7 +102,6 @@ class ModelBody(_Body):
         return self
 
     def streams(self) -> dict[str, int]:
-        """The given lengths by stream."""
         return {**self.lengths, **({TOKENS: self.seq_len} if self.seq_len else {})}
 
 
@@ -168,8 +167,8 @@ class MfuReport(_Body):
 
     @field_validator("end")
     @classmethod
-    def _ends_after_its_start(cls, end: float | None, known: ValidationInfo) -> float | None:
-        start = known.data.get("start")
+    def _ends_after_its_start(cls, end: float | None, fields: ValidationInfo) -> float | None:
+        start = fields.data.get("start")
         if start is not None and end is not None and end <= start:
             raise ValueError(f"{end} is not after start {start}")
         return end
@@ -212,15 +211,15 @@ class MfuReport(_Body):
 
     def facts(self) -> tuple[object, ...]:
         """The facts of the job in this report, in the order of `FACTS`."""
-        found: tuple[object, ...] = _FACTS_OF(self)
-        return found
+        values: tuple[object, ...] = _FACTS_OF(self)
+        return values
 
     def with_facts(self, before: MfuReport) -> MfuReport:
         """The report with the facts of an earlier one that it does not repeat.
 
         A peak belongs to a precision, so a new precision ends it. In the same way a new overhead ends its bound.
         """
-        own = self.facts()
+        facts_now = self.facts()
         earlier = dict(zip(FACTS, before.facts(), strict=True))
         if self.precision not in (None, before.precision):
             earlier["peak_tflops"] = None
@@ -230,7 +229,7 @@ class MfuReport(_Body):
             earlier["recompute"] = None
         update = {
             name: fact
-            for (name, fact), now in zip(earlier.items(), own, strict=True)
+            for (name, fact), now in zip(earlier.items(), facts_now, strict=True)
             if now is None and fact is not None
         }
         return self.model_copy(update=update) if update else self

@@ -33,8 +33,6 @@ Submit = Callable[[dict[str, Any]], object]
 
 
 class PullOutcome(str, Enum):
-    """The outcome of one pull."""
-
     REPORTED = "reported"
     BEGUN = "begun"
     """The first value, or the first after a restart, another set of engines or a long gap."""
@@ -48,16 +46,6 @@ class PullOutcome(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PullHealth:
-    """How the pulls of one engine went."""
-
-    job_id: str
-    outcomes: Mapping[str, int]
-    detail: str = ""
-    """Why the last pull made no report."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Counters:
     """FLOPs of one GPU since the start of each engine, and when they were read."""
 
@@ -67,7 +55,7 @@ class _Counters:
 
 
 @dataclass(slots=True)
-class _Engine:
+class PulledEngine:
     """What is known of one engine between two pulls."""
 
     setting: PullSetting
@@ -75,6 +63,7 @@ class _Engine:
     last: _Counters | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
     detail: str = ""
+    """Why the last pull made no report."""
 
 
 class Pulls:
@@ -91,30 +80,23 @@ class Pulls:
         self._wall = wall
         self._clock = clock
         self._stop = threading.Event()
-        self._engines = [_Engine(each, PageClient(each.url, each.timeout)) for each in settings]
+        self.engines = [PulledEngine(each, PageClient(each.url, each.timeout)) for each in settings]
         self._threads = [
             threading.Thread(target=self._run, args=(each,), name="ofu-pull", daemon=True)
-            for each in self._engines
+            for each in self.engines
         ]
-
-    @property
-    def health(self) -> tuple[PullHealth, ...]:
-        """The health of each engine, in the order of the settings."""
-        return tuple(
-            PullHealth(each.setting.job_id, dict(each.outcomes), each.detail)
-            for each in self._engines
-        )
 
     def outcomes(self) -> Mapping[tuple[str, str], int]:
         """Pulls by job and outcome; those of several engines of a job are added."""
         counts: Counter[tuple[str, str]] = Counter()
-        for each in self.health:
-            counts.update({(each.job_id, name): count for name, count in each.outcomes.items()})
+        for each in self.engines:
+            job_id = each.setting.job_id
+            counts.update({(job_id, name): count for name, count in each.outcomes.items()})
         return counts
 
     def pull_all(self) -> None:
         """Pull from every engine once, in the calling thread; not while the threads run."""
-        for engine in self._engines:
+        for engine in self.engines:
             self._pull(engine)
 
     def start(self) -> None:
@@ -129,14 +111,14 @@ class Pulls:
             thread.join(max(0.0, deadline - self._clock()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _run(self, engine: _Engine) -> None:
+    def _run(self, engine: PulledEngine) -> None:
         next_at = self._clock()
         while not self._stop.wait(max(0.0, next_at - self._clock())):
             self._pull(engine)
             next_at = max(next_at + engine.setting.every, self._clock())
         engine.page.close()
 
-    def _pull(self, engine: _Engine) -> None:
+    def _pull(self, engine: PulledEngine) -> None:
         detail = ""
         try:
             outcome, report = self._read(engine)
@@ -151,7 +133,7 @@ class Pulls:
             outcome, detail = PullOutcome.FAILED, f"{type(error).__name__}: {error}"
         self._note(engine, outcome, detail)
 
-    def _read(self, engine: _Engine) -> tuple[PullOutcome, dict[str, Any] | None]:
+    def _read(self, engine: PulledEngine) -> tuple[PullOutcome, dict[str, Any] | None]:
         """Pull once; the report is made of this value and the last one. Raises PageError."""
         asked_at = self._clock()
         text = engine.page.fetch(MAX_PAGE_BYTES)
@@ -169,7 +151,7 @@ class Pulls:
         interval = end - (now.at - before.at), end
         return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
 
-    def _note(self, engine: _Engine, outcome: PullOutcome, detail: str) -> None:
+    def _note(self, engine: PulledEngine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of problem is logged once
             level = logging.INFO if outcome in _FINE else logging.WARNING
             where, job = engine.page.shown_url, engine.setting.job_id
@@ -185,7 +167,7 @@ _PAGE_OUTCOMES = {
 }
 
 
-def _flops(text: str, engine: _Engine) -> dict[str, float]:
+def _flops(text: str, engine: PulledEngine) -> dict[str, float]:
     """FLOPs by the counter's labels. Raises PageError when a value is no number."""
     if not serving.engine(text):
         return {}

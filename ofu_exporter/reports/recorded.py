@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 
 
 class RecordedReports(OwnReports):
-    """A thread that reports for the jobs of a recording."""
-
     kind = "recorded"
     scheduler = RECORDED
     every_seconds = 1.0

@@ -21,8 +21,6 @@ NOISE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class SimulatedReporting:
-    """What a simulated job reports."""
-
     ratio: float
     """Reported MFU over the OFU of its GPUs."""
     facts: Mapping[str, Any]
@@ -66,8 +64,6 @@ REPORTING: Mapping[str, SimulatedReporting] = {
 
 
 class SimulatedReports(OwnReports):
-    """A thread that reports for the simulated jobs."""
-
     kind = "simulated"
     scheduler = SCHEDULER
     every_seconds = EVERY_SECONDS

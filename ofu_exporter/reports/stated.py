@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.reports.messages import MfuReport, out_of_range
-from ofu_exporter.reports.model_count import flops_per_token
+from ofu_exporter.reports.model_count import flops_per_token, problem
+from ofu_exporter.reports.site_recipes import with_recipe
 from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.snapshot import GpuView
@@ -83,6 +85,34 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))
+
+
+class TakenReport(NamedTuple):
+    """A report, completed with what is known of its job."""
+
+    report: MfuReport
+    """The report with the facts of earlier ones."""
+    hardware: Hardware
+    stated: Stated
+
+
+def completed(
+    report: MfuReport, facts: MfuReport | None, hardware: Hardware, recipes: Path | None
+) -> TakenReport:
+    """A report with earlier facts, and its MFU against the right peak. It may read a file and count a model.
+
+    Raises ReportError.
+    """
+    report, unread = with_recipe(report, recipes)
+    whole = report if facts is None else report.with_facts(facts)
+    stated = stated_mfu(whole, hardware)
+    if unread:
+        stated = stated._replace(warnings=(*stated.warnings, unread))
+    if report.model is not None and (uncountable := problem(report.model)):
+        # The report's MFU needs no model, so it is compared anyway.
+        whole = whole.model_copy(update={"model": None})
+        stated = stated._replace(warnings=(*stated.warnings, uncountable))
+    return TakenReport(whole, hardware, stated)
 
 
 def _shares(report: MfuReport, hardware: Hardware) -> tuple[Mapping[str, float], list[str]]:

@@ -28,7 +28,7 @@ PROBLEMS = {
 """What a status means, said of the server."""
 
 
-class Access(Protocol):
+class ServerAccess(Protocol):
     """How to be let in by a server, and whether it is the right one."""
 
     def check(self, connection: socket.socket) -> None:
@@ -60,8 +60,6 @@ OPEN = OpenAccess()
 
 
 class Answer(NamedTuple):
-    """What came back."""
-
     status: int
     body: bytes
 
@@ -82,7 +80,7 @@ def get(
     path: str,
     accept: str,
     limits: Limits,
-    access: Access = OPEN,
+    access: ServerAccess = OPEN,
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
@@ -94,9 +92,11 @@ def get(
     host = url.netloc.rpartition("@")[2] or "localhost"
     path = path if url.scheme == "unix" else url.path.rstrip("/") + path
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
-    known = _of_url(url) or access.basic()
-    if known is not None:
-        lines.append(f"Authorization: Basic {base64.b64encode(':'.join(known).encode()).decode()}")
+    credentials = _of_url(url) or access.basic()
+    if credentials is not None:
+        lines.append(
+            f"Authorization: Basic {base64.b64encode(':'.join(credentials).encode()).decode()}"
+        )
     request = "".join(f"{line}\r\n" for line in lines).encode("ascii") + b"\r\n"
     with _connected(url, limits.seconds, access) as connection:
         access.check(connection)
@@ -125,7 +125,9 @@ def _of_url(url: urllib.parse.SplitResult) -> tuple[str, str] | None:
     return urllib.parse.unquote(url.username), urllib.parse.unquote(url.password or "")
 
 
-def _connected(url: urllib.parse.SplitResult, seconds: float, access: Access) -> socket.socket:
+def _connected(
+    url: urllib.parse.SplitResult, seconds: float, access: ServerAccess
+) -> socket.socket:
     if url.scheme == "unix":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(seconds)

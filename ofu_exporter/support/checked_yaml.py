@@ -71,10 +71,10 @@ def line_of(root: yaml.Node, place: Place) -> int:
     node, mark = root, root.start_mark
     for part in place:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == str(part)]
-            if not found:
+            pairs = [(key, value) for key, value in node.value if key.value == str(part)]
+            if not pairs:
                 continue  # a step of the check itself, such as the name of a validator
-            key, node = found[0]
+            key, node = pairs[0]
             mark = key.start_mark
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             if part >= len(node.value):

@@ -34,7 +34,7 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Shape:
     return Shape("line", {"class": kind, **place})
 
 
-def words(said: str, x: float, y: float, anchor: str, kind: str = "") -> Shape:
+def words(text: str, x: float, y: float, anchor: str, kind: str = "") -> Shape:
     """Text that begins, ends or has its middle at `x`: start, end or middle."""
     place = {"x": f"{x:.0f}", "y": f"{y:.0f}", "text-anchor": anchor}
-    return Shape("text", {**place, "class": kind} if kind else place, words=said)
+    return Shape("text", {**place, "class": kind} if kind else place, words=text)

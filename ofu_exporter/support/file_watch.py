@@ -14,8 +14,6 @@ CHECK_SECONDS = 1.0
 
 
 class FileWatch:
-    """Calls back when one of some files has changed."""
-
     def __init__(self, files: Callable[[], Iterable[Path]], changed: Callable[[], object]) -> None:
         """`files` says what is watched now; `changed` is called on the watch's own thread."""
         self._files = files
@@ -27,7 +25,6 @@ class FileWatch:
         threading.Thread(target=self._run, name="file-watch", daemon=True).start()
 
     def look(self) -> None:
-        """Check the files once."""
         now = self._stamps()
         before, self._seen = self._seen, now
         if any(before[path] != seen for path, seen in now.items() if path in before):

@@ -12,8 +12,8 @@ from ofu_exporter.errors import OfuError
 from ofu_exporter.support.bounded_get import (
     OPEN,
     PROBLEMS,
-    Access,
     Limits,
+    ServerAccess,
     TooLargeError,
     get,
     no_answer,
@@ -36,7 +36,7 @@ def ask(
     path: str,
     model: type[ModelT],
     seconds: float = ANSWER_SECONDS,
-    access: Access = OPEN,
+    access: ServerAccess = OPEN,
 ) -> ModelT:
     """The answer of `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 

@@ -86,13 +86,12 @@ class _Source:
                 return ""
 
     def expect(self, character: str) -> None:
-        found = self.peek()
-        if found != character:
-            raise ValueError(f"{character!r} is missing" if found else "it is cut short")
+        character_here = self.peek()
+        if character_here != character:
+            raise ValueError(f"{character!r} is missing" if character_here else "it is cut short")
         self._at += 1
 
     def value(self) -> Any:
-        """The next value, whole."""
         self.peek()
         while True:
             try:

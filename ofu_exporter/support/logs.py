@@ -155,8 +155,6 @@ class _Writer(QueueListener):
 
 
 class LastLine(NamedTuple):
-    """A line of the log, as it is kept in memory."""
-
     unix: float
     level: str
     message: str

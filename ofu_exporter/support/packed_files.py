@@ -17,6 +17,5 @@ PLACES = {
 
 
 def folder(name: str) -> Path:
-    """Where a folder lies."""
     packed = PACKAGE / "files" / name
     return packed if packed.is_dir() else PACKAGE.parent / PLACES[name]

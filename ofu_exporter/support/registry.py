@@ -30,19 +30,18 @@ class Registry(Generic[ModuleT]):
         self._names: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
-        """Every module, by its public name."""
         if not self._names:
             import pkgutil  # noqa: PLC0415 - milliseconds to import, and only here
 
-            found = pkgutil.iter_modules(sys.modules[self._package].__path__)
-            self._names = tuple(sorted(self._public(module.name) for module in found))
+            listed = pkgutil.iter_modules(sys.modules[self._package].__path__)
+            self._names = tuple(sorted(self._public(module.name) for module in listed))
         return self._names
 
     def load(self, name: str) -> ModuleT:
         """One module. Raises ConfigError, which lists the known names."""
         if name not in self.names():
-            known = ", ".join([*self._reserved, *self.names()])
-            raise ConfigError(f"unknown {self._kind} {name!r}; known: {known}")
+            choices = ", ".join([*self._reserved, *self.names()])
+            raise ConfigError(f"unknown {self._kind} {name!r}; known: {choices}")
         inside = f".{name.replace('-', '_')}.{self._inner}" if self._inner else f".{name}"
         return cast(ModuleT, importlib.import_module(self._package + inside))
 

@@ -44,7 +44,7 @@ def environment() -> Environment:
             source, path, is_fresh = super().get_source(environment, template)
             return _narrow(source), path, is_fresh
 
-    made = Environment(
+    templates = Environment(
         loader=Templates(FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
@@ -52,9 +52,9 @@ def environment() -> Environment:
         trim_blocks=True,
         auto_reload=False,
     )
-    made.filters["percent"] = percent
-    made.globals["asset"] = lambda *names: Markup(asset(*names))  # our own files
-    return made
+    templates.filters["percent"] = percent
+    templates.globals["asset"] = lambda *names: Markup(asset(*names))  # our own files
+    return templates
 
 
 def _narrow(text: str) -> str:

@@ -34,8 +34,6 @@ class _Heard(NamedTuple):
 
 
 class Agents:
-    """The nodes of a list, and the last answer of each."""
-
     def __init__(
         self,
         hosts: Sequence[Host],

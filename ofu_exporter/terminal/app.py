@@ -26,8 +26,6 @@ REDRAW_SECONDS = 1.0
 
 
 class Top(App[None]):
-    """The tables of a feed."""
-
     TITLE = "ofu-exporter top"
     CSS = """
     #head, #choice { height: 1; }
@@ -76,14 +74,13 @@ class Top(App[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one(TableView).focus()
+        table = self.query_one(TableView).focus()
         self._feed.start()
-        self.set_interval(REDRAW_SECONDS, self.redraw)
+        table.set_interval(REDRAW_SECONDS, self.redraw)  # ends with the table, before the program
         self.theme_changed_signal.subscribe(self, lambda _: self._show())
         self.redraw()
 
     def redraw(self) -> None:
-        """Show what the feed knows now."""
         self._scene = self._feed.scene()
         self._show()
 
@@ -116,24 +113,20 @@ class Top(App[None]):
         self._show()
 
     def action_filter(self) -> None:
-        """Ask for the words."""
         field = self.query_one("#filter", Input)
         field.display = True
         self.set_focus(field)  # at once, so that the next keys go there
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while the words are typed."""
         if event.input.id == "filter":
             self._choice = self._choice._replace(words=event.value)
             self._show()
 
     def on_input_submitted(self) -> None:
-        """Keep the words, and go back to the rows."""
         self.query_one("#filter", Input).display = False
         self.set_focus(self.query_one(TableView))
 
     def action_clear(self) -> None:
-        """Close help and details, and show all rows again."""
         self.action_hide_help_panel()
         self.query_one("#details").display = False
         self.query_one("#filter", Input).value = ""
@@ -151,7 +144,6 @@ class Top(App[None]):
         self._show()
 
     def action_help(self) -> None:
-        """Show textual's panel of all keys, or hide it."""
         if self.screen.query(HelpPanel):
             self.action_hide_help_panel()
         else:
@@ -167,11 +159,9 @@ class Top(App[None]):
         panel.query_one(Static).update(rows)
 
     def on_table_view_resized(self) -> None:
-        """Draw for the new width."""
         self._show()
 
     def action_export(self) -> None:
-        """Write everything that is shown to a new file."""
         file = self._folder / f"ofu-top-{time.strftime('%Y%m%d-%H%M%S')}.json"
         try:
             with file.open("x", encoding="utf-8") as opened:

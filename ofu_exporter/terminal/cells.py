@@ -1,7 +1,8 @@
-"""Fits text into cells of a terminal: outside text is escaped, and cut or padded to a width."""
+"""Fits text into cells of a terminal, escaped and cut or padded to a width, and says how its styles look."""
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from typing import NamedTuple
 
@@ -9,12 +10,39 @@ from ofu_exporter.values.text import shown
 
 
 class Segment(NamedTuple):
-    """Some text in one style, which is a name in the themes."""
+    """Some text in one style, which is a name of STYLES."""
 
     text: str
     style: str = ""
 
 
+class Look(NamedTuple):
+    """How a style looks. Words or the characters of a bar say the same as the colours."""
+
+    css: str
+    """On the screen, in textual's CSS."""
+    codes: str
+    """In plain text: parameters of the terminal's sequence SGR (ECMA-48)."""
+
+
+_SOFT = Look("color: $text-muted;", "2")
+STYLES = {
+    "title": Look("text-style: bold;", "1"),
+    "strong": Look("text-style: bold;", "1"),
+    "head": _SOFT,
+    "soft": _SOFT,
+    "used": Look("color: $success;", "32"),
+    "clock": Look("color: $warning;", "33"),
+    "no_tensor": Look("color: $primary;", "34"),
+    "empty_sms": Look("color: $secondary;", "36"),
+    "rest": _SOFT,
+    "line": Look("color: $success;", "32"),
+    "good": Look("color: $text-success;", "32"),
+    "bad": Look("color: $text-error; text-style: bold;", "1;31"),
+    "warn": Look("color: $text-warning;", "33"),
+    "chosen": Look("background: $block-cursor-background; color: $block-cursor-foreground;", "7"),
+}
+"""By name: in the colours of textual's themes, and in plain text in the terminal's own."""
 Line = list[Segment]
 
 MORE = "\u2026"
@@ -37,13 +65,9 @@ def cut(text: str, width: int) -> str:
     text = shown(text)
     if width_of(text) <= width:
         return text
-    kept, used = [], 0
-    for letter in text:
-        used += _letter_width(letter)
-        if used > width - 1:
-            break
-        kept.append(letter)
-    return ("".join(kept) + MORE) if width > 0 else ""
+    widths = itertools.accumulate(map(_letter_width, text))
+    letters = sum(1 for _ in itertools.takewhile(lambda used: used < width, widths))
+    return text[:letters] + MORE if width > 0 else ""
 
 
 def fit(text: str, width: int, to_the_right: bool = False) -> str:
@@ -59,12 +83,12 @@ def line_width(line: Line) -> int:
 
 def fit_line(line: Line, width: int) -> Line:
     """The line, cut or padded to a width. Its texts are escaped."""
-    made: Line = []
+    fitting: Line = []
     left = width
     for text, style in line:
         piece = cut(text, left)
-        made.append(Segment(piece, style))
+        fitting.append(Segment(piece, style))
         left -= width_of(piece)
         if piece != shown(text):
             break
-    return [*made, Segment(" " * left)] if left else made
+    return [*fitting, Segment(" " * left)] if left else fitting

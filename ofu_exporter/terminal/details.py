@@ -17,7 +17,6 @@ Details = list[tuple[str, str]]
 def gpu_details(
     where: str, node: NodeJson, gpu: NodeGpu, jobs: Sequence[NodeJob], idle: float | None
 ) -> Details:
-    """One GPU or MIG instance."""
     rows = [("GPU", f"{gpu_name(gpu)} of {where}"), ("model", gpu.name), ("uuid", gpu.uuid)]
     rows += _given(("MIG profile", gpu.profile), ("MIG uuid", gpu.mig_uuid))
     rows += _given(("driver", gpu.driver), ("source", gpu.source))
@@ -54,7 +53,6 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
 
 
 def job_details(on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
-    """One job on one or several nodes."""
     _, first = on_nodes[0]
     rows = [("job", first.job_id), ("scheduler", first.scheduler)]
     rows += _given(
@@ -83,12 +81,10 @@ def job_details(on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
 
 
 def user_details(user: str, on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
-    """The jobs of one user."""
     return [("user", user), *((f"on {where}", _job_line(job)) for where, job in on_nodes)]
 
 
 def node_details(answer: SceneAnswer) -> Details:
-    """One node."""
     node = answer.node
     if node is None:
         return [("node", answer.name), ("no answer", answer.problem or "none has come yet")]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, ofu_of
-from ofu_exporter.terminal.table import Row, TerminalColumn, joined, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, ofu_of, user_of
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
@@ -46,14 +46,8 @@ def number(ratio: float | None) -> str:
     return NONE if ratio is None else f"{100 * ratio:.1f}"
 
 
-def gpu_rows(scene: Scene) -> list[Row]:
-    """Every GPU of every node."""
-    return [
-        _gpu(answer.name, answer.node, gpu)
-        for answer in scene.answers
-        if answer.node is not None
-        for gpu in answer.node.gpus
-    ]
+def gpu_rows(scene: Scene) -> list[TableRow]:
+    return [_gpu(*gpu) for gpu in scene.gpus]
 
 
 def holders(node: NodeJson, gpu: NodeGpu) -> list[NodeJob]:
@@ -66,19 +60,18 @@ def held_idle_seconds(node: NodeJson, gpu: NodeGpu) -> float | None:
     jobs = holders(node, gpu)
     if not jobs or gpu.idle_seconds is None:
         return None
-    now = node.unix
-    held = math.inf if now is None else max(now - min(job.began for job in jobs), 0.0)
-    idle = min(gpu.idle_seconds, held)
+    now, began = node.unix, min(job.began for job in jobs)
+    idle = min(gpu.idle_seconds, math.inf if now is None else max(now - began, 0.0))
     return idle if idle >= IDLE_SECONDS else None
 
 
-def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
+def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     window, ofu, jobs = gpu.window, ofu_of(gpu), holders(node, gpu)
     active = window.tensor_active_ratio if window else None
     clock = window.sm_clock_hz if window else None
     losses = window.lost_ratio if window else {}
     stderr = window.stderr_ratio if window else None
-    users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
+    users = ", ".join(dict.fromkeys(map(user_of, jobs)))
     names = ", ".join(job.job_name or job.job_id for job in jobs) or ", ".join(gpu.jobs)
     idle = held_idle_seconds(node, gpu)
     limits = limit_words(known_limits(window.clock_limits if window else None))
@@ -98,8 +91,9 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
         "note": text(f"idle {lasting(idle)}" if idle else "", "warn"),
     }
     if away:
-        cells["bar"] = joined((f"{names}  " if names else "", style), (_why(gpu), style))
-    return Row(
+        why = f"{in_words(gpu.unavailable, gpu.detail)}: {gpu.advice}"
+        cells["bar"] = joined((f"{names}  " if names else "", style), (why, style))
+    return TableRow(
         subject=f"gpu {where} {gpu.uuid} {gpu.gpu_instance}",
         cells=cells,
         order={
@@ -119,28 +113,21 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> Row:
     )
 
 
-def _why(gpu: NodeGpu) -> str:
-    reason = (gpu.unavailable or "").replace("_", " ")
-    more = f" ({gpu.detail})" if gpu.detail else ""
-    return f"{reason}{more}: {gpu.advice}"
-
-
 def gpu_place(gpu: NodeGpu) -> str:
     """The GPU's name with padded numbers, so that 10 comes after 9."""
     return "/".join(part.zfill(6) for part in (gpu.gpu, gpu.gpu_instance))
 
 
-def node_rows(scene: Scene) -> list[Row]:
-    """One row for each node, even if it does not answer."""
+def node_rows(scene: Scene) -> list[TableRow]:
     return [_node(answer) for answer in scene.answers]
 
 
-def _node(answer: SceneAnswer) -> Row:
+def _node(answer: SceneAnswer) -> TableRow:
     node = answer.node
     if node is None:
         words = answer.problem or "no answer yet"
         cells = {"node": text(answer.name, "bad"), "gpus": joined((words, "bad"))}
-        return Row(
+        return TableRow(
             f"node {answer.name}",
             cells,
             {"n": answer.name},
@@ -152,13 +139,15 @@ def _node(answer: SceneAnswer) -> Row:
     ofu = node.utilization_ratio
     measured = sum(gpu.unavailable is None for gpu in node.gpus)
     jobs = sum(job.ended is None for job in node.jobs)
-    return Row(
+    return TableRow(
         subject=f"node {answer.name}",
         cells={
             "node": text(answer.name),
             "gpus": lambda width: fit_line([*_levels(node)], width),
             "ofu": text(number(ofu), "strong", True),
-            "measured": text(f"{measured}/{len(node.gpus)}", _missing(node), True),
+            "measured": text(
+                f"{measured}/{len(node.gpus)}", "bad" if measured < len(node.gpus) else "", True
+            ),
             "jobs": text(str(jobs), "", True),
             "hour": lambda width: pictures.spark(node_hour([node]), width),
         },
@@ -168,22 +157,16 @@ def _node(answer: SceneAnswer) -> Row:
     )
 
 
-def _missing(node: NodeJson) -> str:
-    return "bad" if any(gpu.unavailable is not None for gpu in node.gpus) else ""
-
-
 def _levels(node: NodeJson) -> Iterator[Segment]:
     """One character for each GPU."""
     for gpu in node.gpus:
-        away = gpu.unavailable is not None
-        yield Segment(pictures.AWAY if away else pictures.level(ofu_of(gpu)), _look(gpu))
+        if gpu.unavailable is not None:
+            yield Segment(pictures.AWAY, "bad")
+        else:
+            yield Segment(pictures.level(ofu_of(gpu)), "used" if ofu_of(gpu) else "rest")
 
 
-def _look(gpu: NodeGpu) -> str:
-    return "bad" if gpu.unavailable is not None else "used" if ofu_of(gpu) else "rest"
-
-
-def node_hour(nodes: list[NodeJson]) -> list[float | None]:
+def node_hour(nodes: Iterable[NodeJson]) -> list[float | None]:
     """The mean OFU of the GPUs that were measured, minute by minute."""
     return mean_hour([(gpu.last_hour, gpu.share_ratio) for node in nodes for gpu in node.gpus])
 

@@ -18,11 +18,11 @@ from ofu_exporter.terminal.gpu_rows import (
     mean_hour,
     number,
 )
-from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of
-from ofu_exporter.terminal.table import Row, TerminalColumn, text
+from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of, user_of
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, text
 from ofu_exporter.values.reported import Verdict
 
-Found = list[tuple[str, NodeJob]]
+OnNodes = list[tuple[str, NodeJob]]
 """A job as several nodes know it, with their names."""
 JOB_COLUMNS = (
     TerminalColumn("job", "JOB", 8, 16),
@@ -54,7 +54,7 @@ IDLE_COLUMNS = (
     TerminalColumn("user", "USER", 6, 14),
     TerminalColumn("name", "NAME", 8, 30, rank=1),
 )
-SAID = {
+WORDS = {
     Verdict.AGREE: ("agrees", "good"),
     Verdict.MFU_ABOVE_OFU: ("MFU too high", "bad"),
     Verdict.MFU_BELOW_OFU: ("MFU below OFU", "bad"),
@@ -63,12 +63,12 @@ SAID = {
 WORST = (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU, Verdict.AGREE, Verdict.INSUFFICIENT_DATA)
 
 
-def jobs_of(scene: Scene) -> list[Found]:
+def jobs_of(scene: Scene) -> list[OnNodes]:
     """Every job once, with all the nodes that know it."""
-    by_job: dict[tuple[str, str], Found] = {}
-    for answer in scene.answers:
-        for job in answer.node.jobs if answer.node else ():
-            by_job.setdefault((job.scheduler, job.job_id), []).append((answer.name, job))
+    by_job: dict[tuple[str, str], OnNodes] = {}
+    for name, node in scene.answered:
+        for job in node.jobs:
+            by_job.setdefault((job.scheduler, job.job_id), []).append((name, job))
     return list(by_job.values())
 
 
@@ -78,22 +78,22 @@ def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
     return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in measured)
 
 
-def job_rows(scene: Scene) -> list[Row]:
+def job_rows(scene: Scene) -> list[TableRow]:
     return [_job(job) for job in jobs_of(scene)]
 
 
-def worst_verdict(on_nodes: Found) -> Verdict | None:
+def worst_verdict(on_nodes: OnNodes) -> Verdict | None:
     """The verdict of the node that disagrees most; None if the job reports nothing."""
-    given = {job.verdict for _, job in on_nodes}
-    return next((verdict for verdict in WORST if verdict in given), None)
+    verdicts = {job.verdict for _, job in on_nodes}
+    return next((verdict for verdict in WORST if verdict in verdicts), None)
 
 
-def verdict_words(on_nodes: Found) -> tuple[str, str]:
+def verdict_words(on_nodes: OnNodes) -> tuple[str, str]:
     """The verdict in words, and their style."""
     verdict = worst_verdict(on_nodes)
     if verdict is None:
         return "reports nothing", "soft"
-    words, style = SAID[verdict]
+    words, style = WORDS[verdict]
     mfu, ofu = _compared(on_nodes)
     if verdict.diverged and mfu is not None and ofu is not None:
         points = f"{100 * abs(mfu - ofu):.0f} points"
@@ -105,7 +105,7 @@ def verdict_words(on_nodes: Found) -> tuple[str, str]:
     return words, style
 
 
-def _compared(on_nodes: Found) -> tuple[float | None, float | None]:
+def _compared(on_nodes: OnNodes) -> tuple[float | None, float | None]:
     """Reported MFU and OFU of the last minutes, over all nodes."""
     both = [
         (job.mfu_ratio, job.compared_utilization_ratio, job.compared_seconds)
@@ -116,7 +116,7 @@ def _compared(on_nodes: Found) -> tuple[float | None, float | None]:
     return mfu, mean_ofu((ofu, seconds) for _, ofu, seconds in both)
 
 
-def _job(on_nodes: Found) -> Row:
+def _job(on_nodes: OnNodes) -> TableRow:
     jobs = [job for _, job in on_nodes]
     first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(on_nodes)[0]
     gpus = math.fsum(job.gpu_count for job in jobs)
@@ -125,9 +125,9 @@ def _job(on_nodes: Found) -> Row:
     cause = next((job.causes[0] for job in jobs if job.causes), None)
     has_ended = all(job.ended is not None for job in jobs)
     look = "soft" if has_ended else ""
-    user = first.user or first.namespace
+    user = user_of(first)
     nodes = [where for where, _ in on_nodes]
-    return Row(
+    return TableRow(
         subject=f"job {first.scheduler} {first.job_id}",
         cells={
             "job": text(first.job_id, look),
@@ -157,44 +157,41 @@ def _job(on_nodes: Found) -> Row:
     )
 
 
-def _difference(on_nodes: Found) -> float | None:
+def _difference(on_nodes: OnNodes) -> float | None:
     mfu, ofu = _compared(on_nodes)
     return None if mfu is None or ofu is None else mfu - ofu
 
 
-def user_rows(scene: Scene) -> list[Row]:
-    """One row for each user of a job that runs."""
-    users: dict[str, Found] = {}
+def user_rows(scene: Scene) -> list[TableRow]:
+    users: dict[str, OnNodes] = {}
     for on_nodes in jobs_of(scene):
         for where, job in on_nodes:
             if job.ended is None:
-                users.setdefault(job.user or job.namespace or "unknown", []).append((where, job))
-    held = _held(scene)
-    return [_user(user, on_nodes, held.get(user, [])) for user, on_nodes in users.items()]
+                users.setdefault(user_of(job) or "unknown", []).append((where, job))
+    gpus = _gpus_of_users(scene)
+    return [_user(user, on_nodes, gpus.get(user, [])) for user, on_nodes in users.items()]
 
 
-def _held(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
+def _gpus_of_users(scene: Scene) -> dict[str, list[tuple[NodeJson, NodeGpu]]]:
     """The GPUs of each user; a GPU of several users counts for each of them."""
-    held: dict[str, list[tuple[NodeJson, NodeGpu]]] = {}
-    for node in scene.nodes:
-        for gpu in node.gpus:
-            users = {job.user or job.namespace or "unknown" for job in holders(node, gpu)}
-            for user in users:
-                held.setdefault(user, []).append((node, gpu))
-    return held
+    gpus: dict[str, list[tuple[NodeJson, NodeGpu]]] = {}
+    for _, node, gpu in scene.gpus:
+        for user in {user_of(job) or "unknown" for job in holders(node, gpu)}:
+            gpus.setdefault(user, []).append((node, gpu))
+    return gpus
 
 
-def _user(user: str, on_nodes: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) -> Row:
-    gpus = math.fsum(gpu.share_ratio for _, gpu in held)
-    ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in held)
-    losses = mean_losses(gpu for _, gpu in held)
-    idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in held)
+def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, NodeGpu]]) -> TableRow:
+    gpus = math.fsum(gpu.share_ratio for _, gpu in gpus_held)
+    ofu = mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in gpus_held)
+    losses = mean_losses(gpu for _, gpu in gpus_held)
+    idle = sum(held_idle_seconds(node, gpu) is not None for node, gpu in gpus_held)
     hours = math.fsum(job.observed_seconds for _, job in on_nodes) / 3600
     jobs = {(job.scheduler, job.job_id) for _, job in on_nodes}
     apart = {
         (job.scheduler, job.job_id) for _, job in on_nodes if job.verdict and job.verdict.diverged
     }
-    return Row(
+    return TableRow(
         subject=f"user {user}",
         cells={
             "user": text(user),
@@ -219,25 +216,23 @@ def _user(user: str, on_nodes: Found, held: Sequence[tuple[NodeJson, NodeGpu]]) 
     )
 
 
-def idle_rows(scene: Scene) -> list[Row]:
+def idle_rows(scene: Scene) -> list[TableRow]:
     """The GPUs that a job holds and that did no tensor work, the longest first."""
-    rows = []
-    for answer in scene.answers:
-        for gpu in answer.node.gpus if answer.node else ():
-            assert answer.node is not None
-            idle = held_idle_seconds(answer.node, gpu)
-            if idle is not None:
-                rows.append((idle, _idle(answer.name, answer.node, gpu, idle)))
+    rows = [
+        (idle, _idle(name, node, gpu, idle))
+        for name, node, gpu in scene.gpus
+        if (idle := held_idle_seconds(node, gpu)) is not None
+    ]
     return [row for _, row in sorted(rows, key=lambda each: -each[0])]
 
 
-def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> Row:
+def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     jobs = holders(node, gpu)
-    users = ", ".join(dict.fromkeys(job.user or job.namespace for job in jobs))
+    users = ", ".join(dict.fromkeys(map(user_of, jobs)))
     ids = ", ".join(job.job_id for job in jobs)
     names = ", ".join(job.job_name for job in jobs)
     lasted = "an hour or more" if idle >= HISTORY_SECONDS else lasting(idle)
-    return Row(
+    return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
             "node": text(where),

@@ -18,8 +18,6 @@ STOP_SECONDS = 0.5
 
 
 class OwnSampler:
-    """The agent's sampler, run by `top` for itself."""
-
     def __init__(self, configured: Configured) -> None:
         self._node = platform.node()
         self._page = Page(time.monotonic, process=False, unix=time.time)

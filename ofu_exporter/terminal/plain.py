@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Line
+from ofu_exporter.terminal.cells import STYLES, Line
 from ofu_exporter.terminal.scene import Scene
 from ofu_exporter.terminal.table import lay_out
-from ofu_exporter.terminal.themes import STYLES
 from ofu_exporter.terminal.views import Choice, headline, sections
 
 

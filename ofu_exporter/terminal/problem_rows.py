@@ -9,8 +9,8 @@ from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal.gpu_rows import held_idle_seconds, holders
 from ofu_exporter.terminal.job_rows import jobs_of, verdict_words, worst_verdict
-from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, named
-from ofu_exporter.terminal.table import Row, TerminalColumn, text
+from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, named
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 from ofu_exporter.values.reasons import Reason
 
@@ -27,23 +27,20 @@ BAD, WORTH_A_LOOK = "bad", "warn"
 
 
 class _Problem(NamedTuple):
-    """One thing that is wrong."""
-
     where: str
     what: str
     advice: str
     style: str = BAD
 
 
-def problem_rows(scene: Scene) -> list[Row]:
-    """All that is wrong, the worst first."""
+def problem_rows(scene: Scene) -> list[TableRow]:
     problems = [*_of_nodes(scene), *_of_jobs(scene)]
     return [_row(each) for each in sorted(problems, key=lambda each: each.style != BAD)]
 
 
-def _row(problem: _Problem) -> Row:
+def _row(problem: _Problem) -> TableRow:
     where, what, advice, style = problem
-    return Row(
+    return TableRow(
         subject=f"problem {where} {what}",
         cells={"where": text(where, style), "what": text(what, style), "advice": text(advice)},
         order={"n": where, "d": what},
@@ -73,8 +70,7 @@ def _of_node(answer: SceneAnswer, node: NodeJson) -> Iterator[_Problem]:
         yield _Problem(answer.name, what, "The agent answers but does not sample: see its log.")
     source = node.sources[0] if node.sources else None
     if source and source.reason not in (None, Reason.STARTING.value, Reason.PAUSED.value):
-        more = f" ({source.detail})" if source.detail else ""
-        what = f"source {source.source}: {(source.reason or '').replace('_', ' ')}{more}"
+        what = f"source {source.source}: {in_words(source.reason, source.detail)}"
         yield _Problem(answer.name, what, source.advice)
 
 
@@ -83,8 +79,7 @@ def _of_gpus(where: str, node: NodeJson) -> Iterator[_Problem]:
         place = f"{where} GPU {gpu_name(gpu)}"
         quiet = (Reason.STARTING.value, Reason.PAUSED.value)
         if gpu.unavailable is not None and gpu.unavailable not in quiet:
-            more = f" ({gpu.detail})" if gpu.detail else ""
-            what = f"not measured: {gpu.unavailable.replace('_', ' ')}{more}"
+            what = f"not measured: {in_words(gpu.unavailable, gpu.detail)}"
             yield _Problem(place, what, gpu.advice)
         limits = known_limits(gpu.window.clock_limits if gpu.window else None) or ()
         advice = next((limit.advice for limit in reversed(limits) if limit.advice), "")

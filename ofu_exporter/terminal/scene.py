@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ofu_exporter.serving.node_json import NodeGpu, NodeJson, mean_ofu
+from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.values.losses import Loss, Losses
 
 NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
@@ -26,28 +26,29 @@ class SceneAnswer(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """All nodes at one moment."""
-
     answers: tuple[SceneAnswer, ...]
     origin: str
     """Where this is from, in words."""
 
     @property
-    def nodes(self) -> list[NodeJson]:
-        return [answer.node for answer in self.answers if answer.node is not None]
+    def answered(self) -> list[tuple[str, NodeJson]]:
+        """The nodes that answer, with their names."""
+        return [(answer.name, answer.node) for answer in self.answers if answer.node is not None]
 
     @property
-    def gpus(self) -> Iterator[tuple[str, NodeGpu]]:
-        """Every GPU, with the name of its node."""
-        for answer in self.answers:
-            if answer.node is not None:
-                for gpu in answer.node.gpus:
-                    yield answer.name, gpu
+    def nodes(self) -> list[NodeJson]:
+        return [node for _, node in self.answered]
+
+    @property
+    def gpus(self) -> Iterator[tuple[str, NodeJson, NodeGpu]]:
+        """Every GPU, with its node and the name of that."""
+        for name, node in self.answered:
+            yield from ((name, node, gpu) for gpu in node.gpus)
 
     @property
     def ofu(self) -> float | None:
         """The mean OFU of all GPUs that are measured now."""
-        return mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, gpu in self.gpus)
+        return mean_ofu((ofu_of(gpu), gpu.share_ratio) for _, _, gpu in self.gpus)
 
     @property
     def missing(self) -> list[SceneAnswer]:
@@ -55,29 +56,23 @@ class Scene(NamedTuple):
         return [answer for answer in self.answers if answer.node is None]
 
     def as_data(self) -> dict[str, Any]:
-        """All of it as plain data."""
         return {
             "origin": self.origin,
             "partial_coverage": bool(self.missing),
             "unanswered": {
                 answer.name: answer.problem or "no answer yet" for answer in self.missing
             },
-            "nodes": {
-                answer.name: answer.node.model_dump(mode="json")
-                for answer in self.answers
-                if answer.node is not None
-            },
+            "nodes": {name: node.model_dump(mode="json") for name, node in self.answered},
         }
 
     def gpu_rows(self) -> list[dict[str, Any]]:
         """Every GPU or instance of the nodes that answer, as plain data: what has one value, and its window's."""
         rows = []
-        for answer in self.answers:
-            for gpu in answer.node.gpus if answer.node is not None else ():
-                data = gpu.model_dump(mode="json", exclude=NOT_IN_A_ROW)
-                window = data.pop("window") or {}
-                seconds = window.pop("seconds", None)
-                rows.append({"node": answer.name, **data, **window, "window_seconds": seconds})
+        for name, _, gpu in self.gpus:
+            data = gpu.model_dump(mode="json", exclude=NOT_IN_A_ROW)
+            window = data.pop("window") or {}
+            seconds = window.pop("seconds", None)
+            rows.append({"node": name, **data, **window, "window_seconds": seconds})
         return rows
 
 
@@ -119,6 +114,17 @@ def mean_losses(gpus: Iterable[NodeGpu]) -> Losses:
 
 def gpu_name(gpu: NodeGpu) -> str:
     return gpu.gpu + (f"/{gpu.gpu_instance}" if gpu.gpu_instance else "")
+
+
+def user_of(job: NodeJob) -> str:
+    """Who a job is of: its user, or its namespace."""
+    return job.user or job.namespace
+
+
+def in_words(reason: str | None, detail: str) -> str:
+    """Why something is not measured."""
+    more = f" ({detail})" if detail else ""
+    return f"{(reason or '').replace('_', ' ')}{more}"
 
 
 def named(names: Sequence[str], most: int = 3) -> str:

@@ -17,8 +17,6 @@ MEASURED_ROWS = 200
 
 
 class TerminalColumn(NamedTuple):
-    """A column of a table."""
-
     key: str
     title: str
     least: int
@@ -32,7 +30,7 @@ class TerminalColumn(NamedTuple):
     """Whether the column takes the width that is left."""
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row: its cells, its sort keys, its search text, and its subject."""
 
     subject: str
@@ -50,11 +48,9 @@ class Row(NamedTuple):
 
 
 class TableSection(NamedTuple):
-    """A table with a title."""
-
     title: str
     columns: Sequence[TerminalColumn]
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
     empty: str = ""
     """The text that is shown if there are no rows."""
     legend: Sequence[Segment] = ()
@@ -65,16 +61,14 @@ class Laid(NamedTuple):
     """One line of the screen, drawn only when it is shown, and its row."""
 
     draw: Callable[[], Line]
-    row: Row | None = None
+    row: TableRow | None = None
 
 
 def text(value: str, style: str = "", to_the_right: bool = False) -> Draw:
-    """A cell of text."""
     return lambda width: [Segment(fit(value, width, to_the_right), style)]
 
 
 def joined(*parts: tuple[str, str]) -> Draw:
-    """A cell of texts in several styles."""
     return lambda width: fit_line([Segment(*part) for part in parts], width)
 
 
@@ -120,7 +114,7 @@ def _as_wide_as_needed(section: TableSection) -> list[TerminalColumn]:
     ]
 
 
-def _natural(column: TerminalColumn, rows: Sequence[Row]) -> int:
+def _natural(column: TerminalColumn, rows: Sequence[TableRow]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
     drawn = (draw(column.most) for draw in cells if draw)
@@ -157,7 +151,9 @@ def _section(section: TableSection, width: int) -> list[Laid]:
     ]
 
 
-def _row(row: Row, columns: Sequence[TerminalColumn], room: Mapping[str, int], width: int) -> Line:
+def _row(
+    row: TableRow, columns: Sequence[TerminalColumn], room: Mapping[str, int], width: int
+) -> Line:
     line: Line = []
     for column in columns:
         draw = row.cells.get(column.key)

@@ -14,13 +14,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ofu_exporter.terminal.table import Laid, Row
-from ofu_exporter.terminal.themes import STYLES
+from ofu_exporter.terminal.cells import STYLES
+from ofu_exporter.terminal.table import Laid, TableRow
 
 
 class TableView(ScrollView, can_focus=True):
-    """Lines of tables, one of whose rows is chosen."""
-
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"look--{style}" for style in STYLES}
     DEFAULT_CSS = "\n".join(
         f"TableView > .look--{style} {{ {look.css} }}" for style, look in STYLES.items()
@@ -45,7 +43,7 @@ A dash is not measured.
     class Chosen(Message):
         """A row whose details are wanted."""
 
-        def __init__(self, row: Row) -> None:
+        def __init__(self, row: TableRow) -> None:
             super().__init__()
             self.row = row
 
@@ -59,7 +57,6 @@ A dash is not measured.
         self._subject = ""
 
     def look(self, style: str) -> Style:
-        """A style in the colours of the theme."""
         if style not in STYLES:
             return Style()
         return self.get_component_rich_style(f"look--{style}", partial=True)
@@ -76,7 +73,7 @@ A dash is not measured.
         self.refresh()
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> TableRow | None:
         """The chosen row; None where there is none."""
         return self._lines[self._cursor].row if self._cursor < len(self._lines) else None
 
@@ -97,7 +94,6 @@ A dash is not measured.
         return Strip(drawn, width).adjust_cell_length(width, base)
 
     def action_move(self, rows: int) -> None:
-        """Choose a row further up or down."""
         places = [place for place, laid in enumerate(self._lines) if laid.row is not None]
         if not places:
             return
@@ -105,11 +101,9 @@ A dash is not measured.
         self._choose(places[max(0, min(len(places) - 1, now + rows))])
 
     def action_move_page(self, pages: int) -> None:
-        """Choose a row a screen further up or down."""
         self.action_move(pages * max(1, self.size.height - 1))
 
     def action_choose(self) -> None:
-        """Ask for the details of the chosen row."""
         if self.chosen is not None:
             self.post_message(self.Chosen(self.chosen))
 
@@ -134,5 +128,4 @@ A dash is not measured.
                 self.action_choose()
 
     def on_resize(self) -> None:
-        """Ask for lines of the new width."""
         self.post_message(self.Resized())

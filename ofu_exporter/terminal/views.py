@@ -30,8 +30,8 @@ from ofu_exporter.terminal.job_rows import (
 )
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
-from ofu_exporter.terminal.scene import Scene, named
-from ofu_exporter.terminal.table import Row, TableSection, TerminalColumn
+from ofu_exporter.terminal.scene import Scene, in_words, named
+from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn
 from ofu_exporter.values.job import RECORDED
 
 SORTS = {
@@ -52,8 +52,6 @@ HOUR_CELLS = 30
 
 
 class Choice(NamedTuple):
-    """What the user has chosen to see."""
-
     view: str = "gpus"
     words: str = ""
     """Only rows that contain this are shown."""
@@ -68,8 +66,6 @@ class Choice(NamedTuple):
 
 
 class View(NamedTuple):
-    """One view: its key, its name, and its tables."""
-
     key: str
     title: str
     sections: Callable[[Scene], list[TableSection]]
@@ -91,8 +87,8 @@ def _why_none(node: NodeJson) -> str:
     source = node.sources[0] if node.sources else None
     if source is None or source.reason is None:
         return "none is seen"
-    more = f" ({source.detail})" if source.detail else ""
-    return f"source {source.source}: {source.reason.replace('_', ' ')}{more}. {source.advice}"
+    why = in_words(source.reason, source.detail)
+    return f"source {source.source}: {why}. {source.advice}"
 
 
 def _jobs_if_any(scene: Scene) -> list[TableSection]:
@@ -136,11 +132,13 @@ VIEWS = {
 
 def sections(scene: Scene, choice: Choice) -> list[TableSection]:
     """The tables of a view, filtered and sorted as the user wants."""
-    made = VIEWS[choice.view].sections(scene)
-    return [section._replace(rows=_chosen(section.rows, choice)) for section in made]
+    return [
+        section._replace(rows=_chosen(section.rows, choice))
+        for section in VIEWS[choice.view].sections(scene)
+    ]
 
 
-def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
+def _chosen(rows: Sequence[TableRow], choice: Choice) -> list[TableRow]:
     words = choice.words.casefold()
     matching = [row for row in rows if words in row.words.casefold()]
     if not choice.sort:
@@ -152,14 +150,14 @@ def _chosen(rows: Sequence[Row], choice: Choice) -> list[Row]:
     return with_value + unknown  # unknown values are neither high nor low
 
 
-def _value(row: Row, letter: str) -> tuple[float, str]:
+def _value(row: TableRow, letter: str) -> tuple[float, str]:
     value = row.order[letter]
     return (0.0, value.casefold()) if isinstance(value, str) else (value or 0.0, "")
 
 
 def headline(scene: Scene, width: int) -> Line:
     """The line above the tables: the node, its OFU, the age of the data, and important notes."""
-    gpus = [gpu for _, gpu in scene.gpus]
+    gpus = [gpu for _, _, gpu in scene.gpus]
     measured = sum(gpu.unavailable is None for gpu in gpus)
     names = [answer.name for answer in scene.answers]
     who = names[0] if len(names) == 1 else f"{len(names)} nodes"
@@ -180,9 +178,10 @@ def headline(scene: Scene, width: int) -> Line:
 def _notes(scene: Scene) -> list[tuple[str, str]]:
     """Notes that a reader must know before reading any number."""
     notes = []
-    if any(source.simulated for node in scene.nodes for source in node.sources[:1]):
+    first_sources = [source for node in scene.nodes for source in node.sources[:1]]
+    if any(source.simulated for source in first_sources):
         notes.append(("SIMULATED", "bad"))
-    if any(source.source == RECORDED for node in scene.nodes for source in node.sources[:1]):
+    if any(source.source == RECORDED for source in first_sources):
         notes.append(("RECORDED", "bad"))
     missing = scene.missing
     if missing and len(scene.answers) > 1:
@@ -202,7 +201,7 @@ def _notes(scene: Scene) -> list[tuple[str, str]]:
 
 
 def _about(scene: Scene) -> str:
-    sources = dict.fromkeys(gpu.source for _, gpu in scene.gpus)
+    sources = dict.fromkeys(gpu.source for _, _, gpu in scene.gpus)
     ages = [answer.age for answer in scene.answers if answer.node is not None]
     fresh = f"{lasting(max(ages))} ago" if ages and max(ages) > 0 else ""
     return ", ".join(filter(None, [named(list(sources)), scene.origin, fresh]))

@@ -13,13 +13,13 @@ from typing import Literal
 from ofu_exporter.validation import Kind
 from ofu_exporter.validation.results import Result
 
-Verdict = Literal["inside", "outside", "not_judged"]
+CardVerdict = Literal["inside", "outside", "not_judged"]
 JUDGED: Kind = "aligned"
 """The kind of products that the bounds are for: random multiples of 16, as in the paper's Table II."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ErrorBounds:
     """The largest mean absolute errors of a sound card, in points."""
 
     raw: float = 2.0
@@ -53,8 +53,8 @@ class AccuracyRow:
     """The same where kernel names give a lower bound of what tiles add."""
     stderr: float | None
     """Mean standard error of an OFU, from its clock reads; None if that of one product is not known."""
-    raw_verdict: Verdict
-    adjusted_verdict: Verdict
+    raw_verdict: CardVerdict
+    adjusted_verdict: CardVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +85,21 @@ class SpeedUp:
     of_peaks: float
 
 
-def rows(results: Sequence[Result], bounds: Bounds) -> tuple[AccuracyRow, ...]:
+def rows(results: Sequence[Result], bounds: ErrorBounds) -> tuple[AccuracyRow, ...]:
     """The rows of the paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
-    found = []
+    table = []
     for precision in dict.fromkeys(each.product.precision for each in results):
         for kind in kinds:
             chosen = [each for each in results if _is(each, precision, kind)]
             if row := _row(precision, kind, chosen, bounds):
-                found.append(row)
-    return tuple(found)
+                table.append(row)
+    return tuple(table)
 
 
-def verdict(found: Sequence[AccuracyRow]) -> Verdict:
+def verdict(table: Sequence[AccuracyRow]) -> CardVerdict:
     """The verdict on the card: outside if one row is outside, not judged if no row is judged."""
-    verdicts = {each for row in found for each in (row.raw_verdict, row.adjusted_verdict)}
+    verdicts = {each for row in table for each in (row.raw_verdict, row.adjusted_verdict)}
     if "outside" in verdicts:
         return "outside"
     return "inside" if "inside" in verdicts else "not_judged"
@@ -165,7 +165,7 @@ def _is(result: Result, precision: str, kind: Kind) -> bool:
 
 
 def _row(
-    precision: str, kind: Kind, chosen: Sequence[Result], bounds: Bounds
+    precision: str, kind: Kind, chosen: Sequence[Result], bounds: ErrorBounds
 ) -> AccuracyRow | None:
     raw = _errors([(each.utilization, each.mfu) for each in chosen])
     if raw is None:
@@ -185,7 +185,7 @@ def _row(
     )
 
 
-def _judged(kind: Kind, errors: Errors | None, most: float) -> Verdict:
+def _judged(kind: Kind, errors: Errors | None, most: float) -> CardVerdict:
     if kind != JUDGED or errors is None:
         return "not_judged"
     return "inside" if errors.mean_absolute <= most else "outside"

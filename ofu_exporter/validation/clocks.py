@@ -58,15 +58,15 @@ def domains(
     """The domain of every precision. `published` are dense peaks in FLOP/s that the user gives."""
     row = gpu_models.find(gpu, extra)
     highest = _highest_clocks(trials, rating)
-    found = []
+    measured = []
     for precision in dict.fromkeys(each.product.precision for each in results):
         chosen = [each for each in results if each.product.precision == precision]
         if gpu.sm_count and precision in highest:
-            known = published.get(precision) or (
+            peak = published.get(precision) or (
                 row.published_peak_flops.get(precision) if row else None
             )
-            found.append(_domain(chosen, gpu.sm_count, highest[precision], known, row))
-    return tuple(found)
+            measured.append(_domain(chosen, gpu.sm_count, highest[precision], peak, row))
+    return tuple(measured)
 
 
 def whole_rate(rate: float) -> int | None:
@@ -76,11 +76,11 @@ def whole_rate(rate: float) -> int | None:
     return nearest if abs(rate / nearest - 1) <= FIT else None
 
 
-def proposal(gpu: Gpu, found: Sequence[Domain]) -> tuple[str, str]:
+def proposal(gpu: Gpu, measured: Sequence[Domain]) -> tuple[str, str]:
     """A row for `gpu_rows.py` and a setting `gpus:`, from what was measured."""
-    rates = {each.precision: each.whole for each in found if each.whole}
-    low = _clock([each for each in found if each.precision != "fp64"])
-    high = _clock([each for each in found if each.precision == "fp64"])
+    rates = {each.precision: each.whole for each in measured if each.whole}
+    low = _clock([each for each in measured if each.precision != "fp64"])
+    high = _clock([each for each in measured if each.precision == "fp64"])
     low = low or gpu.max_sm_clock_hz or 0.0
     setting: dict[str, object] = {"name": gpu.name}
     if gpu.pci_device_id:
@@ -107,10 +107,12 @@ def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None
     )
 
 
-def _clock(found: Sequence[Domain]) -> float | None:
+def _clock(measured: Sequence[Domain]) -> float | None:
     """The clock that the first published peak implies; the highest clock under load if no peak is known."""
-    implied = [each.implied_clock_hz for each in found if each.implied_clock_hz]
-    return implied[0] if implied else max((each.highest_clock_hz for each in found), default=None)
+    implied = [each.implied_clock_hz for each in measured if each.implied_clock_hz]
+    return (
+        implied[0] if implied else max((each.highest_clock_hz for each in measured), default=None)
+    )
 
 
 def _highest_clocks(trials: Sequence[Trial], rating: Rating) -> dict[str, float]:

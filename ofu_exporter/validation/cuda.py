@@ -19,7 +19,7 @@ from ofu_exporter.hardware import profiles
 from ofu_exporter.hardware.profiles import Profile
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.validation import Mark, Product
-from ofu_exporter.validation.torch_products import Call, build
+from ofu_exporter.validation.torch_products import Launch, build
 from ofu_exporter.values.reasons import Reason
 
 CHUNK_SECONDS = 0.05
@@ -30,8 +30,6 @@ PROBE_SIDE = 512
 
 
 class CudaMachine:
-    """One GPU of this process's torch."""
-
     simulated = False
 
     def __init__(self, index: int) -> None:
@@ -95,7 +93,7 @@ class CudaMachine:
     def close(self) -> None:
         self._torch.cuda.empty_cache()
 
-    def _chunk(self, call: Call, launches: int) -> Any:
+    def _chunk(self, call: Launch, launches: int) -> Any:
         """Queue some launches; returns the event after them."""
         for _ in range(launches):
             call()
@@ -103,7 +101,7 @@ class CudaMachine:
         event.record()
         return event
 
-    def _launches_per_chunk(self, call: Call) -> int:
+    def _launches_per_chunk(self, call: Launch) -> int:
         """The number of launches in a chunk, found by doubling it until the launches take long enough."""
         launches = 1
         while True:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
-from ofu_exporter.validation.accuracy import AccuracyRow, Bounds, CurvePoint, Errors
+from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
@@ -24,7 +24,7 @@ class Findings:
 
     header: ResultsHeader
     rating: Rating
-    bounds: Bounds
+    bounds: ErrorBounds
     products: int
     compared: tuple[Result, ...]
     rows: tuple[AccuracyRow, ...] = ()
@@ -36,14 +36,13 @@ class Findings:
     """Products that were not run because the time was over."""
 
     @property
-    def verdict(self) -> accuracy.Verdict:
+    def verdict(self) -> accuracy.CardVerdict:
         return accuracy.verdict(self.rows)
 
 
 def accuracy_findings(
-    header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: Bounds
+    header: ResultsHeader, trials: Sequence[Trial], rating: Rating, bounds: ErrorBounds
 ) -> Findings:
-    """The findings on how close OFU was to MFU."""
     chosen = [each for each in trials if each.product.kind != "clock"]
     compared = _results(chosen, rating)
     steady = next((each for each in chosen if each.product.kind == "noise"), None)
@@ -65,19 +64,18 @@ def clock_findings(
     published: Mapping[str, float],
     extra: Sequence[GpuModel] = (),
 ) -> Findings:
-    """The findings on clock domains."""
     chosen = [each for each in trials if each.product.kind == "clock"]
     compared = _results(chosen, rating)
-    found = clocks.domains(chosen, compared, header.gpu, rating, published, extra)
+    measured = clocks.domains(chosen, compared, header.gpu, rating, published, extra)
     is_unknown = rating.origin == "estimated"
     return Findings(
         header,
         rating,
-        Bounds(),
+        ErrorBounds(),
         len(chosen),
         compared,
-        domains=found,
-        proposal=clocks.proposal(header.gpu, found) if found and is_unknown else None,
+        domains=measured,
+        proposal=clocks.proposal(header.gpu, measured) if measured and is_unknown else None,
     )
 
 
@@ -112,27 +110,26 @@ def plain(findings: Findings) -> dict[str, Any]:
 
 
 def text(findings: Findings) -> str:
-    """The findings as text."""
     return "\n".join(_lines(findings))
 
 
 def _results(trials: Sequence[Trial], rating: Rating) -> tuple[Result, ...]:
-    return tuple(found for each in trials if (found := result(each, rating)))
+    return tuple(compared for each in trials if (compared := result(each, rating)))
 
 
-def _plain_noise(found: Noise | None) -> dict[str, Any] | None:
-    if found is None:
+def _plain_noise(noise: Noise | None) -> dict[str, Any] | None:
+    if noise is None:
         return None
-    spreads = [{**asdict(each), "interval_95": each.interval_95} for each in found.spreads]
-    return {**asdict(found), "spreads": spreads}
+    spreads = [{**asdict(each), "interval_95": each.interval_95} for each in noise.spreads]
+    return {**asdict(noise), "spreads": spreads}
 
 
 def _lines(findings: Findings) -> Iterator[str]:
     header = findings.header
     if header.simulated:
         yield SIMULATED
-    made = ", ".join(f"{name} {version}" for name, version in sorted(header.software.items()))
-    yield f"{header.gpu.name or 'GPU'} ({header.gpu.uuid}), source {header.source}, {made}"
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(header.software.items()))
+    yield f"{header.gpu.name or 'GPU'} ({header.gpu.uuid}), source {header.source}, {versions}"
     yield f"{len(findings.compared)} of {findings.products} products could be compared"
     if findings.left_out:
         longest = max(each.seconds for each in findings.left_out) / 60
@@ -202,13 +199,13 @@ def _overheads(point: CurvePoint) -> str:
 
 
 def _speed_ups(findings: Findings) -> Iterator[str]:
-    found = accuracy.speed_ups(findings.compared)
-    if not found:
+    squares = accuracy.speed_ups(findings.compared)
+    if not squares:
         return
-    peaks = ", ".join({f"{each.precision} {each.of_peaks:.2f}": None for each in found})
-    yield f"\nTimes as fast as {found[0].base} (Fig. 3): by FLOP/s / by OFU times peak; peaks: {peaks}"
+    peaks = ", ".join({f"{each.precision} {each.of_peaks:.2f}": None for each in squares})
+    yield f"\nTimes as fast as {squares[0].base} (Fig. 3): by FLOP/s / by OFU times peak; peaks: {peaks}"
     cells = {
-        (each.side, each.precision): f"{each.achieved:.2f} / {each.by_ofu:.2f}" for each in found
+        (each.side, each.precision): f"{each.achieved:.2f} / {each.by_ofu:.2f}" for each in squares
     }
     yield from _grid("SIDE", cells)
 
@@ -222,18 +219,18 @@ def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[str]:
     yield from _table(lines)
 
 
-def _noise(found: Noise | None) -> Iterator[str]:
-    if found is None:
+def _noise(noise: Noise | None) -> Iterator[str]:
+    if noise is None:
         return
     yield (
-        f"\nSM clock under steady {found.precision} products over {found.seconds:.0f} s, {found.reads} reads: "
-        f"{found.lowest_hz / 1e6:.0f} to {found.highest_hz / 1e6:.0f} MHz, mean {found.mean_hz / 1e6:.0f}, "
-        f"std {found.std_hz / 1e6:.0f}; OFU {found.utilization:.1%}"
+        f"\nSM clock under steady {noise.precision} products over {noise.seconds:.0f} s, {noise.reads} reads: "
+        f"{noise.lowest_hz / 1e6:.0f} to {noise.highest_hz / 1e6:.0f} MHz, mean {noise.mean_hz / 1e6:.0f}, "
+        f"std {noise.std_hz / 1e6:.0f}; OFU {noise.utilization:.1%}"
     )
-    if found.spreads:
+    if noise.spreads:
         yield "Mean OFU from fewer reads, in points (Table I)"
         lines = [("EVERY", "READS", "STD", "95%")]
-        for each in found.spreads:
+        for each in noise.spreads:
             stds = (f"{each.std:.3f}", f"{each.interval_95:.3f}")
             lines.append((f"{each.interval_seconds:g} s", str(each.reads), *stds))
         yield from _table(lines)

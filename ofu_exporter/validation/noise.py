@@ -19,8 +19,6 @@ INTERVALS = (1.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds between two reads: the paper's intervals, and 1 s."""
 FEWEST = 5
 """Fewest reads of a mean."""
-TABLE_SECONDS = 3000.0
-"""How long the paper measured."""
 TWO_SIDED_95 = 1.96
 
 
@@ -84,20 +82,12 @@ def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
 
     `series` are OFUs as ratios, one for each clock read, `step_seconds` apart.
     """
-    found = []
+    fitting = []
     for interval in INTERVALS:
         every = round(interval / step_seconds)
         if every >= 2 and len(series) // every >= FEWEST:
             means = [100 * statistics.fmean(series[first::every]) for first in range(every)]
             middle = 100 * statistics.fmean(series)
             square = math.fsum((mean - middle) ** 2 for mean in means) / every
-            found.append(Spread(interval, len(series) // every, math.sqrt(square)))
-    return tuple(found)
-
-
-def expected_std(utilization: float, clock_ratio: float, reads: float) -> float:
-    """Standard error, in points, of an OFU over `reads` independent reads; `clock_ratio` is std over mean.
-
-    The formula is the paper's (section IV-C): TPA * s / (sqrt(n) * f_T).
-    """
-    return 100 * utilization * clock_ratio / math.sqrt(reads)
+            fitting.append(Spread(interval, len(series) // every, math.sqrt(square)))
+    return tuple(fitting)

@@ -102,7 +102,7 @@ def _sides(source: random.Random, step: int, past: int = 0) -> tuple[int, int, i
     """Three sides in whole steps; none of them is a multiple of `past`."""
 
     def side() -> int:
-        found = source.randrange(SMALLEST, LARGEST + 1, step)
-        return side() if past and found % past == 0 else found
+        length = source.randrange(SMALLEST, LARGEST + 1, step)
+        return side() if past and length % past == 0 else length
 
     return side(), side(), side()

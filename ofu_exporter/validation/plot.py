@@ -77,13 +77,13 @@ def _in_percent(ratio: float | None) -> float:
 
 
 def _speeds(axes: Any, findings: Findings) -> None:
-    found = accuracy.speed_ups(findings.compared)
-    for precision in dict.fromkeys(each.precision for each in found):
-        mine = [each for each in found if each.precision == precision]
+    squares = accuracy.speed_ups(findings.compared)
+    for precision in dict.fromkeys(each.precision for each in squares):
+        mine = [each for each in squares if each.precision == precision]
         sides = [each.side for each in mine]
         (drawn,) = axes.plot(sides, [each.achieved for each in mine], "o-", label=precision)
         axes.plot(sides, [each.by_ofu for each in mine], "x--", color=drawn.get_color())
-    base = found[0].base if found else "-"
+    base = squares[0].base if squares else "-"
     axes.set(title=f"Times as fast as {base} (x: by OFU)", xlabel="side")
     _legend(axes)
 

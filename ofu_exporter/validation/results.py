@@ -105,10 +105,10 @@ def steady_windows(trial: Trial, rating: Rating) -> Iterator[Window]:
         previous_end = reading.end
         outcome = window.measure(reading, rating, trust)
         trust = outcome.trust
-        found = outcome.window
+        measured = outcome.window
         inside = began <= reading.start and reading.end <= ended
-        if inside and found is not None and found.utilization is not None:
-            yield found
+        if inside and measured is not None and measured.utilization is not None:
+            yield measured
 
 
 def launches_at(marks: Sequence[Mark], at: float) -> float:

@@ -44,18 +44,18 @@ class SamplerWatch:
         return self._health.simulated
 
     def gpu(self, uuid: str) -> Gpu:
-        def found_gpu() -> Gpu | None:
+        def first_read() -> Gpu | None:
             events = [each for each in self._events if each.gpu.uuid == uuid]
             if events and all(isinstance(each, Fault) for each in events):
                 self._fail(events[-1])
             return next((each.gpu for each in events if isinstance(each, Reading)), None)
 
-        found = self._until(found_gpu)
-        if found is None:
+        gpu_ = self._until(first_read)
+        if gpu_ is None:
             others = sorted({each.gpu.uuid for each in self._events})
             has_others = f"; it has {', '.join(others)}" if others else ""
             raise GpuError(Reason.NO_GPU, f"the source has no GPU {uuid}{has_others}")
-        return found
+        return gpu_
 
     def readings(self, uuid: str, since: float, until: float) -> Sequence[Reading]:
         def complete() -> bool:

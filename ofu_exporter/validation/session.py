@@ -64,15 +64,15 @@ def runnable(machine: Machine, precisions: Sequence[str]) -> tuple[list[str], di
     Raises ConfigError if it runs none.
     """
     refused = dict(machine.refusals(precisions))
-    found = [precision for precision in precisions if precision not in refused]
-    if not found:
+    possible = [precision for precision in precisions if precision not in refused]
+    if not possible:
         why = "; ".join(f"{precision}: {reason}" for precision, reason in refused.items())
         raise ConfigError(f"no precision can be run here: {why}")
-    return found, refused
+    return possible, refused
 
 
 def tiling(profile: Profile) -> Tiling:
     """The tiles of one product, by the names of the tensor kernels in its profile."""
-    found = overhead([profile])
+    added = overhead([profile])
     names = tuple(dict.fromkeys(launches.kernel for launches in profile.launches))
-    return Tiling(found.overhead_ratio, found.bound, found.attributed_share or 0.0, names)
+    return Tiling(added.overhead_ratio, added.bound, added.attributed_share or 0.0, names)

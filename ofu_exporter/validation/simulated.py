@@ -88,7 +88,6 @@ class StepClock:
         return self._start + self._steps * self._step if self._steps else 1000.0
 
     def wait(self) -> None:
-        """Let one step pass."""
         self._steps += 1
         if self.listener is not None:
             self.listener()
@@ -119,9 +118,9 @@ class SimulatedWatch:
         self.gpu(uuid)
         while not self._readings or self._readings[-1].end < until:
             self._clock.wait()
-        found = [each for each in self._readings if each.end > since and each.start < until]
+        overlapping = [each for each in self._readings if each.end > since and each.start < until]
         self._readings.clear()
-        return found
+        return overlapping
 
     def close(self) -> None:
         self._clock.listener = None
@@ -135,8 +134,6 @@ class SimulatedWatch:
 
 
 class SimulatedMachine:
-    """One simulated GPU."""
-
     simulated = True
 
     def __init__(self, pace: SamplingPace, seed: int, cycles: bool = False) -> None:
@@ -158,8 +155,8 @@ class SimulatedMachine:
         return {each: "not simulated" for each in precisions if each not in KERNELS}
 
     def profile(self, product: Product) -> Profile:
-        made, _ = _choice(product)
-        return Profile("simulated", (Launches(made.name, 1, 1e-3, product.gemm),), 0.0)
+        kernel, _ = _choice(product)
+        return Profile("simulated", (Launches(kernel.name, 1, 1e-3, product.gemm),), 0.0)
 
     def run(self, product: Product) -> Sequence[Mark]:
         _, executed = _choice(product)
@@ -192,5 +189,5 @@ IDLE = idle(1.0, 345e6)
 
 def _choice(product: Product) -> tuple[MadeKernel, int]:
     """The kernel that runs a product, and the FLOPs that it executes."""
-    offered = [(made, made.executed_flops(product)) for made in KERNELS[product.precision]]
+    offered = [(kernel, kernel.executed_flops(product)) for kernel in KERNELS[product.precision]]
     return min(offered, key=lambda each: each[1])

@@ -10,20 +10,20 @@ from typing import Any
 
 from ofu_exporter.validation import Product
 
-Call = Callable[[], object]
+Launch = Callable[[], object]
 """Launches one product."""
 
 
-def build(torch: Any, product: Product, device: str) -> Call:
+def build(torch: Any, product: Product, device: str) -> Launch:
     """Make the operands of a product; returns a function that launches it. Raises torch's own errors if torch has no
     such product."""
     return BUILDERS[product.precision](torch, product, device)
 
 
-def _plain(type_: str) -> Callable[[Any, Product, str], Call]:
+def _plain(type_: str) -> Callable[[Any, Product, str], Launch]:
     """The ordinary product of two matrices of one type; sums are in FP32, those of FP64 in FP64."""
 
-    def build_plain(torch: Any, product: Product, device: str) -> Call:
+    def build_plain(torch: Any, product: Product, device: str) -> Launch:
         dtype = getattr(torch, type_)
         left = _values(torch, product, (product.m, product.k), device).to(dtype)
         right = _values(torch, product, (product.k, product.n), device).to(dtype)
@@ -33,12 +33,12 @@ def _plain(type_: str) -> Callable[[Any, Product, str], Call]:
     return build_plain
 
 
-def _tf32(torch: Any, product: Product, device: str) -> Call:
+def _tf32(torch: Any, product: Product, device: str) -> Launch:
     torch.set_float32_matmul_precision("high")  # FP32 operands are rounded to TF32
     return _plain("float32")(torch, product, device)
 
 
-def _fp8(torch: Any, product: Product, device: str) -> Call:
+def _fp8(torch: Any, product: Product, device: str) -> Launch:
     """FP8 with one scale for each operand. Sums stay in the tensor pipe, as the quoted peak assumes."""
     type_ = torch.float8_e4m3fn
     left = _values(torch, product, (product.m, product.k), device).to(type_)
@@ -54,7 +54,7 @@ def _fp8(torch: Any, product: Product, device: str) -> Call:
     )
 
 
-def _int8(torch: Any, product: Product, device: str) -> Call:
+def _int8(torch: Any, product: Product, device: str) -> Launch:
     def values(rows: int, columns: int) -> Any:
         if product.zeros:
             return torch.zeros((rows, columns), dtype=torch.int8, device=device)
@@ -64,7 +64,7 @@ def _int8(torch: Any, product: Product, device: str) -> Call:
     return lambda: torch._int_mm(left, right)
 
 
-def _fp4(torch: Any, product: Product, device: str) -> Call:
+def _fp4(torch: Any, product: Product, device: str) -> Launch:
     """NVFP4: two elements in a byte, and a scale in FP8 for every 16 elements along K."""
 
     def values(rows: int) -> Any:
@@ -88,7 +88,7 @@ def _values(torch: Any, product: Product, sides: tuple[int, int], device: str) -
     return make(sides, device=device)
 
 
-BUILDERS: Mapping[str, Callable[[Any, Product, str], Call]] = {
+BUILDERS: Mapping[str, Callable[[Any, Product, str], Launch]] = {
     "bf16": _plain("bfloat16"),
     "fp16": _plain("float16"),
     "tf32": _tf32,

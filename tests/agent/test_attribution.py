@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import pytest
 
 from ofu_exporter.agent import attribution
-from ofu_exporter.agent.attribution import Attribution, Polling
+from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -70,15 +70,11 @@ class Listening:
 
     def __init__(self, optional: bool = False, **schedulers: Scheduler | Unbuildable) -> None:
         self.clock = FakeClock()
-        asked = Polling(
-            [
-                (name, each if isinstance(each, Unbuildable) else partial(_itself, each))
-                for name, each in schedulers.items()
-            ],
-            max_age=300.0,
-            optional=optional,
-        )
-        self.attribution = Attribution(asked, self.clock)
+        builders: list[tuple[str, Callable[[], Scheduler]]] = [
+            (name, each if isinstance(each, Unbuildable) else partial(_itself, each))
+            for name, each in schedulers.items()
+        ]
+        self.attribution = Attribution(builders, 300.0, self.clock, optional)
         self.calls = 0
         self.heard: list[Ownership] = []
         self.attribution.start(self._called)

@@ -14,6 +14,7 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.agent import until
+from tests.helpers.every import every
 from tests.helpers.values import FakeClock
 
 
@@ -67,10 +68,7 @@ def test_what_is_not_open_yet_is_waited_for_by_whoever_wants_to() -> None:
     assert opened.source is source
 
 
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [(SourceError(Reason.NO_LIBRARY), Reason.NO_LIBRARY), (ValueError("odd"), Reason.FAILED)],
-)
+@every([(SourceError(Reason.NO_LIBRARY), Reason.NO_LIBRARY), (ValueError("odd"), Reason.FAILED)])
 def test_why_it_cannot_be_opened_is_said(error: Exception, reason: Reason) -> None:
     source = SlowSource(error)
     source.answers.set()

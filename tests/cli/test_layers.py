@@ -12,11 +12,11 @@ from ofu_exporter.cli.layers import (
     check_known,
     environment_layer,
     file_layer,
-    merge,
     shown,
 )
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
+from tests.helpers.every import every
 
 KNOWN = ("interval", "listen")
 
@@ -33,11 +33,6 @@ def refusal(file: Path) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
-
-
-def test_later_layers_win() -> None:
-    first, second = {"a": Given(1, "x"), "b": Given(1, "x")}, {"a": Given(2, "y")}
-    assert merge(first, second) == {"a": Given(2, "y"), "b": Given(1, "x")}
 
 
 def test_a_model_takes_its_own_keys_and_names_the_place_of_a_bad_one() -> None:
@@ -88,14 +83,12 @@ def test_a_variable_that_is_no_setting_is_ignored_and_said_with_the_nearest_that
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["OFU_EXPORTER_PORT", "OFU_EXPORTER_SERVICE_HOST", "OFU_EXPORTER_PORT_9846_TCP_ADDR"]
-)
+@every(["OFU_EXPORTER_PORT", "OFU_EXPORTER_SERVICE_HOST", "OFU_EXPORTER_PORT_9846_TCP_ADDR"])
 def test_what_kubernetes_sets_for_a_service_is_left_alone(name: str) -> None:
     assert environment_layer({name: "tcp://10.0.0.1:9846"}, KNOWN) == ({}, ())
 
 
-@pytest.mark.parametrize("name", ["PATH", "INTERVAL", "OFUX", "ofu_interval", "OFU_TEST_X"])
+@every(["PATH", "INTERVAL", "OFUX", "ofu_interval", "OFU_TEST_X"])
 def test_variables_of_others_are_left_alone(name: str) -> None:
     assert environment_layer({name: "5s"}, KNOWN) == ({}, ())
 

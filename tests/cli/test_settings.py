@@ -13,6 +13,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured
 from ofu_exporter.sources.dcgm_exporter.driver import Options as DcgmOptions
 from ofu_exporter.sources.simulate.driver import Options as SimulateOptions
+from tests.helpers.every import every
 
 
 def loaded(
@@ -46,19 +47,18 @@ def file(tmp_path: Path) -> Path:
 # Ranges and addresses.
 
 
-@pytest.mark.parametrize("value", ["0.1", "100ms", "30s", "0.5m"])
+@every(["0.1", "100ms", "30s", "0.5m"])
 def test_both_ends_of_the_interval_are_taken(value: str) -> None:
     assert loaded({"interval": value}).settings.interval in (0.1, 30.0)
 
 
-@pytest.mark.parametrize(
-    ("value", "limit", "why"),
+@every(
     [
         ("99ms", "below 0.1s", "refreshes its counters"),
         ("0", "below 0.1s", "refreshes its counters"),
         ("31s", "above 30s", "averages of averages"),
         ("1h", "above 30s", "averages of averages"),
-    ],
+    ]
 )
 def test_an_interval_out_of_range_is_refused_with_the_reason(
     value: str, limit: str, why: str
@@ -67,7 +67,7 @@ def test_an_interval_out_of_range_is_refused_with_the_reason(
     assert all(part in text for part in ("--interval", limit, why))
 
 
-@pytest.mark.parametrize("name", ["clock_interval", "timeout", "collect_interval"])
+@every(["clock_interval", "timeout", "collect_interval"])
 def test_no_duration_is_zero(name: str) -> None:
     assert "--" + name.replace("_", "-") in refusal({name: "0"})
 
@@ -76,10 +76,7 @@ def test_a_collection_is_at_most_the_longest_window() -> None:
     assert "--collect-interval" in refusal({"collect_interval": "31s"})
 
 
-@pytest.mark.parametrize(
-    "listen",
-    ["", "9846", "localhost", "localhost:", "h:http", "h:65536", "h:-1", "h:\u0663", "h: 80"],
-)
+@every(["", "9846", "localhost", "localhost:", "h:http", "h:65536", "h:-1", "h:\u0663", "h: 80"])
 def test_what_is_no_address_is_refused(listen: str) -> None:
     text = refusal({"listen": listen})
     assert "--listen" in text
@@ -174,14 +171,13 @@ def test_a_key_may_have_dashes_or_underscores(file: Path, spelling: str) -> None
 # An option of another source.
 
 
-@pytest.mark.parametrize(
-    ("source", "option", "owner"),
+@every(
     [
         ("nvml", "url", "dcgm-exporter"),
         ("auto", "path", "replay"),
         ("dcgm-exporter", "seed", "simulate"),
         ("simulate", "timeout", "dcgm-exporter"),
-    ],
+    ]
 )
 def test_an_option_of_another_source_says_whose_it_is(source: str, option: str, owner: str) -> None:
     text = refusal({"source": source, option: "7"})

@@ -208,7 +208,7 @@ def test_a_refusal_is_said_once_in_the_agents_words(log: Path, server: ReportSer
     assert run.returncode == 0
     assert run.stdout == ""
     assert run.stderr.splitlines() == [
-        "ofu-exporter tail: refused: status 404: body.job_id: no job 9 on this node; "
+        "ofu-exporter tail: refused: status 404: job_id: no job 9 on this node; "
         "further ones are counted",
         "ofu-exporter tail: megatron: reports refused 3",
     ]

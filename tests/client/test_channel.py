@@ -12,6 +12,7 @@ import trustme
 
 from ofu_exporter.client.channel import LONGEST_ANSWER, AgentAnswer, Channel
 from tests.doubles.report_agent import Reply, report_agent
+from tests.helpers.every import every
 
 REPORT = {"job_id": "7", "mfu": 0.4, "start": 1000.0, "end": 1010.0}
 
@@ -87,9 +88,8 @@ def test_an_agent_is_believed_by_the_named_authority_and_believes_the_certificat
     assert len(agent.reports) == 1
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["ftp://localhost", "localhost:9846", "http://", "unix:relative", "http://[::1", "http://a:b"],
+@every(
+    ["ftp://localhost", "localhost:9846", "http://", "unix:relative", "http://[::1", "http://a:b"]
 )
 def test_a_url_that_leads_nowhere_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match=r"."):

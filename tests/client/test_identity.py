@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.client.identity import Token, job_id, speaks_for_node
+from tests.helpers.every import every
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,7 @@ def test_the_namespace_is_also_in_the_pods_service_account(tmp_path: Path) -> No
     assert job_id({"HOSTNAME": "run-0"}, tmp_path / "namespace") == "ml/run-0"
 
 
-@pytest.mark.parametrize(
-    ("environ", "wanted"),
+@every(
     [
         ({}, True),
         ({"LOCAL_RANK": "0"}, True),
@@ -42,7 +42,7 @@ def test_the_namespace_is_also_in_the_pods_service_account(tmp_path: Path) -> No
         ({"SLURM_LOCALID": "1"}, False),
         ({"OMPI_COMM_WORLD_LOCAL_RANK": "1"}, False),
         ({"LOCAL_RANK": "", "SLURM_LOCALID": "0"}, True),
-    ],
+    ]
 )
 def test_the_process_with_local_rank_0_speaks_for_its_node(
     environ: dict[str, str], wanted: bool

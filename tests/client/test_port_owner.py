@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,13 @@ from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.port_owner import refuse_stranger
 from tests.doubles.report_agent import report_agent
 from tests.helpers.agent import SOON
+from tests.helpers.every import every
 from tests.helpers.stranger import UID, stranger
 
 REPORT = b'{"job_id": "7", "mfu": 0.4, "start": 1000.0, "end": 1010.0}'
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::"])
-@pytest.mark.parametrize("answers", [True, False], ids=["accepts", "does not accept"])
+@every(product(["127.0.0.1", "0.0.0.0", "::"], [True, False]))
 def test_a_token_is_not_sent_to_another_user(host: str, answers: bool) -> None:
     with stranger(host, answers=answers) as other:
         channel = Channel(other.url, {})
@@ -79,7 +80,7 @@ def answered(server: socket.socket) -> Iterator[tuple[socket.socket, bytes]]:
         yield connection, received
 
 
-@pytest.mark.parametrize("named", [str(UID), "nobody"])
+@every([str(UID), "nobody"])
 def test_the_agents_user_may_be_named(named: str) -> None:
     uid = UID if named.isdecimal() else 65534
     with stranger(uid=uid) as other:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ofu_exporter.client.steps import Answers, Guarded, Rate, StepMeter, quiet
+from ofu_exporter.client.steps import LoggedAnswers, OfuReporting, Rate, StepMeter, quiet
 from tests.client.listener import Listener
 
 
@@ -74,7 +74,7 @@ def test_the_answer_becomes_metrics_and_a_change_of_verdict_one_line(
 ) -> None:
     caplog.set_level(logging.INFO)
     listener = Listener()
-    answers = Answers(listener)
+    answers = LoggedAnswers(listener)
     assert answers.metrics() == {}
     horizon = {"mfu": 0.5427, "ofu": 0.2558, "difference": 0.2869, "verdict": "mfu_above_ofu"}
     listener.answer = {"horizon": horizon, "causes": [{"cause": "latent_moe_full_hidden"}]}
@@ -90,7 +90,7 @@ def test_the_answer_becomes_metrics_and_a_change_of_verdict_one_line(
     assert answers.metrics() == {}
 
 
-class Broken(Guarded):
+class Broken(OfuReporting):
     @quiet
     def hook(self) -> None:
         raise KeyError("changed in this version of the framework")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,28 +131,15 @@ def response(pods: Sequence[Message]) -> Message:
     return make("ListPodResourcesResponse", pod_resources=pods)
 
 
-def without_news(message: Message) -> Message:
-    """The same as v1alpha1 says it: no more than names and devices."""
-    old = response([])
-    for entry in message.pod_resources:
-        pod = old.pod_resources.add(name=entry.name, namespace=entry.namespace)
-        for container in entry.containers:
-            kept = pod.containers.add(name=container.name)
-            for device in container.devices:
-                kept.devices.add(resource_name=device.resource_name, device_ids=device.device_ids)
-    return old
-
-
 class Kubelet:
     """Serves `pods` on `path` from start() to stop(); what goes wrong is set by the test."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.pods: Sequence[Message] = ()
-        self.versions: tuple[str, ...] = ("v1", "v1alpha1")
         self.refusal: tuple[grpc.StatusCode, str] | None = None
         self.is_hung = False
-        self.calls: Counter[str] = Counter()
+        self.calls = 0
         self._awake = threading.Event()
         self._server: grpc.Server | None = None
 
@@ -162,8 +148,7 @@ class Kubelet:
         fresh = self.path.with_suffix(".new")
         self._awake = threading.Event()
         self._server = grpc.server(ThreadPoolExecutor(4))
-        handlers = [self._service(version) for version in self.versions]
-        self._server.add_generic_rpc_handlers(handlers)
+        self._server.add_generic_rpc_handlers([self._service()])
         self._server.add_insecure_port(f"unix:{fresh}")
         self._server.start()
         fresh.replace(self.path)
@@ -175,24 +160,23 @@ class Kubelet:
             self._server.stop(None).wait()
             self._server = None
 
-    def _service(self, version: str) -> grpc.GenericRpcHandler:
-        name = f"{version}.PodResourcesLister"
+    def _service(self) -> grpc.GenericRpcHandler:
         method = grpc.unary_unary_rpc_method_handler(
-            lambda _, context: self._list(version, context),
+            lambda _, context: self._list(context),
             request_deserializer=CLASSES["ListPodResourcesRequest"].FromString,  # type: ignore[attr-defined]
             response_serializer=lambda message: message.SerializeToString(),
         )
         handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(
-            name, {"List": method}
+            "v1.PodResourcesLister", {"List": method}
         )
         return handler
 
-    def _list(self, version: str, context: grpc.ServicerContext) -> Message:
-        self.calls[version] += 1
+    def _list(self, context: grpc.ServicerContext) -> Message:
+        self.calls += 1
         if self.is_hung:
             self._awake.wait()
         if self.refusal is not None:
             context.abort(*self.refusal)
         shuffled = list(self.pods)
         random.shuffle(shuffled)  # kubelet keeps its pods in a Go map
-        return response(shuffled) if version == "v1" else without_news(response(shuffled))
+        return response(shuffled)

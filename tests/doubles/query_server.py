@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 
-class Told(NamedTuple):
+class SourceEvent(NamedTuple):
     """An answer to give."""
 
     status: int
@@ -41,19 +41,21 @@ class QueryServer:
     asked: list[Question] = field(default_factory=list)
 
 
-def vector(*rows: tuple[dict[str, str], float, str]) -> Told:
+def vector(*rows: tuple[dict[str, str], float, str]) -> SourceEvent:
     """A successful answer to an instant query."""
     result = [{"metric": labels, "value": [time, value]} for labels, time, value in rows]
-    return Told(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+    return SourceEvent(
+        200, {"status": "success", "data": {"resultType": "vector", "result": result}}
+    )
 
 
-def error(status: int, kind: str, text: str, **headers: str) -> Told:
+def error(status: int, kind: str, text: str, **headers: str) -> SourceEvent:
     """An error as the API gives it."""
-    return Told(status, {"status": "error", "errorType": kind, "error": text}, headers)
+    return SourceEvent(status, {"status": "error", "errorType": kind, "error": text}, headers)
 
 
 @contextmanager
-def query_server(answer: Callable[[Question], Told]) -> Iterator[QueryServer]:
+def query_server(answer: Callable[[Question], SourceEvent]) -> Iterator[QueryServer]:
     """A server that gives these answers."""
     server = QueryServer()
 

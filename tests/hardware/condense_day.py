@@ -19,12 +19,13 @@ from typing import Any
 
 from ofu_exporter.client.intervals import Call, Intervals
 from ofu_exporter.recordings import recording
-from ofu_exporter.recordings.jobs import RecordedJob, job_line, report_line
+from ofu_exporter.recordings.jobs import RecordedJob
 from ofu_exporter.sources.nvml.gpm import CLOCK_LIMITS, LINKS, MIB, OTHER_PIPES, PIPES
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Reading
 from tests.hardware.training import PHASES, Phase
+from tests.helpers.recorded_jobs import job_line
 
 FIRST = "full-attention"
 POWER_LIMIT_WATTS = 700.0
@@ -157,7 +158,7 @@ def write(day: Day, path: Path) -> None:
     writer = recording.RecordingWriter(path, header, 0.0)
     said = chain.from_iterable(day.reports(name) for name in PHASES)
     jobs = [job_line(turned.job(day.job(phase))) for phase in PHASES.values()]
-    writer.write_lines([*jobs, *(report_line(turned.report(body)) for body in said)])
+    writer.put([*jobs, *({"report": turned.report(body)} for body in said)])
     windows = sorted(map(turned.reading, readings(day)), key=lambda reading: reading.start)
     for begin in range(0, len(windows), BATCH):
         writer.write(windows[begin : begin + BATCH])

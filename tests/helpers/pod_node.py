@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ofu_exporter import sources
-from ofu_exporter.agent.attribution import Attribution, Polling
+from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.agent.sampler import Sampler, SamplingPlan
 from ofu_exporter.schedulers.kubernetes import api_server, driver
@@ -32,10 +32,8 @@ class PodNode:
             }
         )
         self.snapshots: list[Snapshot] = []
-        polling = Polling(
-            [(driver.NAME, partial(driver.Scheduler, options, server))], max_age=300.0
-        )
-        self.attribution = Attribution(polling, time.monotonic)
+        builder = partial(driver.Scheduler, options, server)
+        self.attribution = Attribution([(driver.NAME, builder)], 300.0, time.monotonic)
         simulate = sources.load("simulate")
         source = partial(simulate.Source, simulate.Options(), time.monotonic)
         plan = SamplingPlan([("simulate", source)], SamplingPace(0.2, 0.2))

@@ -9,10 +9,9 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask, gather
 from ofu_exporter.jobs.totals import JobTotals, merged
+from tests.helpers.every import every
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
 
@@ -117,8 +116,7 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
     assert merged(found.totals).ended is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "problem"),
+@every(
     [
         (unknown, "knows nothing of the job"),
         (lambda: (404, b"Not Found"), "answers 404"),
@@ -131,17 +129,7 @@ def test_a_job_that_does_not_end_is_waited_for_no_longer_than_asked() -> None:
         ),
         (lambda: (404, ending_at(4096)), "knows nothing of the job"),
         (lambda: (404, ending_at(4097)), "answers 404"),
-    ],
-    ids=[
-        "unknown",
-        "another server",
-        "failing",
-        "html",
-        "deep",
-        "huge",
-        "long",
-        "too long",
-    ],
+    ]
 )
 def test_a_node_that_does_not_help_is_named_and_costs_no_other(
     answer: Answer, problem: str

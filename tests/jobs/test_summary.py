@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, merged
 from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
 from tests.helpers.documents import FIRST, made, reporting
+from tests.helpers.every import every
 
 HOUR = 3600.0
 LONG = GpuTotals(
@@ -105,8 +104,7 @@ def test_a_summary_of_what_was_not_compared_says_so() -> None:
     assert "mfu=" not in one_line(early)
 
 
-@pytest.mark.parametrize(
-    ("bound", "line"),
+@every(
     [
         ("exact", "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
         (None, "OFU without what tiles add 30.0%, over 10.00 GPU-hours: they add 2.4%"),
@@ -114,7 +112,7 @@ def test_a_summary_of_what_was_not_compared_says_so() -> None:
             "lower",
             "OFU without what tiles add, at most 30.0%, over 10.00 GPU-hours: they add at least 2.4%",
         ),
-    ],
+    ]
 )
 def test_a_summary_says_ofu_without_tiles_and_whether_it_is_a_bound(
     bound: Bound | None, line: str

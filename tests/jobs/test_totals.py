@@ -26,6 +26,7 @@ from ofu_exporter.values.reported import (
 )
 from ofu_exporter.values.snapshot import JobView
 from tests.helpers.documents import REPORTS, VIEW, made, reporting
+from tests.helpers.every import every
 
 
 def test_the_mean_is_a_sum_over_a_sum() -> None:
@@ -55,9 +56,7 @@ def test_json_and_back() -> None:
     assert JobTotals.model_validate_json(made().model_dump_json()) == made()
 
 
-@pytest.mark.parametrize(
-    "damage", [{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}]
-)
+@every([{"version": 2}, {"began": "soon"}, {"distribution": {"1": -1}}, {"gpus": [{}]}])
 def test_what_is_no_report_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         JobTotals.model_validate({**made().model_dump(), **damage})
@@ -180,12 +179,11 @@ def test_how_an_error_is_known_goes_with_the_verdict() -> None:
     assert both.stderr_ratio == pytest.approx(POINTS.error().ratio, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("reads", "line"),
+@every(
     [
         (10.0, "This OFU may be 2.0% off, by the spread of its clock reads, so the limits"),
         (2.0, "How far this OFU may be off is not known yet, so the limits"),
-    ],
+    ]
 )
 def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str) -> None:
     hz = reads * 1.7e9

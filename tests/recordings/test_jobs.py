@@ -9,8 +9,9 @@ import pytest
 
 from ofu_exporter.errors import SourceError
 from ofu_exporter.recordings import recording
-from ofu_exporter.recordings.jobs import RecordedJob, job_line, read_jobs, report_line
+from ofu_exporter.recordings.jobs import RecordedJob, read_jobs
 from ofu_exporter.values.job import Job
+from tests.helpers.recorded_jobs import job_line
 from tests.helpers.values import reading
 
 JOB = RecordedJob(Job("replay", "7", "train", user="ada"), ("0", "1"), 0.5, 4.5)
@@ -31,7 +32,7 @@ def written(path: Path, *lines: object) -> Path:
 def test_jobs_and_reports_are_read_as_they_were_written(path: Path) -> None:
     writer = recording.RecordingWriter(path, recording.RecordingHeader("nvml", False, ""), 0.0)
     later = {**BODY, "start": 4.0, "end": 8.0}
-    writer.write_lines([report_line(later), job_line(JOB), report_line(BODY)])
+    writer.put([{"report": later}, job_line(JOB), {"report": BODY}])
     writer.write([reading(0.0, 5.0), reading(5.0, 10.0)])
     writer.close()
     played = read_jobs(path, "replay")
@@ -41,7 +42,7 @@ def test_jobs_and_reports_are_read_as_they_were_written(path: Path) -> None:
 
 
 def test_who_replays_the_readings_passes_over_everything_else(path: Path) -> None:
-    written(path, job_line(JOB), report_line(BODY), {"weather": "fine"})
+    written(path, job_line(JOB), {"report": BODY}, {"weather": "fine"})
     played = recording.read(path)
     assert list(played.events) == []
     assert played.damaged == []

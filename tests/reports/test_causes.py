@@ -20,6 +20,7 @@ from ofu_exporter.values.reported import Causes, Compared
 from tests.flops.causes.synthetic import LATENT
 from tests.flops.counting import config
 from tests.helpers.desk import hardware_of, said
+from tests.helpers.every import every
 from tests.helpers.values import H100, gpu
 
 EIGHT = hardware_of(*(gpu(index) for index in range(8)))
@@ -67,7 +68,7 @@ def test_where_nothing_was_reported_there_is_nothing_to_explain() -> None:
     assert found({"mfu": 0.4}, Compared(0.0, 100.0, 600.0)) == Causes()
 
 
-@pytest.mark.parametrize("ofu_seconds", [0.0, 0.1])
+@every([0.0, 0.1])
 def test_where_the_gpus_did_next_to_nothing_no_cause_is_named_but_what_to_look_at(
     ofu_seconds: float,
 ) -> None:
@@ -154,14 +155,13 @@ def test_a_gpu_that_is_not_in_the_table_is_not_named() -> None:
     assert facts_of(said(mfu=0.4), EIGHT, None).gpu == H100
 
 
-@pytest.mark.parametrize(
-    ("fields", "known"),
+@every(
     [
         ({"mfu": 0.4}, None),
         ({"mfu": 0.4, "peak_tflops": 989.4}, PEAK),
         ({"tflops_per_gpu": 400}, PEAK),  # it was divided here, by the right peak
         ({"tflops_per_gpu": 400, "peak_tflops": 989.4}, PEAK),
-    ],
+    ]
 )
 def test_the_peak_is_known_where_it_was_said_or_the_agent_divides(
     fields: dict[str, Any], known: float | None

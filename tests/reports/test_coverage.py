@@ -26,6 +26,7 @@ from ofu_exporter.reports.coverage import (
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
 from ofu_exporter.values.reported import Compared
+from tests.helpers.every import every
 
 HORIZON = 600.0
 LATER = SETTLED_AFTER_SECONDS + 1.0
@@ -112,7 +113,7 @@ def test_the_horizon_forgets_and_the_life_does_not() -> None:
     assert settled(account, usage, 600.0).mfu == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("anew", [True, False])
+@every([True, False])
 def test_who_has_reported_nothing_has_nothing_to_sum_up(anew: bool) -> None:
     assert summed(Coverage(), [used((0, 10, 0.4))], 20.0, HORIZON, anew) == Coverage()
 

@@ -16,6 +16,7 @@ from ofu_exporter.reports.fields import (
     framework_name,
 )
 from tests.helpers.desk import said
+from tests.helpers.every import every
 
 MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
 
@@ -28,8 +29,7 @@ def listed(depth: int) -> list[Any]:
     return [listed(depth - 1)] if depth else []
 
 
-@pytest.mark.parametrize(
-    ("bomb", "why"),
+@every(
     [
         ({"num_hidden_layers": MOST_LAYERS + 1}, f"{MOST_LAYERS + 1} is above {MOST_LAYERS}"),
         ({"text_config": {"num_hidden_layers": 10**9}}, "num_hidden_layers"),
@@ -46,7 +46,7 @@ def listed(depth: int) -> list[Any]:
         ({"a": [0] * (MOST_VALUES - 1)}, "has more than 10000 values"),
         ({"hidden_size": 10**15, "after": [1, 2]}, "hidden_size is above 1e+12"),
         ({"hidden_size": 10**15, "after": {"b": 1}}, "hidden_size is above 1e+12"),
-    ],
+    ]
 )
 def test_a_configuration_that_would_take_the_agents_time_is_refused(
     bomb: dict[str, Any], why: str
@@ -57,8 +57,7 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
     assert why in error.value.errors()[0]["msg"]
 
 
-@pytest.mark.parametrize(
-    "large",
+@every(
     [
         {"num_hidden_layers": MOST_LAYERS},
         {"hidden_size": LARGEST, "rope_theta": -LARGEST},
@@ -66,14 +65,13 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
         {"a": [0] * (MOST_VALUES - 2)},
         nested(DEEPEST),
         {"a": listed(DEEPEST - 1)},
-    ],
+    ]
 )
 def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -> None:
     assert said(mfu=0.4, model={**MODEL, "config": large}).model is not None
 
 
-@pytest.mark.parametrize(
-    ("said_", "name"),
+@every(
     [
         ("transformers 4.57.1, counted by num_input_tokens_seen", "transformers"),
         ("Megatron-LM core_r0.13", "megatron-lm"),
@@ -84,7 +82,7 @@ def test_the_largest_configuration_that_is_one_is_taken(large: dict[str, Any]) -
         ('"} evil{', ""),
         ("", ""),
         (None, ""),
-    ],
+    ]
 )
 def test_the_name_of_a_framework_is_its_first_word(said_: str | None, name: str) -> None:
     assert framework_name(said_) == name

@@ -12,6 +12,7 @@ from ofu_exporter.reports.interval import AHEAD_SECONDS, FIRST_SECONDS, Interval
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.desk import said
+from tests.helpers.every import every
 
 NOW = Instant(10_000.0, 1_800_000_000.0)
 BEGAN = NOW.unix - 500.0
@@ -89,14 +90,13 @@ def test_a_clock_may_be_a_little_ahead() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
+@every(
     [
         ({"end": unix(-6)}, "end"),
         ({"start": unix(-6)}, "start"),
         ({"start": unix(-6), "end": unix(-9)}, "end"),
         ({"start": unix(10), "end": unix(-3600)}, "end"),
-    ],
+    ]
 )
 def test_what_is_in_the_future_is_refused(fields: dict[str, float], field: str) -> None:
     assert refused(**fields) == (ReportRejection.IN_FUTURE, field)
@@ -118,14 +118,13 @@ def test_what_is_too_long_ago_is_refused(
     assert refused(until, None, **fields) == (ReportRejection.TOO_OLD, field)
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
+@every(
     [
         ({"start": unix(32), "end": unix(20)}, "start"),  # begins inside the one before
         ({"start": unix(50), "end": unix(30)}, "end"),  # the same once more
         ({"end": unix(40)}, "end"),  # an earlier one
         ({"start": unix(30.5), "end": unix(30)}, "end"),  # nothing new, though inside the slack
-    ],
+    ]
 )
 def test_what_was_reported_already_is_refused(fields: dict[str, float], field: str) -> None:
     assert refused(9_970.0, **fields) == (ReportRejection.OVERLAP, field)
@@ -155,14 +154,13 @@ def test_a_refusal_says_by_how_much_and_why() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "began", "field"),
+@every(
     [
         ({"start": unix(0)}, BEGAN, "start"),
         ({"start": unix(-3)}, BEGAN, "start"),
         ({"end": unix(30)}, unix(20), "end"),  # over before its job was here
         ({}, unix(0), "end"),
-    ],
+    ]
 )
 def test_an_interval_without_length_is_refused(
     fields: dict[str, float], began: float, field: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ofu_exporter.reports.messages import MOST_FIELDS, Comparison, MfuReport
 from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 from tests.flops.counting import config
 from tests.helpers.desk import said
+from tests.helpers.every import every
 
 MODEL = {"config": {"hidden_size": 64}, "seq_len": 128}
 
@@ -36,22 +38,17 @@ NUMBERS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second
 NO_NUMBERS = ["0.4", True, False, [0.4], {}, math.nan, math.inf, -math.inf, 10**400]
 
 
-@pytest.mark.parametrize("wrong", NO_NUMBERS)
-@pytest.mark.parametrize("field", NUMBERS)
+@every(product(NUMBERS, NO_NUMBERS))
 def test_what_is_no_number_is_refused(field: str, wrong: object) -> None:
     assert refused(**{field: wrong})[0] == (field,)
 
 
-@pytest.mark.parametrize("wrong", NO_NUMBERS)
-@pytest.mark.parametrize(
-    "field", ["start", "end", "peak_tflops", "tile_overhead", "flops_per_token"]
-)
+@every(product(["start", "end", "peak_tflops", "tile_overhead", "flops_per_token"], NO_NUMBERS))
 def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
     assert refused(mfu=0.4, **{field: wrong})[0] == (field,)
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
+@every(
     [
         ({"mfu": -0.01}, "mfu"),
         ({"model_flops_per_second": -1}, "model_flops_per_second"),
@@ -90,14 +87,13 @@ def test_nor_is_it_taken_beside_an_mfu(field: str, wrong: object) -> None:
         ({"mfu": 0.4, "tile_overhead": 0.1, "tile_overhead_bound": "upper"}, "tile_overhead_bound"),
         ({"mfu": 0.4, "modell": {}}, "modell"),
         ({"mfu": 0.4, "model": 5}, "model"),
-    ],
+    ]
 )
 def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str) -> None:
     assert refused(**fields)[0][0] == field
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
+@every(
     [
         ({"seq_len": 0}, "seq_len"),
         ({"seq_len": 128.0}, "seq_len"),
@@ -110,25 +106,24 @@ def test_what_cannot_be_is_refused_and_named(fields: dict[str, Any], field: str)
         ({"ignore_fields": ["x"] * 65}, "ignore_fields"),
         ({"config": []}, "config"),
         ({"other": 1}, "other"),
-    ],
+    ]
 )
 def test_so_is_what_cannot_be_of_a_model(wrong: dict[str, Any], field: str) -> None:
     assert refused(mfu=0.4, model={**MODEL, **wrong})[0] == ("model", field)
 
 
-@pytest.mark.parametrize(
-    ("model", "why"),
+@every(
     [
         ({"seq_len": 8}, "give config or recipe"),
         ({**MODEL, "recipe": "own"}, "give config or recipe"),
         ({**MODEL, "lengths": {"tokens": 8}}, "give seq_len or lengths.tokens"),
-    ],
+    ]
 )
 def test_a_model_is_a_configuration_or_a_recipe(model: dict[str, Any], why: str) -> None:
     assert refused(mfu=0.4, model=model) == (("model",), why)
 
 
-@pytest.mark.parametrize("name", ["../own", "a/b", "", ".own", "o" * 101, "own\n"])
+@every(["../own", "a/b", "", ".own", "o" * 101, "own\n"])
 def test_a_recipes_name_leads_nowhere_but_into_its_folder(name: str) -> None:
     assert refused(mfu=0.4, model={"recipe": name})[0][:2] == ("model", "recipe")
 
@@ -149,7 +144,7 @@ def test_a_rate_in_another_unit_is_named() -> None:
     assert "if it is TFLOP/s, give 4.1e+14" in refused(model_flops_per_second=410)[1]
 
 
-@pytest.mark.parametrize("recompute", ["full", "selective"])
+@every(["full", "selective"])
 def test_a_forward_only_job_recomputes_nothing(recompute: str) -> None:
     forward = {**MODEL, "forward_only": True}
     why = "recompute: a forward-only pass has no activations to compute again"
@@ -172,8 +167,7 @@ def test_one_precision_is_all_of_the_flops() -> None:
     assert refused(mfu=0.4, precision=16)[1] == why
 
 
-@pytest.mark.parametrize(
-    ("fields", "why"),
+@every(
     [
         ({}, "give one of mfu, model_flops_per_second, tflops_per_gpu, tokens_per_second"),
         ({"step": 7}, "give one of"),
@@ -181,7 +175,7 @@ def test_one_precision_is_all_of_the_flops() -> None:
         ({"mfu": 0.4, "tflops_per_gpu": 400}, "not mfu and tflops_per_gpu"),
         ({"flops_per_token": 6e9}, "flops_per_token needs tokens_per_second"),
         ({"mfu": 0.4, "tokens_per_second": 1.0, "flops_per_token": 6e9}, "no meaning beside mfu"),
-    ],
+    ]
 )
 def test_it_says_how_fast_the_job_goes_in_one_way(fields: dict[str, Any], why: str) -> None:
     where, message = refused(**fields)
@@ -189,7 +183,7 @@ def test_it_says_how_fast_the_job_goes_in_one_way(fields: dict[str, Any], why: s
     assert why in message
 
 
-@pytest.mark.parametrize("way", NUMBERS[:3])
+@every(NUMBERS[:3])
 def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
     value = 4e8 if way == "model_flops_per_second" else 0.4
     facts: dict[str, Any] = {way: value, "tokens_per_second": 1e5, "model": MODEL}

@@ -14,6 +14,7 @@ from ofu_exporter.values.reasons import ReportRejection
 from tests.flops.counting import config
 from tests.flops.test_recipes import RECIPE
 from tests.helpers.desk import said
+from tests.helpers.every import every
 
 LLAMA = {"config": config("llama-3-8b"), "seq_len": 8192}
 
@@ -41,8 +42,7 @@ def test_the_parts_of_a_model_count() -> None:
     assert count(seq_len=16384) > count()
 
 
-@pytest.mark.parametrize(
-    "wrong",
+@every(
     [
         {},
         {"architectures": ["NoSuchModel"]},
@@ -54,7 +54,7 @@ def test_the_parts_of_a_model_count() -> None:
         config("t5-3b"),  # seq_len does not say how long its two texts are
         config("vit-l-16"),  # its configuration fixes the patches of an image
         config("qwen2.5-vl-7b"),  # its text may have images, of unknown size
-    ],
+    ]
 )
 def test_a_model_that_cannot_be_counted_is_named(wrong: dict[str, Any]) -> None:
     body = model({"config": wrong, "seq_len": 8192})

@@ -21,6 +21,7 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting, Settings
 from tests.helpers.agent import SOON, page_server, until
+from tests.helpers.every import every
 
 NOW = 1_700_000_000.0
 
@@ -56,10 +57,10 @@ class Bench:
 
     def pull(self, after: float = 15.0) -> str:
         """The outcome."""
-        before = self.pulls.health[0].outcomes
+        before = dict(self.pulls.engines[0].outcomes)
         self.now += after
         self.pulls.pull_all()
-        outcomes = self.pulls.health[0].outcomes
+        outcomes = self.pulls.engines[0].outcomes
         (changed,) = (name for name, n in outcomes.items() if n != before.get(name, 0))
         return changed
 
@@ -201,7 +202,7 @@ def test_what_is_no_counter_is_counted_as_what_it_is(
     engine.page = page
     assert bench.pull() == outcome
     assert bench.reports == []
-    assert (engine.url in bench.pulls.health[0].detail) == (outcome == "not_metrics")
+    assert (engine.url in bench.pulls.engines[0].detail) == (outcome == "not_metrics")
 
 
 def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, bench: Bench) -> None:
@@ -209,7 +210,7 @@ def test_a_refusal_is_counted_and_the_next_goes_on_from_there(engine: Served, be
     bench.pull()
     bench.refusal = ConfigError("no job ns/chat on this node")
     assert bench.pull() == "refused"
-    assert bench.pulls.health[0].detail == "no job ns/chat on this node"
+    assert bench.pulls.engines[0].detail == "no job ns/chat on this node"
     bench.refusal = None
     assert bench.pull() == "reported"
     assert bench.reports[0]["start"] == NOW + 30
@@ -225,8 +226,8 @@ def test_an_error_that_nobody_has_thought_of_is_logged_and_the_engine_is_pulled_
     for value in (1e15, 2e15, 3e15):
         engine.page = vllm(value)
         running.pull_all()
-    assert running.health[0].outcomes == {"begun": 1, "failed": 2}
-    assert running.health[0].detail == "LookupError: gone"
+    assert running.engines[0].outcomes == {"begun": 1, "failed": 2}
+    assert running.engines[0].detail == "LookupError: gone"
     lines = [record for record in caplog.records if record.exc_info]
     assert {line.message for line in lines} == {f"unexpected error while pulling from {engine.url}"}
     assert len(lines) == 2
@@ -266,8 +267,8 @@ def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         bench = Bench(f"http://user:secret@127.0.0.1:{server.server_port}/other")
         assert bench.pull() == "unreachable"
-        assert "answers 302" in bench.pulls.health[0].detail
-        assert "secret" not in bench.pulls.health[0].detail
+        assert "answers 302" in bench.pulls.engines[0].detail
+        assert "secret" not in bench.pulls.engines[0].detail
         server.shutdown()
     assert bench.pull() == "unreachable"
 
@@ -285,7 +286,7 @@ def test_threads_pull_each_engine_and_end(engine: Served) -> None:
         running.start()
         until(lambda: len(reports) >= 2)
         assert running.stop(SOON)
-    down, up = running.health
+    down, up = running.engines
     assert set(down.outcomes) == {"unreachable"}
     assert up.outcomes["begun"] == 1
     assert {report["job_id"] for report in reports} == {"up"}
@@ -302,8 +303,8 @@ def test_each_engine_is_pulled_at_its_own_pace(engine: Served) -> None:
         lambda _: None,
     )
     running.start()
-    until(lambda: sum(running.health[1].outcomes.values()) > 1)
-    assert sum(running.health[0].outcomes.values()) == 1
+    until(lambda: sum(running.engines[1].outcomes.values()) > 1)
+    assert sum(running.engines[0].outcomes.values()) == 1
     assert running.stop(SOON)
 
 
@@ -324,8 +325,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
         assert running.stop(SOON)
 
 
-@pytest.mark.parametrize(
-    ("setting", "field"),
+@every(
     [
         ({"job_id": "*"}, "job_id"),
         ({"job_id": "ns/*"}, "job_id"),
@@ -335,7 +335,7 @@ def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
         ({"url": "127.0.0.1:8000/metrics"}, "url"),
         ({"every": "0.1s"}, "every"),
         ({"token": "x"}, "token"),
-    ],
+    ]
 )
 def test_a_setting_that_cannot_be_used_is_named(setting: dict[str, Any], field: str) -> None:
     good = {"job_id": "1", "url": "http://127.0.0.1:8000/metrics"}

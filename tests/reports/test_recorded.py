@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.recordings import recording
-from ofu_exporter.recordings.jobs import RecordedJob, job_line, report_line
+from ofu_exporter.recordings.jobs import RecordedJob
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.recorded import RecordedReports
 from ofu_exporter.values.job import Job
 from tests.helpers.node import EPOCH, Node, whole
+from tests.helpers.recorded_jobs import job_line
 from tests.helpers.values import FakeClock, reading
 
 START = 10.0
@@ -24,11 +25,11 @@ def path(tmp_path: Path) -> Path:
     """A job that reports every 20 s for 100 s."""
     file = tmp_path / "recording"
     writer = recording.RecordingWriter(file, recording.RecordingHeader("nvml", False, ""), 0.0)
-    writer.write_lines([job_line(RecordedJob(Job("replay", "7", "train"), ("0",), START, 110.0))])
+    writer.put([job_line(RecordedJob(Job("replay", "7", "train"), ("0",), START, 110.0))])
     for number in range(5):
         start = START + EVERY * number
         body = {"job_id": "7", "mfu": 0.3, "start": start, "end": start + EVERY}
-        writer.write_lines([report_line(body)])
+        writer.put([{"report": body}])
     writer.write([reading(0.0, 120.0)])
     writer.close()
     return file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from ofu_exporter.reports.stated import Hardware, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
 from tests.flops.counting import config
 from tests.helpers.desk import hardware_of, said
+from tests.helpers.every import every
 from tests.helpers.values import H100, gpu
 
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -70,13 +72,12 @@ def test_a_job_without_gpus_here_has_to_say_how_many_it_has() -> None:
     assert mfu(nothing, **one, gpus=1) == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize(
-    ("peak", "name"),
+@every(
     [
         (2 * PEAK, "the sparse (2:4) peak of bf16"),
         (TF32, "the tf32 peak"),
         (123e12, "none of its dense peaks"),
-    ],
+    ]
 )
 def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
     peak: float, name: str
@@ -88,7 +89,7 @@ def test_an_mfu_against_another_peak_is_converted_and_the_peak_is_named(
     assert "converted to the dense peak of 989.4 TFLOP/s" in found.warnings[1]
 
 
-@pytest.mark.parametrize("peak", [PEAK / 1e12, 989, 989.5, 990])
+@every([PEAK / 1e12, 989, 989.5, 990])
 def test_the_right_peak_in_three_digits_is_the_right_one(peak: float) -> None:
     found = stated_mfu(said(mfu=0.4, peak_tflops=peak), EIGHT)
     assert found.mfu == pytest.approx(0.4, rel=1e-3)
@@ -126,7 +127,7 @@ def test_a_precision_that_the_gpus_lack_is_refused() -> None:
     assert refused(mfu=0.4, precision="fp4") == (ReportRejection.OUT_OF_RANGE, "precision")
 
 
-@pytest.mark.parametrize("shares", [{"bf16": 0.5}, {"bf16": 0.6, "fp8": 0.6}, {}])
+@every([{"bf16": 0.5}, {"bf16": 0.6, "fp8": 0.6}, {}])
 def test_shares_that_are_not_all_of_the_flops_are_refused(shares: dict[str, float]) -> None:
     assert refused(mfu=0.4, precision=shares) == (ReportRejection.OUT_OF_RANGE, "precision")
 
@@ -167,14 +168,13 @@ def test_gpus_of_two_models_have_the_mean_of_the_peaks_that_both_have() -> None:
     assert refused(on, mfu=0.4, precision="fp8")[1] == "precision"
 
 
-@pytest.mark.parametrize(
-    "fields",
+@every(
     [
         {"tflops_per_gpu": 9e5},
         {"model_flops_per_second": 1e308, "gpus": 1},
         {"tokens_per_second": 1e300, "flops_per_token": 1e300},
         {"mfu": "900%", "peak_tflops": 999999.0},
-    ],
+    ]
 )
 def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> None:
     assert refused(**fields) == (ReportRejection.OUT_OF_RANGE, next(iter(fields)))
@@ -184,8 +184,7 @@ def test_what_makes_an_mfu_that_cannot_be_is_named(fields: dict[str, Any]) -> No
         stated_mfu(said(**fields), EIGHT)
 
 
-@pytest.mark.parametrize("peak", [5e-324, 1e-300, 999999.0])
-@pytest.mark.parametrize("on", [EIGHT, hardware_of(UNKNOWN), Hardware()])
+@every(product([5e-324, 1e-300, 999999.0], [EIGHT, hardware_of(UNKNOWN), Hardware()]))
 def test_whatever_is_said_the_mfu_is_a_number(peak: float, on: Hardware) -> None:
     found = stated_mfu(said(mfu=0, peak_tflops=peak), on)
     assert found.mfu == 0.0

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ofu_exporter import schedulers, sources
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
+from tests.helpers.every import every
 
 every_scheduler = pytest.mark.parametrize("name", schedulers.names())
 
@@ -70,7 +71,7 @@ def test_auto_asks_the_lowest_rank_first() -> None:
     assert len(ranks) == len(set(ranks)) > 0
 
 
-@pytest.mark.parametrize("name", ["slrum", "", "slurm.driver", "hooks", "Slurm", "none"])
+@every(["slrum", "", "slurm.driver", "hooks", "Slurm", "none"])
 def test_an_unknown_scheduler_is_an_error_that_lists_the_known(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         schedulers.load(name)
@@ -78,7 +79,7 @@ def test_an_unknown_scheduler_is_an_error_that_lists_the_known(name: str) -> Non
     assert all(known in str(caught.value) for known in ["auto", "none", *schedulers.names()])
 
 
-@pytest.mark.parametrize("kind", ["schedulers", "sources"])
+@every(["schedulers", "sources"])
 def test_a_drivers_folder_loads_nothing_by_itself(kind: str) -> None:
     """A hook of Slurm's imports a neighbour of its driver, once for every job of the cluster."""
     package = {"schedulers": schedulers, "sources": sources}[kind]

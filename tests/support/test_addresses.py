@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.support.addresses import client_network, is_address, is_loopback
+from tests.helpers.every import every
 
 
-@pytest.mark.parametrize(
-    ("address", "network"),
+@every(
     [
         ("10.0.0.1", "10.0.0.1"),
         ("127.0.0.9", "127.0.0.9"),
@@ -20,14 +18,13 @@ from ofu_exporter.support.addresses import client_network, is_address, is_loopba
         ("::1", "::/64"),
         ("", ""),
         ("/run/a:socket", "/run/a:socket"),
-    ],
+    ]
 )
 def test_a_client_of_ipv6_is_its_network(address: str, network: str) -> None:
     assert client_network(address) == network
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
+@every(
     [
         ("127.9.9.9", True),
         ("::1", True),
@@ -37,7 +34,7 @@ def test_a_client_of_ipv6_is_its_network(address: str, network: str) -> None:
         ("2001:db8::1", False),
         ("localhost", False),
         ("", False),
-    ],
+    ]
 )
 def test_loopback_is_told_by_the_address_alone(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.support.durations import duration, lasting, seconds
+from tests.helpers.every import every
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@every(
     [
         (5, 5.0),
         (0.5, 0.5),
@@ -22,16 +22,13 @@ from ofu_exporter.support.durations import duration, lasting, seconds
         ("2m", 120.0),
         ("1h", 3600.0),
         ("0", 0.0),
-    ],
+    ]
 )
 def test_a_duration_is_a_number_of_seconds_or_has_a_unit(text: object, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "s", "-5s", "5 seconds", "1d", "5s5", "nan", "inf", "1e3", "\u0665s", True, None, []],
-)
+@every(["", "s", "-5s", "5 seconds", "1d", "5s5", "nan", "inf", "1e3", "\u0665s", True, None, []])
 def test_anything_else_is_no_duration(text: object) -> None:
     with pytest.raises(ValueError, match="is not a duration such as"):
         seconds(text)
@@ -52,8 +49,7 @@ def test_whole_hours_are_shown_as_hours() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@every(
     [
         (-1, "0 s"),
         (89, "89 s"),
@@ -61,7 +57,7 @@ def test_whole_hours_are_shown_as_hours() -> None:
         (5399, "90 min"),
         (5400, "1.5 h"),
         (200000, "2.3 d"),
-    ],
+    ]
 )
 def test_how_long_something_lasted_is_said_roughly(value: float, words: str) -> None:
     assert lasting(value) == words

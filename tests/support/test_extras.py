@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.support.extras import EXTRAS, install_command
+from tests.helpers.every import every
 
 ROOT = Path(__file__).parents[2]
 OF_DEVELOPERS = {"docs", "fuzz", "mutation", "release", "test", "test-torch"}
@@ -48,8 +49,7 @@ def test_a_command_quotes_what_a_shell_would_take_for_a_redirection() -> None:
     assert install_command("trace").count("'") == 2 * len(EXTRAS["trace"])
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
+@every(
     [
         ("pip install 'ofu-exporter[top]'", True),
         ("pip install ofu-exporter", True),
@@ -59,7 +59,7 @@ def test_a_command_quotes_what_a_shell_would_take_for_a_redirection() -> None:
         ("pip install --no-deps ofu_exporter-0.1.0-py3-none-any.whl", False),
         ("/opt/ofu-exporter/bin/pip install .", False),
         ("helm install ofu-exporter helm/ofu-exporter", False),
-    ],
+    ]
 )
 def test_the_bare_name_is_told_from_a_file(line: str, found: bool) -> None:
     assert bool(BARE.search(line)) == found

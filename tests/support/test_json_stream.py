@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.support import json_stream
 from ofu_exporter.support.json_stream import members
+from tests.helpers.every import every
 
 NAMES = st.text(max_size=5).filter(lambda name: name != "events")
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
@@ -56,8 +57,7 @@ def test_what_is_cut_short_is_refused(
         list(members(io.StringIO(cut), "events"))
 
 
-@pytest.mark.parametrize(
-    "text",
+@every(
     [
         "",
         "1",
@@ -69,7 +69,7 @@ def test_what_is_cut_short_is_refused(
         '{"a"}',
         '{"a": }',
         '{"events": [1 2]}',
-    ],
+    ]
 )
 def test_what_is_no_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

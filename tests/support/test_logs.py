@@ -26,6 +26,7 @@ from ofu_exporter.support.logs import (
     configure_logging,
 )
 from tests.helpers.agent import until
+from tests.helpers.every import every
 from tests.helpers.values import FakeClock
 
 
@@ -170,8 +171,7 @@ def test_a_json_line_has_the_fields() -> None:
     assert fields == {"level": "warning", "logger": "ofu.part", "message": "GPU 3"}
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
+@every(
     [
         ("bare", "msg=bare"),
         ("two words", 'msg="two words"'),
@@ -179,7 +179,7 @@ def test_a_json_line_has_the_fields() -> None:
         ("line\nlevel=info", r'msg="line\nlevel=info"'),
         ("", 'msg=""'),
         ("\u2028", r'msg="\u2028"'),
-    ],
+    ]
 )
 def test_a_logfmt_line_is_one_line_whatever_it_says(text: str, written: str) -> None:
     line = LogfmtLines().format(record(text))

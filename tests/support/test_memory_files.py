@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ofu_exporter.support.memory_files import in_memory
+from tests.helpers.every import every
 
 
-@pytest.mark.parametrize("text", ["", "a\nb", "ä\0", "x" * (3 << 20)])
+@every(["", "a\nb", "ä\0", "x" * (3 << 20)])
 def test_the_text_is_there_while_the_block_runs_and_gone_afterwards(text: str) -> None:
     with in_memory(text) as path:
         assert Path(path).read_text("utf-8") == text

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.support.redaction import HIDDEN, redacted, redacted_data
+from tests.helpers.every import every
 
 HASH = "$2b$12$" + "a" * 53
 
 
-@pytest.mark.parametrize(
-    ("text", "instead"),
+@every(
     [
         ("http://ada:pa@ss@h:9400/metrics", f"http://{HIDDEN}@h:9400/metrics"),
         ("GET https://h/m?token=abc&x=1 failed", f"GET https://h/m?{HIDDEN} failed"),
@@ -25,21 +23,20 @@ HASH = "$2b$12$" + "a" * 53
             f"a\n{HIDDEN}\nb",
         ),
         ("-----BEGIN PRIVATE KEY-----\nMHc", HIDDEN),
-    ],
+    ]
 )
 def test_what_has_a_secrets_form_is_hidden(text: str, instead: str) -> None:
     assert redacted(text) == instead
 
 
-@pytest.mark.parametrize(
-    "text",
+@every(
     [
         "http://127.0.0.1:9400/metrics",
         "report_token_file: no such file",
         "mail ada@ofu.test about it",
         "tensor 0.5, clock 1830000000",
         "a basic thing",
-    ],
+    ]
 )
 def test_other_text_stays(text: str) -> None:
     expected = text.replace("basic thing", f"basic {HIDDEN}")

@@ -12,6 +12,7 @@ import pytest
 
 from ofu_exporter.support.systemd import Notifier
 from tests.helpers.agent import SOON, agent, until
+from tests.helpers.every import every
 
 WATCHDOG_SECONDS = 0.8
 
@@ -147,8 +148,7 @@ def test_nobody_listening_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptur
     assert "systemd cannot be told 'STOPPING=1'" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("environ", "seconds"),
+@every(
     [
         ({}, None),
         ({"WATCHDOG_USEC": "30000000"}, 30.0),
@@ -156,7 +156,7 @@ def test_nobody_listening_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptur
         ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
         ({"WATCHDOG_USEC": "soon"}, None),
         ({"WATCHDOG_USEC": "0"}, None),
-    ],
+    ]
 )
 def test_the_watchdog_is_told_by_the_environment(
     environ: dict[str, str], seconds: float | None

@@ -14,6 +14,7 @@ from jinja2 import UndefinedError
 from ofu_exporter.support.drawing import Drawing, Shape, words
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.support.templates import FOLDER, asset, render
+from tests.helpers.every import every
 from tests.helpers.page_parts import picture, text_table
 
 TEMPLATES = sorted(FOLDER.glob("*.html"))
@@ -70,7 +71,7 @@ def test_a_table_has_heads_that_name_its_columns_and_rows() -> None:
     assert '<td class="num">5 %</td>' in made
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+@every(TEMPLATES)
 def test_no_template_trusts_a_text_or_leaves_an_attribute_open(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r"\|\s*safe|autoescape|Markup", text)

@@ -171,7 +171,7 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
             assert all(width_of(line) <= width for line in screen.lines)
         assert "? help" in screen.lines[-1]
         await screen.press("g", "enter")
-        assert "GPU-0000" in screen.text
+        await screen.waits_for("GPU-0000")
 
     drive(act, StillFeed(many_nodes("node-99")), (width, 24))
 

@@ -8,12 +8,12 @@ from ofu_exporter.serving.node_json import NodeGpu
 from ofu_exporter.terminal.gpu_rows import gpu_rows, held_idle_seconds, mean_hour, node_rows
 from ofu_exporter.terminal.pictures import AWAY, EMPTY_SMS, NO_TENSOR
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, mean_losses, ofu_of
-from ofu_exporter.terminal.table import Row
+from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.losses import Loss, Losses
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 
 
-def shown(row: Row, key: str, width: int = 40) -> str:
+def shown(row: TableRow, key: str, width: int = 40) -> str:
     return "".join(segment.text for segment in row.cells[key](width)).strip()
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.terminal.hosts import MOST_HOSTS, Host, parse_hosts, read_hosts
+from tests.helpers.every import every
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
+@every(
     [
         ("node[1-3]", "node1 node2 node3"),
         ("node[08-11],m7", "node08 node09 node10 node11 m7"),
@@ -20,14 +20,13 @@ from ofu_exporter.terminal.hosts import MOST_HOSTS, Host, parse_hosts, read_host
         ("a,a,b", "a b"),
         ("n[5]", "n5"),
         ("n[1-2,7].example.org", "n1.example.org n2.example.org n7.example.org"),
-    ],
+    ]
 )
 def test_a_list_names_its_hosts_in_order(text: str, names: str) -> None:
     assert [host.name for host in parse_hosts(text, 9846)] == names.split()
 
 
-@pytest.mark.parametrize(
-    ("item", "url"),
+@every(
     [
         ("node1", "http://node1:9846"),
         ("node1:80", "http://node1:80"),
@@ -37,7 +36,7 @@ def test_a_list_names_its_hosts_in_order(text: str, names: str) -> None:
         ("[fe80::1]", "http://[fe80::1]:9846"),
         ("https://node1/ofu", "https://node1/ofu"),
         ("unix:/run/a.sock", "unix:/run/a.sock"),
-    ],
+    ]
 )
 def test_an_item_is_a_name_or_an_address(item: str, url: str) -> None:
     assert [host.url for host in parse_hosts(item, 9846)] == [url]
@@ -59,15 +58,13 @@ def test_a_password_is_sent_and_not_shown() -> None:
     assert host == Host("node1:9846", "http://ada:secret@node1:9846")
 
 
-@pytest.mark.parametrize(
-    "text", ["", " , ", "node[", "node]", "node[a]", "node[3-1]", "node[1-2", "n[]", "n[1--2]"]
-)
+@every(["", " , ", "node[", "node]", "node[a]", "node[3-1]", "node[1-2", "n[]", "n[1--2]"])
 def test_what_names_no_host_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_hosts(text, 9846)
 
 
-@pytest.mark.parametrize("text", ["n[1-999999999]", "n[1-9][1-9][1-9][1-9]", "n[0-1024]"])
+@every(["n[1-999999999]", "n[1-9][1-9][1-9][1-9]", "n[0-1024]"])
 def test_more_hosts_than_can_be_asked_are_refused_at_once(text: str) -> None:
     with pytest.raises(ConfigError, match=f"over {MOST_HOSTS} hosts"):
         parse_hosts(text, 9846)

@@ -15,13 +15,13 @@ from ofu_exporter.terminal.job_rows import (
     user_rows,
     verdict_words,
 )
-from ofu_exporter.terminal.table import Row
+from ofu_exporter.terminal.table import TableRow
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.shown_node import LLAMA, MOE
 
 
-def shown(row: Row, key: str) -> str:
+def shown(row: TableRow, key: str) -> str:
     return "".join(segment.text for segment in row.cells[key](40)).strip()
 
 

@@ -23,7 +23,7 @@ def test_the_gpus_are_sampled_with_their_jobs_and_let_go_of() -> None:
         scene = sampler.complete(SOON)
         assert scene.origin == ORIGIN
         assert len(scene.nodes[0].gpus) == 8
-        assert all(ofu_of(gpu) is not None for _, gpu in scene.gpus)
+        assert all(ofu_of(gpu) is not None for _, _, gpu in scene.gpus)
         until(lambda: len(sampler.scene().nodes[0].jobs) == 4)
     finally:
         sampler.stop()

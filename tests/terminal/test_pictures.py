@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from ofu_exporter.terminal.pictures import (
     spark,
 )
 from ofu_exporter.values.losses import Loss, Losses
+from tests.helpers.every import every
 
 RATIOS = st.floats(0, 1.2)
 
@@ -89,8 +89,6 @@ def test_a_line_has_its_width_and_shows_every_gap_that_is_wide_enough(
         assert [each == " " for each in text[width - len(points) :]] == [p is None for p in points]
 
 
-@pytest.mark.parametrize(
-    "letter", [USED, CLOCK, NO_TENSOR, EMPTY_SMS, REST, *LEVELS, pictures.AWAY, "\u2013", "\u2026"]
-)
+@every([USED, CLOCK, NO_TENSOR, EMPTY_SMS, REST, *LEVELS, pictures.AWAY, "\u2013", "\u2026"])
 def test_every_character_has_another_one_in_ascii(letter: str) -> None:
     assert letter.translate(pictures.PLAIN).isascii()

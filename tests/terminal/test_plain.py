@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from itertools import product
 
 from ofu_exporter.terminal.cells import width_of
 from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.views import VIEWS, Choice
+from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-@pytest.mark.parametrize("width", [60, 100, 250])
-@pytest.mark.parametrize("view", VIEWS)
+@every(product(VIEWS, [60, 100, 250]))
 def test_plain_text_has_no_sequences_and_fits(view: str, width: int) -> None:
     text = page(many_nodes("node-99"), Choice(view), width)
     assert "\x1b" not in text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ofu_exporter.terminal.cells import line_width
 from ofu_exporter.terminal.table import (
     Laid,
-    Row,
+    TableRow,
     TableSection,
     TerminalColumn,
     joined,
@@ -18,6 +18,7 @@ from ofu_exporter.terminal.table import (
     widths,
 )
 from ofu_exporter.terminal.views import VIEWS, Choice, sections
+from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node
 
 COLUMNS = (
@@ -61,7 +62,7 @@ def test_every_line_of_every_view_has_the_width_of_the_screen(
         assert line_width(laid.draw()) == width
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@every(VIEWS)
 def test_every_cell_has_the_width_that_it_is_given(view: str) -> None:
     for section in sections(many_nodes("node-99"), Choice(view)):
         for row in section.rows:
@@ -70,7 +71,7 @@ def test_every_cell_has_the_width_that_it_is_given(view: str) -> None:
 
 
 def test_a_row_may_say_something_in_the_place_of_its_last_columns() -> None:
-    row = Row(
+    row = TableRow(
         "x",
         {"a": text("1"), "b": joined(("lost: ", "bad"), ("why", "")), "c": text("no")},
         {},

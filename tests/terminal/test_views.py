@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from itertools import product
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +13,7 @@ from ofu_exporter.terminal.cells import line_width
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import lay_out
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
+from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.schema_values import valid
 
@@ -38,8 +39,7 @@ def test_a_filter_finds_users_jobs_and_nodes_in_either_case() -> None:
     assert subjects(Choice(words="nobody")) == []
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("letter", SORTS)
+@every(product(VIEWS, SORTS))
 def test_whatever_is_sorted_by_keeps_every_row(view: str, letter: str) -> None:
     scene = many_nodes("node-99")
     rows = sorted(subjects(Choice(view), scene))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.validation import Kind, Product, Tiling, accuracy
-from ofu_exporter.validation.accuracy import AccuracyRow, Bounds
+from ofu_exporter.validation.accuracy import AccuracyRow, ErrorBounds
 from ofu_exporter.validation.results import Result
 from ofu_exporter.values.reported import Bound
+from tests.helpers.every import every
 
 
 def made(
@@ -26,8 +27,8 @@ def made(
     return Result(product, 2.0, achieved, 0.5, 1.4e9, 0.7e9, ofu, 0.001, mfu, tiling)
 
 
-def only(results: list[Result], bounds: Bounds | None = None) -> AccuracyRow:
-    (row,) = accuracy.rows(results, bounds or Bounds())
+def only(results: list[Result], bounds: ErrorBounds | None = None) -> AccuracyRow:
+    (row,) = accuracy.rows(results, bounds or ErrorBounds())
     return row
 
 
@@ -51,8 +52,7 @@ def test_what_is_known_of_tiles_and_what_is_a_bound_are_two_estimators() -> None
     assert row.lower.mean == pytest.approx(100 * (0.55 / 1.05 - 0.5))
 
 
-@pytest.mark.parametrize(
-    ("results", "wanted"),
+@every(
     [
         ([made(0.5, 0.519, 0.03)], "inside"),
         ([made(0.5, 0.521, 0.042)], "outside"),
@@ -62,17 +62,17 @@ def test_what_is_known_of_tiles_and_what_is_a_bound_are_two_estimators() -> None
         ([made(None, 0.5)], "not_judged"),
         ([], "not_judged"),
         ([made(0.5, 0.51), made(0.5, 0.6, precision="fp8")], "outside"),
-    ],
+    ]
 )
 def test_a_card_is_judged_by_aligned_products_and_exact_tiles(
     results: list[Result], wanted: str
 ) -> None:
-    assert accuracy.verdict(accuracy.rows(results, Bounds())) == wanted
+    assert accuracy.verdict(accuracy.rows(results, ErrorBounds())) == wanted
 
 
 def test_bounds_can_be_others() -> None:
-    assert only([made(0.5, 0.53)], Bounds(raw=4.0)).raw_verdict == "inside"
-    assert only([made(0.5, 0.53)], Bounds(raw=2.9)).raw_verdict == "outside"
+    assert only([made(0.5, 0.53)], ErrorBounds(raw=4.0)).raw_verdict == "inside"
+    assert only([made(0.5, 0.53)], ErrorBounds(raw=2.9)).raw_verdict == "outside"
 
 
 def test_the_curve_has_both_overheads_by_size() -> None:

@@ -13,6 +13,7 @@ from ofu_exporter.validation import Trial, clocks, plan
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.results import result
 from ofu_exporter.values.gpu import Gpu, Rating
+from tests.helpers.every import every
 from tests.validation.simulation import bench
 
 PRECISIONS = ("bf16", "fp8", "int8", "fp64")
@@ -112,8 +113,7 @@ def test_without_a_published_peak_the_highest_clock_stands_in(trials: list[Trial
     assert read.tensor_clock_hz == pytest.approx(1830e6, rel=0.002)
 
 
-@pytest.mark.parametrize(
-    ("rate", "whole"),
+@every(
     [
         (4096.0, 4096),
         (4000.0, 4096),
@@ -121,7 +121,7 @@ def test_without_a_published_peak_the_highest_clock_stands_in(trials: list[Trial
         (49152.0, 49152),
         (3500.0, None),
         (250.0, 256),
-    ],
+    ]
 )
 def test_a_rate_is_one_that_a_chip_can_have(rate: float, whole: int | None) -> None:
     assert clocks.whole_rate(rate) == whole

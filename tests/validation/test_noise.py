@@ -63,7 +63,7 @@ def test_a_run_shows_the_noise_of_its_own_clock(tmp_path: Path) -> None:
     assert [each.interval_seconds for each in found.spreads] == [1.0, 5.0, 10.0, 20.0, 30.0]
     ratio = found.std_hz / found.mean_hz
     for each in found.spreads[2:]:
-        expected = noise.expected_std(found.utilization, ratio, each.reads)
+        expected = clock_noise.expected_std(found.utilization, ratio, each.reads)
         assert each.std == pytest.approx(expected, rel=0.35)
 
 

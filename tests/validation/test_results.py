@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ofu_exporter.validation import Mark, Tiling, Trial
 from ofu_exporter.validation.results import Result, launches_at, result
 from ofu_exporter.values.reading import Reading
+from tests.helpers.every import every
 from tests.helpers.values import H100_RATING, reading
 from tests.validation.simulation import product
 
@@ -42,14 +43,13 @@ def test_the_formulas() -> None:
     assert found.stderr == pytest.approx(0.0, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("tiling", "is_exact"),
+@every(
     [
         (EXACT, True),
         (Tiling(0.25, "lower", 1.0, ("kernel",)), False),
         (Tiling(0.25, "exact", 0.6, ("kernel", "another")), False),
         (Tiling(None, "exact", 0.0, ("another",)), False),
-    ],
+    ]
 )
 def test_an_overhead_is_exact_where_names_tell_all_of_it(tiling: Tiling, is_exact: bool) -> None:
     windows = [reading(start, start + 1.0, 0.5, (1464e6,) * 4) for start in (1.0, 2.0, 3.0)]

@@ -23,7 +23,7 @@ LONGEST_LINE_BYTES = 1 << 20
 """A longer line is dropped, because it is no statement and a file without line ends must not fill the memory."""
 
 
-class LogLine(NamedTuple):
+class TailLine(NamedTuple):
     """One line without its end."""
 
     text: str
@@ -89,7 +89,7 @@ class LogFile:
         """Wait for the file to grow."""
         time.sleep(seconds)
 
-    def read(self) -> Iterator[LogLine]:
+    def read(self) -> Iterator[TailLine]:
         """Every whole line since the last call. Raises ConfigError when the log can't be read."""
         yield from self._grown()
         if self._is_replaced():
@@ -102,7 +102,7 @@ class LogFile:
                 self._old_until = self._size(self._file)  # a copy, as editors and `sed -i` make
             yield from self._grown()
 
-    def rest(self) -> Iterator[LogLine]:
+    def rest(self) -> Iterator[TailLine]:
         """The last line, where it has no end."""
         yield from self._lines(self._splitter.rest())
 
@@ -111,7 +111,7 @@ class LogFile:
             os.close(self._file)
         self._file, self._old_until = None, 0
 
-    def _grown(self) -> Iterator[LogLine]:
+    def _grown(self) -> Iterator[TailLine]:
         if self._file is None:
             return
         at = os.lseek(self._file, 0, os.SEEK_CUR)
@@ -142,10 +142,10 @@ class LogFile:
         with self._file_errors():
             return os.read(file, min(old, PIECE_BYTES) if old > 0 else PIECE_BYTES)
 
-    def _lines(self, texts: list[str]) -> Iterator[LogLine]:
+    def _lines(self, texts: list[str]) -> Iterator[TailLine]:
         if self._file is not None:
             is_new = os.lseek(self._file, 0, os.SEEK_CUR) > self._old_until
-            yield from (LogLine(text, is_new) for text in texts)
+            yield from (TailLine(text, is_new) for text in texts)
 
     def _is_replaced(self) -> bool:
         """Whether another file has the name now; false while there is no file, which may last only for a moment."""
@@ -194,16 +194,16 @@ class Pipe:
         """Wait until there is more to read, `seconds` at most."""
         select.select([self._file], [], [], seconds)
 
-    def read(self) -> Iterator[LogLine]:
+    def read(self) -> Iterator[TailLine]:
         """Every whole line that is there now."""
         while not self.ended and select.select([self._file], [], [], 0)[0]:
             piece = os.read(self._file, PIECE_BYTES)
             self.ended = not piece
-            yield from (LogLine(text, self._is_new) for text in self._splitter.split(piece))
+            yield from (TailLine(text, self._is_new) for text in self._splitter.split(piece))
 
-    def rest(self) -> Iterator[LogLine]:
+    def rest(self) -> Iterator[TailLine]:
         """The last line, where it has no end."""
-        yield from (LogLine(text, self._is_new) for text in self._splitter.rest())
+        yield from (TailLine(text, self._is_new) for text in self._splitter.rest())
 
     def close(self) -> None:
         """Leave the stream open: it belongs to the caller."""

@@ -15,6 +15,7 @@ from typing import Any
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
+from ofu_exporter.client.sender import refusal
 from ofu_exporter.reports.tail.statements import TailReport
 from ofu_exporter.values import quantities
 
@@ -60,7 +61,6 @@ class Poster:
             self._post(each)
 
     def close(self) -> None:
-        """Post what is left."""
         for each in self._intervals.rest():
             self._post(each)
         if self._intervals.dropped:
@@ -95,10 +95,8 @@ class Poster:
             self.counts["accepted"] += 1
             self._on_answer(parsed)
         elif 400 <= answer.status < 500:
-            kinds = [str(each.get("type")) for each in _reasons(parsed)]
-            self._trouble(
-                "refused", f"status {answer.status}: {_words(parsed)}", (answer.status, *kinds)
-            )
+            kind, words = refusal(parsed or {})
+            self._trouble("refused", f"status {answer.status}: {words}", (answer.status, kind))
         else:
             self._trouble(
                 "failed", f"{self._channel.where} answers {answer.status}: is this the agent?"
@@ -114,17 +112,3 @@ class Poster:
 def _pause(answer: AgentAnswer) -> float:
     seconds = answer.retry_after
     return min(float(seconds), LONGEST_RETRY_AFTER) if seconds.isdecimal() else 1.0
-
-
-def _reasons(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    detail = (parsed or {}).get("detail")
-    return [each for each in detail if isinstance(each, dict)] if isinstance(detail, list) else []
-
-
-def _words(parsed: Mapping[str, Any] | None) -> str:
-    """The agent's own words for its refusal."""
-    words = [
-        f"{'.'.join(str(part) for part in each.get('loc') or [])}: {each.get('msg', '')}"
-        for each in _reasons(parsed)
-    ]
-    return "; ".join(words) or str((parsed or {}).get("detail") or "it gives no reason")

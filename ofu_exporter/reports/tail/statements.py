@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import JobFacts, Statement
-from ofu_exporter.reports.tail.lines import LogLine
+from ofu_exporter.reports.tail.lines import TailLine
 
 OLDEST_SECONDS = 600.0
 """The agent compares no report that ended longer ago."""
@@ -65,8 +65,6 @@ class _ShortStatements(NamedTuple):
 
 
 class LogTail:
-    """Turns the lines of one log into reports."""
-
     def __init__(
         self,
         framework: str,
@@ -91,7 +89,7 @@ class LogTail:
         """The framework that writes the log; None until a line says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
-    def take(self, line: LogLine) -> TailReport | None:
+    def take(self, line: TailLine) -> TailReport | None:
         """The report of one line, if the line ends a statement whose time is known."""
         for name, follower in self._followers.items():
             try:
@@ -104,7 +102,7 @@ class LogTail:
                 return self._report(statement, line)
         return None
 
-    def _report(self, statement: Statement, line: LogLine) -> TailReport | None:
+    def _report(self, statement: Statement, line: TailLine) -> TailReport | None:
         rate = statement.flops_per_second
         if statement.mfu is None and rate is None:
             return None
@@ -126,14 +124,18 @@ class LogTail:
 
     def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
-        self._held = held = _ShortStatements(
+        self._held = together = _ShortStatements(
             *(a + b for a, b in zip(self._held, more, strict=True))
         )
-        start = end - held.seconds if self._until is None else max(end - held.seconds, self._until)
+        start = (
+            end - together.seconds
+            if self._until is None
+            else max(end - together.seconds, self._until)
+        )
         if end - start < SHORTEST_SECONDS:
             return None
         self._held, self._until = _ShortStatements(), end
-        mean = held.weighted / held.seconds
+        mean = together.weighted / together.seconds
         is_mfu = statement.mfu is not None
         mfu, tflops = (mean, None) if is_mfu else (None, mean)
         return TailReport(start, end, statement.step, mfu, tflops)
@@ -144,7 +146,7 @@ class LogTail:
             return None
         return max(0.0, end - self._until - self._held.seconds)
 
-    def _end(self, line: LogLine) -> float | None:
+    def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
         now, written = self._clock(), stamp(line.text)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:

@@ -62,19 +62,19 @@ def by_job(
     sharers = _sharers(jobs)
     claims = []
     for key, members in sorted(jobs.items()):
-        held = [
+        devices = [
             *_plugin_devices(members, newest, rejected),
             *_claimed_devices(key, members, sharers, uuids),
         ]
-        if held:
-            claims.append(_claim(_job(scheduler, *key, members), held))
+        if devices:
+            claims.append(_claim(_job(scheduler, *key, members), devices))
     return claims
 
 
-def _claim(job: Job, held: Iterable[HeldDevice]) -> Claim:
+def _claim(job: Job, devices: Iterable[HeldDevice]) -> Claim:
     """The claim of a job on devices. A device of several pods is waiting only if all of these pods are."""
-    names = {name for name, _ in held}
-    in_use = {name for name, waits in held if not waits}
+    names = {name for name, _ in devices}
+    in_use = {name for name, waits in devices if not waits}
     return Claim(job, tuple(sorted(names)), waiting=frozenset(names - in_use))
 
 

@@ -23,8 +23,6 @@ _OBJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 @dataclass(slots=True)
 class GpuPod:
-    """The GPUs that one pod holds."""
-
     devices: set[str] = field(default_factory=set)
     """Devices from device plugins, by the plugins' names."""
     claimed: set[str] = field(default_factory=set)
@@ -49,7 +47,6 @@ class GpuPods:
         return tuple(name.encode() for name in names)
 
     def find(self, listed: Iterable[PodResources]) -> dict[PodName, GpuPod]:
-        """The pods with GPUs."""
         pods: dict[PodName, GpuPod] = {}
         for entry in listed:
             devices = self._held(entry)

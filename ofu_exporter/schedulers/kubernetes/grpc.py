@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -41,8 +40,6 @@ _REASONS = {
 
 
 class GrpcReply(NamedTuple):
-    """The server's reply to a call."""
-
     status: int
     """gRPC's code; 0 is success."""
     text: str
@@ -71,12 +68,7 @@ class GrpcChannel:
     def __enter__(self) -> GrpcChannel:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def call(self, method: str) -> GrpcReply:

@@ -13,11 +13,10 @@ from ofu_exporter.values.reasons import SchedulerReason
 
 SECONDS = 5.0
 """How long kubelet may take to answer."""
-_METHODS = ("/v1.PodResourcesLister/List", "/v1alpha1.PodResourcesLister/List")
-"""Kubelets before 1.20 have only the second; both have the same form in the fields that are read here."""
+_METHOD = "/v1.PodResourcesLister/List"
 
 _CANCELLED, _DEADLINE_EXCEEDED, _PERMISSION_DENIED = 1, 4, 7
-_RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 12, 14, 16
+_RESOURCE_EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 14, 16
 _REASONS = {
     _CANCELLED: SchedulerReason.UNREACHABLE,
     _DEADLINE_EXCEEDED: SchedulerReason.UNREACHABLE,
@@ -29,8 +28,6 @@ _REASONS = {
 
 
 class PluginDevice(NamedTuple):
-    """A device that a device plugin gave out."""
-
     resource: str
     device_id: str
     container: str = ""
@@ -51,8 +48,6 @@ class ClaimedDevice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """The devices of one pod."""
-
     namespace: str
     name: str
     devices: tuple[PluginDevice, ...] = ()
@@ -61,12 +56,8 @@ class PodResources:
 
 def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:
     """Ask kubelet for every pod with one of the marks in its resources. Raises SchedulerError."""
-    reply = GrpcReply(_UNIMPLEMENTED, "", b"")
     with GrpcChannel(path, SECONDS) as channel:
-        for method in _METHODS:
-            reply = channel.call(method)
-            if reply.status != _UNIMPLEMENTED:
-                break
+        reply = channel.call(_METHOD)
     if reply.status != 0:
         raise _error(path, reply)
     try:

@@ -63,8 +63,6 @@ class PodOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The part of a pod's metadata that the rules read."""
-
     labels: Mapping[str, str]
     owner: PodOwner | None
 
@@ -190,7 +188,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         first_starts=_first_starts(status),
         finished=_finished(status),
         addresses=_addresses(document, status),
-        rejected=sum(word != kept for word, kept in zip(words, sane, strict=True)),
+        rejected=sum(word != sane_word for word, sane_word in zip(words, sane, strict=True)),
     )
 
 

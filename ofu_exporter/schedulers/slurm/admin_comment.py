@@ -19,8 +19,6 @@ class SlurmError(OfuError):
 
 
 class Commands:
-    """Runs Slurm's commands."""
-
     def __init__(self, environ: Mapping[str, str], folder: str) -> None:
         """`folder` is where the commands are; `squeue.find` finds it."""
         self._folder = folder

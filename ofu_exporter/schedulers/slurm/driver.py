@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import ended_files, job_files, job_map
-from ofu_exporter.schedulers.slurm.ended_reader import EndedReader
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, look
 from ofu_exporter.support.boot import boot_id
@@ -127,8 +126,6 @@ class _WatchedDirectory(Generic[ValueT]):
 
 
 class Scheduler:
-    """The jobs that Slurm has put on this node."""
-
     def __init__(
         self,
         options: Options,
@@ -145,7 +142,7 @@ class Scheduler:
             else None
         )
         self._ended = _WatchedDirectory(
-            ended_files.folder_of(options.job_dir), EndedReader().read, clock
+            ended_files.folder_of(options.job_dir), ended_files.EndedReader().read, clock
         )
         self._is_in_use = options.dcgm_job_dir is not None
         self._made_from: tuple[object, ...] = ()
@@ -211,8 +208,11 @@ class Scheduler:
             for claim in job_map.claims(mapped.values):
                 claims.setdefault(claim.job.job_id, claim)  # a job file has more information
         self._count(refused)
-        made = (*claims.values(), *_past(ended, {claim.job for claim in claims.values()}, now))
-        return self._claims if made == self._claims else made
+        claims_now = (
+            *claims.values(),
+            *_past(ended, {claim.job for claim in claims.values()}, now),
+        )
+        return self._claims if claims_now == self._claims else claims_now
 
     def _rejection(self, file: JobFile, now: float) -> ClaimRejection | None:
         """Why a readable file is rejected; None if it is accepted."""

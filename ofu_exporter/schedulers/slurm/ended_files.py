@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.schedulers.slurm.trusted_files import opened, read
+from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refused, opened, read
 
 FOLDER = ".ended"
 """A folder in the directory of the job files, which readers of that directory ignore."""
@@ -98,3 +98,34 @@ def remove_oldest(directory: Path) -> None:
     for each in names(directory)[:-MOST_KEPT]:
         with suppress(FileNotFoundError), opened(folder_of(directory)) as folder:
             os.unlink(each.name, dir_fd=folder)
+
+
+class EndedReader:
+    """Reads these files, each of them once, because they never change; remembers them while they exist."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, JobFile | Refusal] = {}
+
+    def read(self, folder: Path) -> Contents[JobFile]:
+        """The files of the folder, the last to end last. Raises SchedulerError and OSError."""
+        directory = folder.parent
+        last = names(directory)[-MOST_KEPT:]
+        files = {each.name: self._files.get(each.name) or _read(directory, each) for each in last}
+        self._files = {name: file for name, file in files.items() if file is not None}
+        contents: Contents[JobFile] = Contents()
+        for name, file in self._files.items():
+            if isinstance(file, Refusal):
+                contents.refused.append(file)
+            else:
+                contents.values[name] = file
+        return contents
+
+
+def _read(directory: Path, ended: EndedName) -> JobFile | Refusal | None:
+    """A file's content; None when it is gone."""
+    try:
+        return read_one(directory, ended)
+    except Refused as refused:
+        return Refusal(ended.name, 0, refused.reason, refused.detail)
+    except FileNotFoundError:
+        return None

@@ -216,8 +216,8 @@ def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...
     visible = _words(environ.get("CUDA_VISIBLE_DEVICES", ""))
     if visible and all(re.fullmatch(_UUID, word) for word in visible):
         return tuple(dict.fromkeys(visible))
-    given = environ.get("SLURM_JOB_GPUS")
-    words = visible if given is None else _words(given)
+    of_job = environ.get("SLURM_JOB_GPUS")
+    words = visible if of_job is None else _words(of_job)
     numbers = dict.fromkeys(chain.from_iterable(_numbers(word) for word in words))
     if not numbers:
         return ()

@@ -39,8 +39,6 @@ _TEXTS = ("name", "user", "account", "partition", "array_job_id", "array_task_id
 
 
 class JobFile(NamedTuple):
-    """The content of one job file."""
-
     claim: Claim
     ends: float | None = None
     """Unix time at which the job's time limit ends, as it was at the job's start."""
@@ -50,7 +48,6 @@ class JobFile(NamedTuple):
 
 
 def is_job_id(text: str) -> bool:
-    """Whether this is one of Slurm's job ids."""
     return re.fullmatch(_JOB_ID, text) is not None
 
 

@@ -60,13 +60,14 @@ class Squeue:
     def __init__(
         self, environ: Mapping[str, str], folder: str = "", seconds: float = ASK_SECONDS
     ) -> None:
-        """`folder` is where squeue is, if not in a usual place; `seconds` are for one question."""
+        """`folder` is where squeue is, if not in a usual place; `seconds` are for one question, 0 = ask none."""
         self._program = find(environ, folder)
         self._conf = environ.get("SLURM_CONF", "")
         self._seconds = seconds
         # One question may take `seconds`, and all questions together less than twice that.
         self._deadline = time.monotonic() + 1.75 * seconds
-        self.problem = "" if self._program else "squeue was not found: say where with --slurm-bin"
+        is_lost = seconds > 0 and not self._program
+        self.problem = "squeue was not found: say where with --slurm-bin" if is_lost else ""
         """Why the last question has no answer."""
 
     def ask(self, job_id: str) -> SqueueJob | None:

@@ -48,8 +48,6 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Contents(Generic[ValueT]):
-    """The content of the files of a directory."""
-
     values: dict[str, ValueT] = field(default_factory=dict)
     """Values by the file's name."""
     refused: list[Refusal] = field(default_factory=list)

@@ -12,7 +12,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.reports.tail import lines
-from ofu_exporter.reports.tail.lines import LogFile, LogLine, Pipe
+from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_only_what_is_written_later_is_read(log: Path) -> None:
     source = LogFile(log, from_start=False)
     assert texts(source) == []
     append(log, "one\ntwo\n")
-    assert list(source.read()) == [LogLine("one", True), LogLine("two", True)]
+    assert list(source.read()) == [TailLine("one", True), TailLine("two", True)]
     assert texts(source) == []
 
 
@@ -43,17 +43,17 @@ def test_old_lines_are_told_from_new_ones(log: Path) -> None:
     source = LogFile(log, from_start=True)
     append(log, " and new\nnew\n")
     assert list(source.read()) == [
-        LogLine("old", False),
-        LogLine("half and new", True),
-        LogLine("new", True),
+        TailLine("old", False),
+        TailLine("half and new", True),
+        TailLine("new", True),
     ]
 
 
 def test_a_last_line_without_an_end_is_as_old_as_the_file(log: Path) -> None:
     append(log, "old\nhalf")
     source = LogFile(log, from_start=True)
-    assert list(source.read()) == [LogLine("old", False)]
-    assert list(source.rest()) == [LogLine("half", False)]
+    assert list(source.read()) == [TailLine("old", False)]
+    assert list(source.rest()) == [TailLine("half", False)]
     assert list(source.rest()) == [], "and is given once"
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_comes_later_is_read_from_its_start(log: Path) -> None:
     assert not source.is_there
     assert texts(source) == []
     append(log, "\nfirst\n")
-    assert list(source.read()) == [LogLine("", True), LogLine("first", True)]
+    assert list(source.read()) == [TailLine("", True), TailLine("first", True)]
     assert source.is_there
 
 
@@ -124,16 +124,16 @@ def test_a_rotated_file_is_read_to_its_end_and_the_new_one_from_its_start(log: P
     log.rename(log.with_suffix(".1"))
     assert texts(source) == ["last"], "the name is gone for a moment"
     append(log, "new\n")
-    assert list(source.read()) == [LogLine("no end", True), LogLine("new", True)]
+    assert list(source.read()) == [TailLine("no end", True), TailLine("new", True)]
 
 
 def test_a_new_file_is_one_though_it_looks_nearly_like_the_old_one(log: Path) -> None:
     append(log, "1 begins\n")
     source = LogFile(log, from_start=True)
-    assert list(source.read()) == [LogLine("1 begins", False)]
+    assert list(source.read()) == [TailLine("1 begins", False)]
     log.unlink()
     append(log, "2 begins\n")
-    assert list(source.read()) == [LogLine("2 begins", True)]
+    assert list(source.read()) == [TailLine("2 begins", True)]
 
 
 def test_a_copy_under_the_same_name_has_nothing_new(log: Path) -> None:
@@ -144,10 +144,10 @@ def test_a_copy_under_the_same_name_has_nothing_new(log: Path) -> None:
     append(copy, "one\n" * 1000 + "two\n")
     copy.rename(log)
     again = list(source.read())
-    assert again[-1] == LogLine("two", False)
+    assert again[-1] == TailLine("two", False)
     assert not any(line.is_new for line in again)
     append(log, "three\n")
-    assert list(source.read()) == [LogLine("three", True)]
+    assert list(source.read()) == [TailLine("three", True)]
 
 
 def test_a_truncated_file_begins_anew(log: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_truncated_file_begins_anew(log: Path) -> None:
     assert texts(source) == ["a long line that was there"]
     os.truncate(log, 0)
     append(log, "\nnew\n")
-    assert list(source.read()) == [LogLine("", True), LogLine("new", True)], (
+    assert list(source.read()) == [TailLine("", True), TailLine("new", True)], (
         "and the half line is no one's"
     )
 
@@ -166,7 +166,7 @@ def test_bytes_that_are_no_text_cost_only_themselves(log: Path) -> None:
     source = LogFile(log, from_start=False)
     append(log, b"\xff\xfe\x00\ngood\n\xff")
     assert texts(source) == ["\ufffd\ufffd\x00", "good"]
-    assert list(source.rest()) == [LogLine("\ufffd", True)]
+    assert list(source.rest()) == [TailLine("\ufffd", True)]
 
 
 def test_a_line_without_end_needs_no_memory(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,13 +234,13 @@ def test_a_pipe_ends_with_its_writer(pipe: tuple[int, int]) -> None:
     source = Pipe(reading, is_new=True)
     assert texts(source) == [], "nothing is waited for"
     os.write(writing, b"one\ntw")
-    assert list(source.read()) == [LogLine("one", True)]
+    assert list(source.read()) == [TailLine("one", True)]
     assert not source.ended
     os.write(writing, b"o\nthree")
     os.close(writing)
     assert texts(source) == ["two"]
     assert source.ended
-    assert list(source.rest()) == [LogLine("three", True)]
+    assert list(source.rest()) == [TailLine("three", True)]
 
 
 def test_a_line_of_a_pipe_may_be_too_long_too(
@@ -262,6 +262,6 @@ def test_a_pipe_is_waited_for_no_longer_than_something_is_there(pipe: tuple[int,
     writer = threading.Timer(0.1, os.write, (writing, b"one\n"))
     writer.start()
     source.wait(3600.0)
-    assert list(source.read()) == [LogLine("one", False)]
+    assert list(source.read()) == [TailLine("one", False)]
     writer.join()
     os.close(writing)

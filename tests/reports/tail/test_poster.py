@@ -155,9 +155,9 @@ def test_a_refusal_is_told_in_the_agents_words_once_for_each_kind(
         desk.take(10.0)
     assert desk.poster.counts == {"refused": 6, "accepted": 1}
     assert desk.said == [
-        "refused: status 404: body.job_id: '7' holds no GPU; further ones are counted",
-        "refused: status 409: body.end: is 5 s before; further ones are counted",
-        "refused: status 409: body.job_id: '7' has ended; further ones are counted",
+        "refused: status 404: job_id: '7' holds no GPU; further ones are counted",
+        "refused: status 409: end: is 5 s before; further ones are counted",
+        "refused: status 409: job_id: '7' has ended; further ones are counted",
     ]
 
 
@@ -165,7 +165,10 @@ def test_a_refusal_is_told_in_the_agents_words_once_for_each_kind(
     ("body", "words"),
     [
         ({"detail": "Not Found"}, "Not Found"),
-        ({"detail": [{"msg": "is odd"}, "what?", {"loc": ["body", 3]}]}, ": is odd; body.3: "),
+        (
+            {"detail": [{"msg": "is odd"}, "what?", {"loc": ["body", 3]}]},
+            "is odd; 3: it gives no reason",
+        ),
         ({"detail": []}, "it gives no reason"),
         ({}, "it gives no reason"),
         (b"<html>", "it gives no reason"),

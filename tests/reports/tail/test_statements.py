@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.statements import JobFacts
-from ofu_exporter.reports.tail.lines import LogLine
+from ofu_exporter.reports.tail.lines import TailLine
 from ofu_exporter.reports.tail.statements import Drop, LogTail, TailReport, stamp
+from tests.helpers.every import every
 
 NOW = 1_700_000_000.0
 
@@ -27,7 +28,7 @@ class Bench:
 
     def take(self, text: str, after: float = 0.0, is_new: bool = True) -> TailReport | None:
         self.now += after
-        return self.tail.take(LogLine(text, is_new))
+        return self.tail.take(TailLine(text, is_new))
 
     def dropped(self, why: Drop) -> int:
         return self.tail.drops[why]
@@ -108,7 +109,7 @@ def test_a_new_line_was_written_now_as_far_as_its_stamp_of_whole_seconds_says() 
     assert report.end == NOW + 0.5
 
 
-@pytest.mark.parametrize(("ahead", "end"), [(-1, -1), (1, 0)])
+@every([(-1, -1), (1, 0)])
 def test_an_old_line_of_the_last_moment_ends_when_it_says_but_never_later_than_now(
     ahead: int, end: int
 ) -> None:
@@ -345,8 +346,7 @@ def test_an_unknown_framework_is_named() -> None:
         Bench("serving")
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
+@every(
     [
         ("2023-11-14T22:13:20Z x", 1_700_000_000.0),
         ("[2023-11-14 22:13:20,250+00:00]", 1_700_000_000.25),
@@ -358,7 +358,7 @@ def test_an_unknown_framework_is_named() -> None:
         (f"{local(NOW)} here", NOW),
         ("no time", None),
         ("x" * 200 + "2023-11-14T22:13:20Z", None),
-    ],
+    ]
 )
 def test_stamps(text: str, at: float | None) -> None:
     assert stamp(text) == at

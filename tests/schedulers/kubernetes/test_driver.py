@@ -42,6 +42,7 @@ from tests.doubles.kubelet import (
 )
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
+from tests.helpers.every import every
 from tests.helpers.values import FakeClock
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
@@ -200,18 +201,6 @@ def test_shares_of_a_gpu_are_each_their_jobs_own(bare: Bench) -> None:
 def test_two_pods_of_one_name_are_one(bare: Bench) -> None:
     """One that has ended may be listed beside its successor."""
     assert bare.claims(holding("p", "GPU-a"), holding("p", "GPU-b")) == {"ns/p": ("GPU-a", "GPU-b")}
-
-
-def test_an_old_kubelet_is_asked_in_its_own_words(bare: Bench) -> None:
-    bare.kubelet.stop()
-    bare.kubelet.versions = ("v1alpha1",)
-    bare.kubelet.start()
-    assert bare.claims(holding("p", "GPU-a")) == {"ns/p": ("GPU-a",)}
-    bare.kubelet.stop()
-    bare.kubelet.versions = ("v1", "v1alpha1")
-    bare.kubelet.start()
-    assert bare.claims() == {"ns/p": ("GPU-a",)}
-    assert bare.kubelet.calls == {"v1": 1, "v1alpha1": 1}
 
 
 def test_a_reply_may_be_larger_than_grpc_lets_others_take(bare: Bench) -> None:
@@ -376,14 +365,13 @@ def test_a_part_of_a_device_is_a_share(bare: Bench) -> None:
     assert bare.claims(held) == {"ns/p": ("nvidia0::0",)}
 
 
-@pytest.mark.parametrize(
-    ("cdi", "found"),
+@every(
     [
         ("k8s.gpu.nvidia.com/device=gpu-3", ["gpu-3"]),
         ("k8s.gpu.nvidia.com/claim=0e4ca4a1-2f3b-4c5d-8e6f-7a8b9c0d1e2f-gpu-3", ["gpu-3"]),
         ("k8s.gpu.example.com/device=gpu-3", []),
         ("nvidia.com/gpu=0", []),
-    ],
+    ]
 )
 def test_old_kubelets_say_only_what_the_runtime_is_told(cdi: str, found: list[str]) -> None:
     assert dra.names(ClaimedDevice("", "", "", "", (cdi,))) == found
@@ -966,9 +954,7 @@ def test_the_token_is_read_anew(bench: Bench) -> None:
     assert set(bench.claims(holding("p", "GPU-a"))) == {"ns/ray"}
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [(True, "on"), (False, "off"), ("auto", "auto"), ("on", "on")]
-)
+@every([(True, "on"), (False, "off"), ("auto", "auto"), ("on", "on")])
 def test_yaml_takes_on_for_true(written: object, meant: str) -> None:
     options = driver.Options.model_validate({"kubernetes_metadata": written})
     assert options.kubernetes_metadata == meant

@@ -9,11 +9,12 @@ import pytest
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.recordings import recording
-from ofu_exporter.recordings.jobs import RecordedJob, job_line
+from ofu_exporter.recordings.jobs import RecordedJob
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.schedulers.replay.driver import Scheduler
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import SchedulerReason
+from tests.helpers.recorded_jobs import job_line
 from tests.helpers.values import FakeClock, reading
 
 FIRST = RecordedJob(Job("replay", "101", "first"), ("0",), 1.0, 4.0)
@@ -26,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     """Ten seconds with two jobs."""
     file = tmp_path / "recording"
     writer = recording.RecordingWriter(file, recording.RecordingHeader("nvml", False, ""), 0.0)
-    writer.write_lines([job_line(FIRST), job_line(SECOND), {"job": {}}])
+    writer.put([job_line(FIRST), job_line(SECOND), {"job": {}}])
     writer.write([reading(0.0, 5.0), reading(5.0, 10.0)])
     writer.close()
     return file

@@ -20,6 +20,7 @@ from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Refused
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
+from tests.helpers.every import every
 
 JOB = Job(
     "slurm",
@@ -125,23 +126,19 @@ def test_fields_that_a_later_version_may_add_are_left_alone() -> None:
     assert parse(color="red") == parse()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["7", "seven.json", "7.json.json", "07.json", "-7.json", "\u0667.json", "7.txt", ".json"],
-)
+@every(["7", "seven.json", "7.json.json", "07.json", "-7.json", "\u0667.json", "7.txt", ".json"])
 def test_a_name_that_is_no_job(name: str) -> None:
     with pytest.raises(Refused) as caught:
         job_files.parse(name, json.dumps(LEAST))
     assert caught.value.reason is ClaimRejection.BAD_JOB_ID
 
 
-@pytest.mark.parametrize("job_id", ["8", "07", 7, None, ""])
+@every(["8", "07", 7, None, ""])
 def test_a_file_must_be_about_the_job_of_its_name(job_id: object) -> None:
     assert refusal(job_id=job_id) is ClaimRejection.BAD_JOB_ID
 
 
-@pytest.mark.parametrize(
-    "changed",
+@every(
     [
         {"version": 2},
         {"version": None},
@@ -167,15 +164,13 @@ def test_a_file_must_be_about_the_job_of_its_name(job_id: object) -> None:
         {"started": 1e12},
         {"ends": []},
         {"boot_id": 1},
-    ],
+    ]
 )
 def test_what_is_malformed(changed: dict[str, Any]) -> None:
     assert refusal(**changed) is ClaimRejection.MALFORMED
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '"7"', "[" * 60_000, '{"version": 1, "started": ' + "9" * 5000 + "}"]
-)
+@every(["", "{", "[]", '"7"', "[" * 60_000, '{"version": 1, "started": ' + "9" * 5000 + "}"])
 def test_what_is_not_a_json_object(text: str) -> None:
     with pytest.raises(Refused) as caught:
         job_files.parse("7.json", text)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ofu_exporter.schedulers.slurm import squeue
 from ofu_exporter.schedulers.slurm.squeue import Squeue, SqueueJob
 from tests.helpers.agent import until
+from tests.helpers.every import every
 
 MARK = "0123456789abcdef"
 
@@ -152,11 +153,11 @@ def test_any_name_and_account_come_back_as_they_are(user: str, account: str, nam
         assert (answer.account, answer.name) == (account + user, name)
 
 
-@pytest.mark.parametrize("state", ["R", "CF", "CG", "S", "ST", "SO", "RS", "SI", "RQ", "new"])
+@every(["R", "CF", "CG", "S", "ST", "SO", "RS", "SI", "RQ", "new"])
 def test_what_lives(state: str) -> None:
     assert not SqueueJob(state).is_over
 
 
-@pytest.mark.parametrize("state", ["CD", "F", "TO", "CA", "OOM", "NF", "PR", "PD", "RH", ""])
+@every(["CD", "F", "TO", "CA", "OOM", "NF", "PR", "PD", "RH", ""])
 def test_what_is_over(state: str) -> None:
     assert SqueueJob(state).is_over
