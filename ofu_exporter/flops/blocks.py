@@ -38,9 +38,8 @@ def grouped_attention(
     query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
     bias = mixer.qkv_bias
     yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
-    for name in ("k_proj", "v_proj")[: mixer.key_values]:
-        biased = bias and (mixer.key_bias or name != "k_proj")
-        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=biased)
+    for name in ("k_proj", "v_proj"):
+        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=bias)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
     within = f" (window {mixer.window})" if mixer.window else ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import GroupedAttention, Layer
+from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Norms, rms_norm
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -35,6 +35,19 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
             "num_attention_heads",
         )
     return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
+
+
+def multi_head(
+    fields: Fields, hidden: int, *names: str, bias: bool = True, out_bias: bool | None = None
+) -> GroupedAttention:
+    """Attention whose heads share no keys and are as wide as the hidden size together; `names` are the fields that
+    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise.
+    """
+    heads = fields.size(*names)
+    if hidden % heads:
+        raise fields.error(names[0], f"{heads} must divide the width {hidden}")
+    out = bias if out_bias is None else out_bias
+    return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=out)
 
 
 def query_key_norm(kind: str, attention: GroupedAttention) -> int:
@@ -98,6 +111,25 @@ def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
     else:
         kinds = tuple("" if (index + 1) % 4 else FULL for index in range(number))
     return tuple(layer if kind == FULL else local for kind in kinds)
+
+
+def decoder_of(
+    fields: Fields,
+    hidden: int,
+    layers: Sequence[Layer],
+    *,
+    tied: bool = False,
+    norm: Norms = rms_norm,
+) -> Decoder:
+    """A decoder of layers; `tied` is the meaning of an absent tie_word_embeddings."""
+    return Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=tied),
+        layers=tuple(layers),
+        final_norm_parameters=norm(hidden),
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )
 
 
 def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:

@@ -18,7 +18,6 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
-    Decoder,
     GroupedAttention,
     Layer,
     Mlp,
@@ -128,12 +127,8 @@ def read(fields: Fields, architecture: str) -> Model:
     attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
     layer = Layer(attention, block, _norms(fields, plan) * plan.norm(hidden))
     layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
-    shape = Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=plan.tied),
-        layers=layers,
-        final_norm_parameters=plan.norm(hidden),
+    shape = replace(
+        hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),
         head_bias=plan.head_bias,
         labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )

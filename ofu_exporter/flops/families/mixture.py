@@ -18,7 +18,6 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
-    Decoder,
     Experts,
     FeedForward,
     GroupedAttention,
@@ -197,17 +196,9 @@ def read(fields: Fields, architecture: str) -> Model:
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
     )
-    shape = Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=plan.tied),
-        layers=layers,
-        final_norm_parameters=plan.norm(hidden),
-        head_bias=fields.flag(
-            "lm_head_bias", default=plan.block is ernie and fields.flag("use_bias", default=False)
-        ),
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
-    )
+    shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
+    bias = plan.block is ernie and fields.flag("use_bias", default=False)
+    shape = replace(shape, head_bias=fields.flag("lm_head_bias", default=bias))
     return Model("mixture", architecture, shape, layers=number)
 
 
