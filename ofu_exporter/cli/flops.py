@@ -74,6 +74,8 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
         if not executed:
             raise click.UsageError("--save needs --executed")
         configs = (save_recipe(configs[0], options),)
+        if not configs[0].is_file():  # /dev/stdout has it already
+            return
     elif executed:
         from ofu_exporter.cli.executed import print_executed
 

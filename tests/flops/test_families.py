@@ -266,7 +266,7 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(ConfigError, match=message):
             flops.read_file(file)
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         flops.read_file(tmp_path / "absent.json")
 
 

@@ -134,7 +134,7 @@ def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
     """Tokens of a pack. If they are not given, samples of one length are a plain batch; those of several lengths are
     one pack, or fill packs of a power of two."""
     if given is not None:
-        return (given,)
+        return (given,) if given >= lengths.longest() else ()
     tokens = int(lengths.tokens())
     if len(lengths.samples) < 2:
         return ()
