@@ -2,8 +2,9 @@
 
 verl `verl/utils/flops_counter.py: ESTIMATE_FUNC` (2026-08). The table of the embedding counts like a second head, tied
 or not. In gpt-oss and Gemma 3 a query of a windowed layer sees half of min(L, W) keys; elsewhere windows are ignored.
-Of Qwen's sparse models every layer counts as sparse, and shared experts are left out. Models that are not in the
-table count 0 there, with a line in the log; here the convention is not defined for them, nor for some in the table.
+In Apertus the norms of queries and keys are weights, h and kv wide (`_estimate_apertus_flops`). Of Qwen's sparse models
+every layer counts as sparse, and shared experts are left out. Models that are not in the table count 0 there, with a
+line in the log; here the convention is not defined for them, nor for some in the table.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 RECOMPUTES_ALL = True
 EXACT = False
 
-DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3")
+DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
 SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
 SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe")
 SHARED = ("DeepseekV3",)
 WINDOWED = ("Gemma3", "GptOss")
+NORMED = ("Apertus",)
 """Models of verl's table, by the first part of the architecture's name, and what it counts for each."""
 NOT_HERE = (
-    "Apertus",
     "Glm4v",
     "MiniCPMO",
     "MiniCPMV",
@@ -98,6 +99,9 @@ def _layers(shape: Decoder, name: str) -> tuple[Layer, ...]:
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
     if layer.mixer is not None:
         yield from _mixer(hidden, layer.mixer, times, name in WINDOWED)
+    if name in NORMED and isinstance(layer.mixer, GroupedAttention):
+        norms = hidden + layer.mixer.key_dim
+        yield Term("attention.norms", Part.NORM, flops=2 * norms * times)
     if layer.feed_forward is not None:
         yield from _feed_forward(hidden, layer.feed_forward, times, name in SHARED)
 
@@ -126,7 +130,7 @@ def _latent(hidden: int, mixer: LatentAttention) -> tuple[int, int]:
 
 def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool) -> Iterator[Term]:
     if isinstance(block, Mlp):
-        yield Term("mlp", Part.MLP, flops=2 * 3 * hidden * block.width * times)
+        yield Term("mlp", Part.MLP, flops=2 * block.matrices * hidden * block.width * times)
         return
     width = block.width * block.active + (block.shared_width if has_shared else 0)
     yield Term("router", Part.ROUTER, flops=2 * hidden * block.experts * times)
