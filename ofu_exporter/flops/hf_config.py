@@ -37,6 +37,12 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
     return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
 
 
+def grouped_attention(fields: Fields, hidden: int) -> GroupedAttention:
+    """Attention with biases everywhere or nowhere, as attention_bias says; absent: nowhere."""
+    bias = fields.flag("attention_bias", default=False)
+    return GroupedAttention(*heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+
+
 def multi_head(
     fields: Fields, hidden: int, *names: str, bias: bool = True, out_bias: bool | None = None
 ) -> GroupedAttention:
