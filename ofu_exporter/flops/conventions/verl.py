@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.models import (
-    Counting,
-    Model,
-    NotDefined,
-    check_no_predictions,
-    decoder_only,
-)
+from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
@@ -62,14 +55,11 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         raise NotDefined(
             f"convention verl is not known here for {model.architecture}: verl has a formula for it"
         )
-    shape = decoder_only(model, counting, "verl")
-    check_no_predictions(counting, "verl")
+    shape = decoder_only(model, counting, "verl", halved=True)
     if name not in (*DENSE, *SPARSE):
         raise NotDefined(
             f"convention verl is not defined for {model.architecture}, which verl counts as 0"
         )
-    if counting.causal is False:
-        raise ConfigError("causal: convention verl halves attention by definition")
     counted = [
         term
         for layer, times in grouped(_layers(shape, name))
