@@ -29,6 +29,7 @@ PUBLISHED = {
     "nemotron-3-nano-30b-a3b": 31_577_940_288,
     "nemotron-h-8b": 8_100_852_736,
     "nemotron-nano-9b-v2": 8_888_227_328,
+    "olmoe-1b-7b": 6_919_161_856,
     "phi-2": 2_779_683_840,
     "qwen-image": 20_430_401_088,
     "qwen2-vl-7b": 8_291_375_616,
