@@ -105,6 +105,13 @@ def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
     return tuple(made[window] for window in windows)
 
 
+def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:
+    """The kind of each layer, full attention or another: layer_types; absent, each `full_every`-th is the former."""
+    if fields.has("layer_types"):
+        return fields.words("layer_types", (FULL, other), number)
+    return tuple(other if (index + 1) % full_every else FULL for index in range(number))
+
+
 def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
     """One layer each, with attention inside chunks or over everything. Without layer_types, each fourth layer sees
     everything."""
@@ -112,10 +119,7 @@ def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
     if not isinstance(mixer, GroupedAttention):
         raise TypeError(f"no chunks of {mixer}")
     local = replace(layer, mixer=replace(mixer, chunk=chunk))
-    if fields.has("layer_types"):
-        kinds = fields.words("layer_types", (FULL, "chunked_attention"), number)
-    else:
-        kinds = tuple("" if (index + 1) % 4 else FULL for index in range(number))
+    kinds = layer_kinds(fields, "chunked_attention", number, 4)
     return tuple(layer if kind == FULL else local for kind in kinds)
 
 

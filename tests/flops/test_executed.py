@@ -128,25 +128,6 @@ def test_hybrids(architecture: str, fields: dict[str, Any], buffers: int) -> Non
     assert counted.parameters.total == parameters(model) + buffers
 
 
-@pytest.mark.parametrize(
-    "architecture",
-    [
-        "ViTForImageClassification",
-        "ViTModel",
-        "DeiTForImageClassification",
-        "DeiTForImageClassificationWithTeacher",
-    ],
-)
-def test_vision_transformers(architecture: str) -> None:
-    """Forward exactly; backward without the patches' input gradient, and what the loss does not reach."""
-    model, ours = transformer(architecture, **IMAGE, num_labels=10)
-    pixels = library("torch").randn(2, 3, 32, 32)
-    forward = flops.count(ours, flops.fixed(2), flops.How(passes=FORWARD))
-    found = executed(lambda: model(pixel_values=pixels)[0], backward=False)
-    assert forward.model_flops_per_step == products(found)
-    assert forward.parameters.total == parameters(model)
-
-
 def test_the_first_layer_has_no_input_gradient() -> None:
     """A third of the patch embedding's three forwards: the difference to what torch executes."""
     model, ours = transformer("ViTForImageClassification", **IMAGE, num_labels=10)

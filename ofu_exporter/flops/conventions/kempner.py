@@ -14,7 +14,6 @@ from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 

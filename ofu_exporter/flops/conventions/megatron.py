@@ -31,7 +31,6 @@ from ofu_exporter.flops.shapes import (
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 HALF = Extent(Per.PAIR, causal=True)

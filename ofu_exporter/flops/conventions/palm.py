@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ofu_exporter.flops.models import Counting, Model, decoder_only, own_terms
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 

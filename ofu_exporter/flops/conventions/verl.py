@@ -26,7 +26,6 @@ from ofu_exporter.flops.shapes import (
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")

@@ -231,7 +231,8 @@ def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
         value_head_dim=fields.size("linear_value_head_dim"),
         kernel=fields.size("linear_conv_kernel_dim"),
     )
-    kinds = _qwen3_next_kinds(fields, number)
+    every = fields.size("full_attention_interval", default=4)
+    kinds = hf_config.layer_kinds(fields, "linear_attention", number, every)
     return decoder_of(
         fields,
         hidden,
@@ -239,15 +240,6 @@ def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
             Layer(attention if kind == hf_config.FULL else delta, block, 2 * hidden)
             for kind, block in zip(kinds, blocks, strict=True)
         ],
-    )
-
-
-def _qwen3_next_kinds(fields: Fields, number: int) -> tuple[str, ...]:
-    every = fields.size("full_attention_interval", default=4)
-    if fields.has("layer_types"):
-        return fields.words("layer_types", (hf_config.FULL, "linear_attention"), number)
-    return tuple(
-        "linear_attention" if (index + 1) % every else hf_config.FULL for index in range(number)
     )
 
 

@@ -35,11 +35,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     return [_summary(text[start:end], job) for start, end in zip(starts, ends, strict=True)]
 
 
-def follow(job: JobFacts) -> Follower:
-    """Follow a log while it is written."""
-    return Follower(job)
-
-
 class Follower:
     """Gathers the lines of a summary until the dashes that end it."""
 
