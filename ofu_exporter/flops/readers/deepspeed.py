@@ -84,23 +84,6 @@ def _summary(text: str, job: JobFacts) -> Statement:
     )
 
 
-def rates(text: str) -> dict[str, float]:
-    """FLOP/s of one GPU in the forward pass, the backward pass and both: 1, 2 and 3 forwards over their times.
-
-    Raises ConfigError when FLOPs or latencies are missing.
-    """
-    forward = _amount(text, "fwd flops per GPU")
-    times = {name: _time(text, f"{name} latency") for name in ("fwd", "bwd")}
-    before, behind = times["fwd"], times["bwd"]
-    if before is None or behind is None:
-        raise ConfigError("DeepSpeed summary: `fwd latency` or `bwd latency` is missing")
-    return {
-        "fwd": forward / before,
-        "bwd": 2 * forward / behind,
-        "fwd+bwd": 3 * forward / (before + behind),
-    }
-
-
 def _amount(text: str, label: str) -> float:
     match = re.search(rf"^\s*{label}:\s*([\d.]+)\s*([KMGTP]?)", text, re.MULTILINE)
     if match is None:
