@@ -24,13 +24,17 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 def read_configuration(given: Path) -> Mapping[str, object]:
     """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
     path = _found(given)
-    text = read_small(path, "the configuration", MOST_BYTES)
+    return parsed(read_small(path, "the configuration", MOST_BYTES), str(path))
+
+
+def parsed(text: str, named: str) -> Mapping[str, object]:
+    """The configuration or recipe in a text; errors call it `named`. Raises ConfigError."""
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error
+        raise ConfigError(f"{named} is not JSON: {error}") from error
     if not isinstance(config, Mapping):
-        raise ConfigError(f"{path}: the top level is not a configuration")
+        raise ConfigError(f"{named}: the top level is not a configuration")
     return config
 
 

@@ -52,7 +52,7 @@ def test_a_report_of_tokens_needs_its_recipe(folder: Path) -> None:
     ("content", "text"),
     [
         (b"{", "is not JSON"),
-        (b"[]", "is no mapping"),
+        (b"[]", ": the top level is not a configuration"),
         (b"\xff", "is not UTF-8"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"recipe_version": 2}', "'2' cannot be read here; this version reads 1"),
