@@ -13,6 +13,7 @@ import click
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.extras import install_command
+from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
+MOST_BYTES = 64 << 20
+"""The largest file of lengths, some ten million of them."""
 WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
 
 
@@ -200,10 +203,7 @@ def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = N
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").split() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--lengths: {path}: {error}") from error
+    return read_small(path, "--lengths", MOST_BYTES).split()
 
 
 def _stream(item: str) -> tuple[str, int]:

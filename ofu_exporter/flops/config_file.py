@@ -47,7 +47,9 @@ def _found(given: Path) -> Path:
     if given.exists():
         return given
     if not MODEL_ID.fullmatch(name) or name.endswith(".json"):
-        return _missing(f"{name}: there is no such file, and no recipe of that name comes along")
+        return _missing(
+            f"{name}: there is no such file, and ofu-exporter brings no recipe of that name"
+        )
     return _cached(name) or _missing(
         f"{name}: no such file, and no such model in {cache()}; "
         f"download its configuration: hf download {name} config.json"
