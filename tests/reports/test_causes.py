@@ -146,10 +146,10 @@ def test_everything_that_a_job_says_may_be_used() -> None:
 def test_accumulation_and_packs_have_causes_that_their_facts_allow() -> None:
     """An eighth of what was measured is one micro-batch of eight; more than that, documents that fill packs."""
     eighth = Compared(0.05 * 600, 0.4 * 600, 600.0)
-    told = {"mfu": 0.05, "precision": "bf16"}
-    causes = found({**told, "accumulation": 8}, eighth).fitting
+    few = {"mfu": 0.05, "precision": "bf16"}
+    causes = found({**few, "accumulation": 8}, eighth).fitting
     assert [each.cause for each in causes] == ["gradient_accumulation"]
-    assert found({**told, "accumulation": 1}, eighth).fitting == ()
+    assert found({**few, "accumulation": 1}, eighth).fitting == ()
     model = {"config": config("llama-3-8b"), "seq_len": 2048, "batch_size": 64}
     whole, short = (
         flops.count(flops.read(config("llama-3-8b")), lengths).model_flops_per_step

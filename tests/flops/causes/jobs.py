@@ -21,7 +21,7 @@ SEEDS = 10
 ERROR = 0.01
 """Standard error of OFU."""
 SAME = 0.01
-"""Two mistakes whose reports differ by less than this are told apart by no number."""
+"""Two mistakes whose reports differ by less than this are facts apart by no number."""
 
 PEAKS = {
     "NVIDIA A100-SXM4-80GB": 312,
@@ -130,8 +130,8 @@ class Job:
         lengths = flops.packed(self.lengths) if self.lengths else equal
         model = flops.read(config(self.model.name))
         step = CountedStep(model, lengths, flops.Counting(), self.passes)
-        told = {"gpu": self.gpu, "gpus": self.gpus, "precision": self.precision, **self.facts}
-        return CauseFacts(step, forward_only=self.passes.forward_only, **told)
+        facts = {"gpu": self.gpu, "gpus": self.gpus, "precision": self.precision, **self.facts}
+        return CauseFacts(step, forward_only=self.passes.forward_only, **facts)
 
     def right_mfu(self, right: float) -> float:
         """MFU as the package has it from tokens per second, which are made of the FLOPs and peaks written here."""

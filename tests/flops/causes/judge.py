@@ -129,13 +129,13 @@ def missed(seed: int) -> list[Missed]:
 
 def accused() -> list[tuple[str, str]]:
     """The honest jobs that are accused, or looked at although they recompute nothing: model, and the first cause."""
-    found = []
+    blamed = []
     for seed in range(HONEST):
         job = Job("honest", MODELS[seed % len(MODELS)], recomputes=seed % 3 == 0)
         run = explained(job, seed)
         if jobs.is_accused(run) or (run.looked and not job.recomputes):
-            found.append((job.model.name, next((each.cause for each in run.causes), "nothing")))
-    return found
+            blamed.append((job.model.name, next((each.cause for each in run.causes), "nothing")))
+    return blamed
 
 
 if __name__ == "__main__":

@@ -134,14 +134,14 @@ def missed(seed: int) -> list[Missed]:
 
 def accused() -> list[tuple[str, str]]:
     """Honest jobs whose first cause blames the report: model and cause."""
-    found = []
+    blamed = []
     for seed in range(HONEST):
         model = MODELS[seed // 3 % len(MODELS)]
         gpu = tuple(PEAKS)[seed % len(PEAKS)]
         run = explained(Job("honest", model, gpu=gpu, recomputes=seed % 3 == 0), seed)
         if jobs.is_accused(run):
-            found.append((model.name, run.causes[0].cause))
-    return found
+            blamed.append((model.name, run.causes[0].cause))
+    return blamed
 
 
 if __name__ == "__main__":
