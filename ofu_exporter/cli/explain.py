@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
-from ofu_exporter.cli.help import SubjectCommand, SubjectOption
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import NUMBER, OVERHEAD, RATIO, STDERR, TFLOPS
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,20 +20,11 @@ if TYPE_CHECKING:
     from ofu_exporter.flops.causes import CauseFacts, CountedStep
     from ofu_exporter.flops.explain import Candidate, Explanation, Observation
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-
 RECOMPUTE = ("none", "selective", "full")
 NEED_CONFIG = (
     *("seq_len", "length", "lengths", "moments", "padded_to", "pack_length"),
     *("lora_rank", "freeze", "mtp"),
 )
-
-
-def step_options(command: CommandT) -> CommandT:
-    """Add the options that describe a step."""
-    for option in reversed(STEP_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command(
@@ -61,7 +52,7 @@ def step_options(command: CommandT) -> CommandT:
 @click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="The model's own config.json."
 )
-@step_options
+@with_options(STEP_OPTIONS)
 @click.option("--forward-only/--training", default=None, help="Whether the job trains.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
 @click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
@@ -79,23 +70,19 @@ def step_options(command: CommandT) -> CommandT:
     callback=TFLOPS,
     help="Peak of one GPU that the report divides by.",
 )
-@click.option(
+@step_option(
     "--accumulation",
+    "Micro-batches whose gradients a step adds up.",
+    rare=True,
     type=click.IntRange(min=1),
     metavar="N",
-    cls=SubjectOption,
-    subject="Step",
-    rare=True,
-    help="Micro-batches whose gradients a step adds up.",
 )
-@click.option(
+@step_option(
     "--pack-length",
+    "Tokens of a pack, where sequences are packed.",
+    rare=True,
     type=click.IntRange(min=1),
     metavar="N",
-    cls=SubjectOption,
-    subject="Step",
-    rare=True,
-    help="Tokens of a pack, where sequences are packed.",
 )
 @click.option(
     "--tile-overhead",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,14 +13,12 @@ from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import NUMBER, RATIO, TFLOPS
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
     from ofu_exporter.flops.terms import Exact
-
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 MODEL_OPTIONS = (
     click.option(
@@ -38,20 +36,13 @@ MODEL_OPTIONS = (
 )
 
 
-def model_options(command: CommandT) -> CommandT:
-    """Add the options that describe a count."""
-    for option in reversed(MODEL_OPTIONS):
-        command = option(command)
-    return command
-
-
 @click.command(
     cls=SubjectCommand,
     short_help="FLOPs of a training step, from a config.json.",
     common="convention recompute forward_only executed seq_len batch_size length freeze lora_rank format_",
 )
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
-@model_options
+@with_options(MODEL_OPTIONS)
 @click.option(
     "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
 )
@@ -74,6 +65,8 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
         if not executed:
             raise click.UsageError("--save needs --executed")
         configs = (save_recipe(configs[0], options),)
+        if not configs[0].is_file():  # /dev/stdout has it already
+            return
     elif executed:
         from ofu_exporter.cli.executed import print_executed
 
@@ -101,7 +94,7 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     common="recompute gpu gpus tokens_per_second step_seconds precision seq_len batch_size lora_rank format_",
 )
 @click.argument("config", type=click.Path(path_type=Path))
-@model_options
+@with_options(MODEL_OPTIONS)
 @click.option(
     "--executed",
     is_flag=True,

@@ -4,120 +4,105 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.extras import install_command
+from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
     from ofu_exporter.flops.recipes import Recipe
 
-_RARE: dict[str, Any] = {"cls": SubjectOption, "subject": "Step", "rare": True}
-_STEP: dict[str, Any] = {"cls": SubjectOption, "subject": "Step"}
-STEP_OPTIONS = (
-    click.option(
-        "--seq-len",
-        type=int,
-        metavar="N",
-        help="Tokens per sequence; short for --length tokens=N.",
-        **_STEP,
-    ),
-    click.option(
-        "--batch-size",
-        type=int,
-        default=1,
-        metavar="N",
-        help="Samples per step, all GPUs. Default: 1.",
-        **_STEP,
-    ),
-    click.option(
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+MOST_BYTES = 64 << 20
+"""The largest file of lengths, some ten million of them."""
+WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
+
+
+def step_option(name: str, help_: str, *, rare: bool = False, **settings: Any) -> Option:
+    """An option that describes a step."""
+    return click.option(name, help=help_, cls=SubjectOption, subject="Step", rare=rare, **settings)
+
+
+STEP_OPTIONS: tuple[Option, ...] = (
+    step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **WHOLE),
+    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **WHOLE),
+    step_option(
         "--length",
+        "Tokens per sample of one stream, STREAM=N.",
         multiple=True,
         metavar="STREAM=N",
-        help="Tokens per sample of one stream, STREAM=N.",
-        **_STEP,
     ),
-    click.option(
+    step_option(
         "--lengths",
+        "File of sequence lengths, one per line: a packed step.",
+        rare=True,
         type=click.Path(path_type=Path),
-        help="File of sequence lengths, one per line: a packed step.",
-        **_RARE,
     ),
-    click.option(
-        "--moments", metavar="MEAN,MEAN_SQUARE", help="Means of length and squared length.", **_RARE
+    step_option(
+        "--moments",
+        "Means of length and squared length.",
+        rare=True,
+        metavar="MEAN,MEAN_SQUARE",
     ),
-    click.option(
-        "--padded-to",
-        type=int,
-        metavar="N",
-        help="Tokens that each sequence is padded to; HFU only.",
-        **_RARE,
+    step_option(
+        "--padded-to", "Tokens that each sequence is padded to; HFU only.", rare=True, **WHOLE
     ),
-    click.option(
-        "--causal/--full-attention",
-        default=None,
-        help="Override how attention is counted.",
-        **_RARE,
+    step_option(
+        "--causal/--full-attention", "Override how attention is counted.", rare=True, default=None
     ),
-    click.option("--mtp", is_flag=True, help="Multi-token-prediction layers are trained.", **_STEP),
-    click.option(
-        "--padded-vocab-size",
-        type=int,
-        metavar="N",
-        help="Rows of the output head, padding included.",
-        **_RARE,
+    step_option("--mtp", "Multi-token-prediction layers are trained.", is_flag=True),
+    step_option(
+        "--padded-vocab-size", "Rows of the output head, padding included.", rare=True, **WHOLE
     ),
-    click.option(
-        "--recompute-layers",
-        type=int,
-        metavar="N",
-        help="How many layers recompute; default all.",
-        **_RARE,
+    step_option(
+        "--recompute-layers", "How many layers recompute; default all.", rare=True, **WHOLE
     ),
-    click.option(
-        "--freeze",
-        multiple=True,
-        metavar="PART",
-        help="A part that isn't trained, such as vision.",
-        **_STEP,
+    step_option(
+        "--freeze", "A part that isn't trained, such as vision.", multiple=True, metavar="PART"
     ),
-    click.option(
-        "--lora-rank",
-        type=int,
-        metavar="N",
-        help="Train adapters of this rank; freeze the rest.",
-        **_STEP,
-    ),
-    click.option(
+    step_option("--lora-rank", "Train adapters of this rank; freeze the rest.", **WHOLE),
+    step_option(
         "--lora-targets",
+        "Linear layers with adapters, separated by commas.",
+        rare=True,
         metavar="NAMES",
-        help="Linear layers with adapters, separated by commas.",
-        **_RARE,
     ),
-    click.option(
+    step_option(
         "--repeats",
-        type=int,
+        "Timesteps * guidance passes, or epochs. Default: 1.",
+        rare=True,
         default=1,
-        metavar="N",
-        help="Timesteps * guidance passes, or epochs. Default: 1.",
-        **_RARE,
+        **WHOLE,
     ),
-    click.option(
+    step_option(
         "--ignore-field",
+        "Unknown field to ignore: it leaves the count as it is.",
+        rare=True,
         multiple=True,
         metavar="NAME",
-        help="Unknown field to ignore: it leaves the count as it is.",
-        **_RARE,
     ),
 )
 """Options that describe a step of any model; `explain` has them too."""
+
+
+def with_options(options: Sequence[Option]) -> Callable[[CommandT], CommandT]:
+    """Adds options to a command, in their order."""
+
+    def add(command: CommandT) -> CommandT:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def shares(text: str) -> dict[str, float]:
@@ -218,10 +203,7 @@ def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = N
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").split() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--lengths: {path}: {error}") from error
+    return read_small(path, "--lengths", MOST_BYTES).split()
 
 
 def _stream(item: str) -> tuple[str, int]:

@@ -122,6 +122,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
             "framework": f"transformers {transformers.__version__}, {self._counted}"[:64],
             "precision": mixed or _DTYPES.get(str(getattr(bare, "dtype", None))),
             "recompute": "full" if _checkpoints(bare) else "none",
+            "accumulation": args.gradient_accumulation_steps,
         }
         if self._seq_len and self._rate() == "tokens_per_second":
             config = json.loads(bare.config.to_json_string())

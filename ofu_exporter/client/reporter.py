@@ -36,6 +36,10 @@ class Facts(TypedDict, total=False):
     """TFLOP/s of one GPU that the job's own MFU divides by."""
     recompute: str | None
     """none, selective or full."""
+    accumulation: int | None
+    """Micro-batches whose gradients a step adds up."""
+    pack_length: int | None
+    """Tokens of a pack, where sequences are packed."""
     framework: str | None
     model: Mapping[str, object] | None
     """The model that the agent counts FLOPs of: `config`, `seq_len` and so on."""

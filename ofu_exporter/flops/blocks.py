@@ -38,9 +38,8 @@ def grouped_attention(
     query, key, head = mixer.query_dim, mixer.key_dim, Part.PROJECTION
     bias = mixer.qkv_bias
     yield linear("attention.q_proj", head, hidden, query, times=times, bias=bias)
-    for name in ("k_proj", "v_proj")[: mixer.key_values]:
-        biased = bias and (mixer.key_bias or name != "k_proj")
-        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=biased)
+    for name in ("k_proj", "v_proj"):
+        yield linear(f"attention.{name}", head, hidden, key, times=times, bias=bias)
     if mixer.gated:
         yield linear("attention.gate_proj", head, hidden, query, times=times, bias=bias)
     within = f" (window {mixer.window})" if mixer.window else ""
@@ -109,44 +108,26 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
     k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent: a token is
     projected to it once (not once per expert), and back. Shared experts stay at the hidden size.
     """
-    bias = block.router_bias
+    part, bias = Part.EXPERTS, block.router_bias
     yield linear("router", Part.ROUTER, hidden, block.experts, times=times, bias=bias)
     if block.correction_bias:
         yield vector("router.correction", block.experts * times)
-    inside = hidden if block.latent is None else block.latent
+    inside, outer = hidden if block.latent is None else block.latent, block.outer_bias
     if block.latent is not None:
-        for name, inputs, outputs in (("down", hidden, inside), ("up", inside, hidden)):
-            yield linear(
-                f"experts.latent_{name}",
-                Part.EXPERTS,
-                inputs,
-                outputs,
-                times=times,
-                bias=block.outer_bias,
-            )
-    gate = {"gate_proj": (inside, block.width)} if block.gated else {}
-    sides = {**gate, "up_proj": (inside, block.width), "down_proj": (block.width, inside)}
-    for name, (inputs, outputs) in sides.items():
-        stored, used = block.experts * times, block.active * times
-        yield linear(
-            f"experts.{name}",
-            Part.EXPERTS,
-            inputs,
-            outputs,
-            times=stored,
-            used=used,
-            bias=block.bias,
-        )
+        for name, sides in (("down", (hidden, inside)), ("up", (inside, hidden))):
+            yield linear(f"experts.latent_{name}", part, *sides, times=times, bias=outer)
+    names = ("gate_proj", "up_proj")[not block.gated :]
+    stored, used = block.experts * times, block.active * times
+    for name, sides in (
+        *((name, (inside, block.width)) for name in names),
+        ("down_proj", (block.width, inside)),
+    ):
+        bias = block.bias
+        yield linear(f"experts.{name}", part, *sides, times=stored, used=used, bias=bias)
     if block.shared_width:
-        shared = Mlp(block.shared_width, block.gated)
-        for term in mlp(hidden, shared, times):
-            yield linear(
-                f"shared_expert.{term.name.removeprefix('mlp.')}",
-                Part.EXPERTS,
-                *_sides(term),
-                times=times,
-                bias=block.bias or block.outer_bias,
-            )
+        for term in mlp(hidden, Mlp(block.shared_width, block.gated), times):
+            name = f"shared_expert.{term.name.removeprefix('mlp.')}"
+            yield linear(name, part, *_sides(term), times=times, bias=block.bias or outer)
         if block.shared_gate:
             yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)
 

@@ -10,9 +10,12 @@ from functools import cache as cached
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.small_files import read_small
 
 PLACES = ("config.json", "transformer/config.json", "unet/config.json")
 """Where a model's folder has its configuration: transformers' place, then a diffusers pipeline's."""
+MOST_BYTES = 4 << 20
+"""The largest configuration that is read: one with thousands of labels has some hundred KiB."""
 READY = Path(__file__).parent / "ready"
 """Recipes that come with this package."""
 MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -21,14 +24,17 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 def read_configuration(given: Path) -> Mapping[str, object]:
     """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
     path = _found(given)
+    return parsed(read_small(path, "the configuration", MOST_BYTES), str(path))
+
+
+def parsed(text: str, named: str) -> Mapping[str, object]:
+    """The configuration or recipe in a text; errors call it `named`. Raises ConfigError."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}") from error
+        raise ConfigError(f"{named} is not JSON: {error}") from error
     if not isinstance(config, Mapping):
-        raise ConfigError(f"{path}: the top level is not a configuration")
+        raise ConfigError(f"{named}: the top level is not a configuration")
     return config
 
 
@@ -38,8 +44,12 @@ def _found(given: Path) -> Path:
     name = str(given)
     if not given.exists() and name in ready_recipes():
         return READY / f"{name}.json"
-    if given.exists() or not MODEL_ID.fullmatch(name) or name.endswith(".json"):
+    if given.exists():
         return given
+    if not MODEL_ID.fullmatch(name) or name.endswith(".json"):
+        return _missing(
+            f"{name}: there is no such file, and ofu-exporter brings no recipe of that name"
+        )
     return _cached(name) or _missing(
         f"{name}: no such file, and no such model in {cache()}; "
         f"download its configuration: hf download {name} config.json"

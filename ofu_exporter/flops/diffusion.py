@@ -15,7 +15,6 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 LATENT, PROMPT = "latent", "prompt"
 PER_LATENT, PER_PROMPT = Extent(stream=LATENT), Extent(stream=PROMPT)
-PER_BOTH = Extent(stream=LATENT, other=PROMPT)
 PER_SAMPLE = Extent(Per.SEQUENCE, LATENT)
 SELF = Extent(Per.PAIR, LATENT)
 CROSS = Extent(Per.CROSS, LATENT, PROMPT)

@@ -7,7 +7,6 @@ only named in a warning.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -60,26 +59,6 @@ class Fields:
             raise self.error(name, f"{value!r} is not a whole number")
         return value
 
-    def number(self, name: str, default: float) -> float:
-        """A number above 0, whole or not."""
-        value = self._values.get(name, default)
-        self._read.setdefault(name, None)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not 0 < value < math.inf
-        ):
-            raise self.error(name, f"{value!r} is not a number above 0")
-        return float(value)
-
-    def share(self, name: str) -> float:
-        """A number from 0 to 1; 0 if it is missing."""
-        value = self._values.get(name, 0.0)
-        self._read.setdefault(name, None)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise self.error(name, f"{value!r} is not a share from 0 to 1")
-        return float(value)
-
     def optional(self, *names: str) -> int | None:
         """A whole number above 0; None if the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None
@@ -116,15 +95,6 @@ class Fields:
         if length is not None and len(values) != length:
             raise self.error(name, f"has {len(values)} entries for {length} layers")
         return tuple(str(value) for value in values)
-
-    def choices(self, name: str, known: Iterable[str]) -> tuple[str, ...]:
-        """Known words with | between them; none if the field is missing."""
-        text = self.text(name) if self.has(name) else ""
-        words = tuple(word.strip() for word in text.split("|") if word.strip())
-        for word in words:
-            if word not in known:
-                raise self.error(name, f"{word!r} is not known; known: {', '.join(known)}")
-        return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
         """A list of whole numbers."""
@@ -174,16 +144,6 @@ class Fields:
         inside = self._read.get(name) or Fields(value, self._neutral, f"{self._where}{name}.")
         self._read[name] = inside
         return inside
-
-    def without(self, name: str) -> Fields:
-        """The same configuration without a field, which then counts neither as read nor as unknown."""
-        self.has(name)
-        self._values.pop(name, None)
-        return self
-
-    def ignore(self, names: Iterable[str]) -> None:
-        """Add fields that change no matrix product, here and in inner configurations that are read later."""
-        self._neutral |= frozenset(names)
 
     def finish(self) -> list[str]:
         """The names of unknown fields that can't change the count, here and in inner configurations.

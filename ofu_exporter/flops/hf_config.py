@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import GroupedAttention, Layer
+from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Norms, rms_norm
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -35,6 +35,25 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
             "num_attention_heads",
         )
     return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
+
+
+def grouped_attention(fields: Fields, hidden: int) -> GroupedAttention:
+    """Attention with biases everywhere or nowhere, as attention_bias says; absent: nowhere."""
+    bias = fields.flag("attention_bias", default=False)
+    return GroupedAttention(*heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+
+
+def multi_head(
+    fields: Fields, hidden: int, *names: str, bias: bool = True, out_bias: bool | None = None
+) -> GroupedAttention:
+    """Attention whose heads share no keys and are as wide as the hidden size together; `names` are the fields that
+    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise.
+    """
+    heads = fields.size(*names)
+    if hidden % heads:
+        raise fields.error(names[0], f"{heads} must divide the width {hidden}")
+    out = bias if out_bias is None else out_bias
+    return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=out)
 
 
 def query_key_norm(kind: str, attention: GroupedAttention) -> int:
@@ -86,6 +105,13 @@ def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
     return tuple(made[window] for window in windows)
 
 
+def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:
+    """The kind of each layer, full attention or another: layer_types; absent, each `full_every`-th is the former."""
+    if fields.has("layer_types"):
+        return fields.words("layer_types", (FULL, other), number)
+    return tuple(other if (index + 1) % full_every else FULL for index in range(number))
+
+
 def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
     """One layer each, with attention inside chunks or over everything. Without layer_types, each fourth layer sees
     everything."""
@@ -93,11 +119,27 @@ def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
     if not isinstance(mixer, GroupedAttention):
         raise TypeError(f"no chunks of {mixer}")
     local = replace(layer, mixer=replace(mixer, chunk=chunk))
-    if fields.has("layer_types"):
-        kinds = fields.words("layer_types", (FULL, "chunked_attention"), number)
-    else:
-        kinds = tuple("" if (index + 1) % 4 else FULL for index in range(number))
+    kinds = layer_kinds(fields, "chunked_attention", number, 4)
     return tuple(layer if kind == FULL else local for kind in kinds)
+
+
+def decoder_of(
+    fields: Fields,
+    hidden: int,
+    layers: Sequence[Layer],
+    *,
+    tied: bool = False,
+    norm: Norms = rms_norm,
+) -> Decoder:
+    """A decoder of layers; `tied` is the meaning of an absent tie_word_embeddings."""
+    return Decoder(
+        hidden=hidden,
+        vocab=fields.size("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=tied),
+        layers=tuple(layers),
+        final_norm_parameters=norm(hidden),
+        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+    )
 
 
 def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:

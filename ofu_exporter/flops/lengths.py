@@ -47,11 +47,6 @@ class Lengths:
         Raises ConfigError for a sliding window, a second stream or anything else that two moments do
         not determine.
         """
-        if extent.per is Per.STEP:
-            longest = self.longest(extent.stream)
-            return min(longest, 1 if extent.most is None else extent.most)
-        if extent.per is Per.SAMPLES:
-            return self.sequences(extent.stream) ** 2
         if self.moments is not None:
             return _of_moments(self.moments, extent)
         return total(_units(dict(sample), extent) * number for sample, number in self.samples)
@@ -160,10 +155,8 @@ def _positive(name: str, value: int) -> None:
 
 def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
-    for kernel, stride in extent.convolved:
-        length = max((length - kernel) // stride + 1, 0)
     if extent.per is Per.TOKEN:
-        return whole(Fraction(length + other, extent.merged))
+        return whole(Fraction(length, extent.merged))
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:

@@ -94,32 +94,34 @@ def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     return terms + (language if masked else tuple(map(_without_mask, language)))
 
 
-def decoder_only(model: Model, counting: Counting, convention: str) -> Decoder:
-    """The shape of a model that is a decoder and nothing else. Raises NotDefined for any other."""
+def decoder_only(
+    model: Model,
+    counting: Counting,
+    convention: str,
+    halved: bool | None = None,
+    predictions: bool = False,
+) -> Decoder:
+    """The shape of a model that is a decoder and nothing else.
+
+    `halved` is whether the convention counts half of the pairs or all by definition, `predictions` whether it counts
+    multi-token prediction. Raises NotDefined for any other model, ConfigError for a choice that contradicts these.
+    """
     shape = padded(model, counting)
     if shape is None or model.terms:
         raise NotDefined(f"convention {convention} is not defined for family {model.family}")
-    return shape
-
-
-def check_full_attention(counting: Counting, convention: str) -> None:
-    """Raise ConfigError if causal attention is wanted with a convention that counts every pair."""
-    if counting.causal:
-        raise ConfigError(f"causal: convention {convention} counts full attention by definition")
-
-
-def check_no_predictions(counting: Counting, convention: str) -> None:
-    """Raise ConfigError if multi-token prediction is wanted with a convention that doesn't count it."""
-    if counting.predictions:
+    if halved is not None and counting.causal not in (None, halved):
+        does = "halves attention" if halved else "counts full attention"
+        raise ConfigError(f"causal: convention {convention} {does} by definition")
+    if counting.predictions and not predictions:
         raise ConfigError(
             f"predictions: convention {convention} does not count multi-token prediction"
         )
+    return shape
 
 
 def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
     """The shape of a decoder with attention and an MLP in every layer. Raises NotDefined for any other."""
     shape = decoder_only(model, counting, convention)
-    check_no_predictions(counting, convention)
     if counting.causal is not None:
         raise ConfigError(f"causal: convention {convention} fixes what it counts of attention")
     for layer in shape.layers:

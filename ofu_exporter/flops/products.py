@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Term
 
 
@@ -38,12 +36,6 @@ def linear(  # noqa: PLR0913 - all that describes a linear layer
         in_layers=in_layers,
         linear=Linear(inputs, outputs, times, used),
     )
-
-
-def reused(name: str, part: Part, inputs: int, outputs: int, stored: int, used: int) -> Term:
-    """Matrices without biases that a token goes through several times: shared blocks."""
-    term = linear(name, part, inputs, outputs, times=stored, used=used)
-    return replace(term, active=term.parameters)
 
 
 def vector(name: str, parameters: int, in_layers: bool = True) -> Term:

@@ -1,4 +1,4 @@
-"""Makes the terms of mixers that carry a state along the sequence: Mamba, delta nets, short convolutions.
+"""Makes the terms of mixers that carry a state along the sequence: Mamba, delta nets.
 
 FLOPs of one forward pass, 2 per multiply-add. Shapes: h hidden, d inner width, G groups, N state, R rank of the time
 step. A scan is counted in its closed form; the products that a chunked kernel runs for it depend on its chunks.
@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.flops.products import depthwise, linear, scan, vector
-from ofu_exporter.flops.shapes import (
-    DeltaNet,
-    KimiDelta,
-    Mamba1,
-    Mamba2,
-    Recurrence,
-    ShortConvolution,
-)
+from ofu_exporter.flops.shapes import DeltaNet, Mamba1, Mamba2, Recurrence
 from ofu_exporter.flops.terms import Part, Term
 
 SCAN_FLOPS = 7
@@ -74,38 +67,10 @@ def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
     yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
 
 
-def kimi_delta(hidden: int, mixer: KimiDelta, times: int) -> Iterator[Term]:
-    """h(3 d + heads + 2 k) + 2 k d in, kernel convolution, 4 heads k^2 state, d h out multiply-adds per token.
-
-    Kimi Delta Attention (arXiv:2510.26692), section 3: heads of dimension k, d = heads * k. Forget and output gate go
-    through the rank k. The state's constant is that of the gated delta net.
-    """
-    inner, rank, part = mixer.inner, mixer.head_dim, Part.PROJECTION
-    yield linear("delta.in_proj", part, hidden, 3 * inner + mixer.heads, times=times)
-    yield linear("delta.gates_down", part, hidden, 2 * rank, times=times)
-    yield linear("delta.gates_up", part, rank, inner, times=2 * times)
-    yield depthwise("delta.conv1d", 3 * inner, mixer.kernel, times, False)
-    yield scan("delta.state", 2 * DELTA_PRODUCTS * mixer.heads * rank**2 * times)
-    yield linear("delta.out_proj", part, inner, hidden, times=times)
-    yield vector("delta.vectors", (inner + mixer.heads + rank) * times)
-
-
-def short_convolution(hidden: int, mixer: ShortConvolution, times: int) -> Iterator[Term]:
-    """3 h^2 in, kernel h convolution, h^2 out multiply-adds per token (LFM2, arXiv:2511.23404)."""
-    part, bias = Part.PROJECTION, mixer.bias
-    yield linear("conv.in_proj", part, hidden, 3 * hidden, times=times, bias=bias)
-    yield depthwise("conv.conv1d", hidden, mixer.kernel, times, bias)
-    yield linear("conv.out_proj", part, hidden, hidden, times=times, bias=bias)
-
-
 def recurrence(hidden: int, mixer: Recurrence, times: int) -> Iterator[Term]:
     """The terms of a mixer of this file, for `times` equal layers."""
     if isinstance(mixer, Mamba2):
         return mamba2(hidden, mixer, times)
     if isinstance(mixer, Mamba1):
         return mamba1(hidden, mixer, times)
-    if isinstance(mixer, KimiDelta):
-        return kimi_delta(hidden, mixer, times)
-    if isinstance(mixer, ShortConvolution):
-        return short_convolution(hidden, mixer, times)
     return delta_net(hidden, mixer, times)

@@ -22,12 +22,8 @@ class GroupedAttention:
     head_dim: int
     qkv_bias: bool = False
     out_bias: bool = False
-    key_bias: bool = True
-    """Whether keys have biases if queries and values do."""
     norm_parameters: int = 0
     """Parameters of query and key norms, and of attention sinks."""
-    key_values: int = 2
-    """Projections of keys and values: 1 if the keys are the values, 0 if both are another layer's (Gemma 4)."""
     gated: bool = False
     """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
     window: int | None = None
@@ -129,27 +125,6 @@ class DeltaNet:
 
 
 @dataclass(frozen=True, slots=True)
-class KimiDelta:
-    """A delta net whose state decays per channel (Kimi Linear, arXiv:2510.26692)."""
-
-    heads: int
-    head_dim: int
-    kernel: int
-
-    @property
-    def inner(self) -> int:
-        return self.heads * self.head_dim
-
-
-@dataclass(frozen=True, slots=True)
-class ShortConvolution:
-    """A gated convolution of a few tokens, as wide as the hidden size (LFM2, arXiv:2511.23404)."""
-
-    kernel: int
-    bias: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Mlp:
     """A feed-forward block: two matrices, or three when it is gated (SwiGLU, GeGLU)."""
 
@@ -189,7 +164,7 @@ class Experts:
         return 3 if self.gated else 2
 
 
-Recurrence = Mamba2 | Mamba1 | DeltaNet | KimiDelta | ShortConvolution
+Recurrence = Mamba2 | Mamba1 | DeltaNet
 Mixer = GroupedAttention | LatentAttention | Recurrence
 FeedForward = Mlp | Experts
 

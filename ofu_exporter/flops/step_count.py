@@ -203,7 +203,7 @@ def count(
         terms = convention.terms(model, how.counting)
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
-    runs = plan(terms, how.passes, model.towers, model.layers, convention.RECOMPUTES_ALL)
+    runs = plan(terms, how.passes, model.towers, model.layers, not convention.EXACT)
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(

@@ -54,10 +54,6 @@ class Per(str, Enum):
     """Every pair of a token of one stream and a token of another of the same sample."""
     JOINT = "joint"
     """Every pair of tokens of two concatenated streams."""
-    SAMPLES = "samples"
-    """Every pair of samples of the step, including each sample with itself (contrastive losses)."""
-    STEP = "step"
-    """Once per step if any sample has the stream. This is a lower bound, because each micro-batch does it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Extent:
     per: Per = Per.TOKEN
     stream: str = TOKENS
     other: str = ""
-    """The second stream of CROSS (the keys) and JOINT; with TOKEN, the tokens of both are meant."""
+    """The second stream of CROSS (the keys) and JOINT."""
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
@@ -77,12 +73,8 @@ class Extent:
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
     merged: int = 1
     """TOKEN, PAIR: this many neighbouring tokens are one, on the side of the queries (patches of an image)."""
-    convolved: tuple[tuple[int, int], ...] = ()
-    """Kernel and stride of the convolutions that shorten the stream before (sound)."""
     most: int | None = None
-    """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl).
-    STEP: as often as the longest sequence has tokens, but at most this often.
-    """
+    """PAIR: every query sees as many keys as the sequence has, but at most this many: a window, roughly (verl)."""
 
 
 PER_TOKEN = Extent()

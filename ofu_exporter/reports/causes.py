@@ -58,6 +58,8 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
         peak_flops=peak_flops if is_peak_known else None,
         tile_overhead=report.tile_overhead,
         tile_overhead_bound=report.tile_overhead_bound,
+        accumulation=report.accumulation,
+        pack_length=report.pack_length,
     )
 
 

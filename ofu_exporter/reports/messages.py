@@ -42,8 +42,8 @@ MOST_FIELDS = 64
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 """The fields that say how fast a job runs. One is needed, and the last may come with any other."""
 FACTS = (
-    *("model", "gpus", "peak_tflops", "precision", "recompute", "framework"),
-    *("tile_overhead", "tile_overhead_bound"),
+    *("model", "gpus", "peak_tflops", "precision", "recompute", "accumulation", "pack_length"),
+    *("framework", "tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
 RecipeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
@@ -152,6 +152,15 @@ class MfuReport(_Body):
     recompute: Literal["none", "selective", "full"] | None = Field(
         default=None, description="Activations that are computed again."
     )
+    accumulation: StrictInt | None = Field(
+        default=None,
+        gt=0,
+        le=1 << 20,
+        description="Micro-batches whose gradients a step adds up.",
+    )
+    pack_length: Length | None = Field(
+        default=None, gt=0, description="Tokens of a pack, where sequences are packed."
+    )
     framework: Annotated[Text, Field(max_length=64)] | None = Field(
         default=None, description="Whose formula it is."
     )
@@ -184,6 +193,9 @@ class MfuReport(_Body):
             raise ValueError("flops_per_token needs tokens_per_second")
         if self._needs_no_recompute():
             raise ValueError("recompute: a forward-only pass has no activations to compute again")
+        length = None if self.model is None else self.model.seq_len
+        if self.pack_length is not None and (length or 0) > self.pack_length:
+            raise ValueError(f"pack_length: {self.pack_length} is shorter than a sequence")
         if self.tile_overhead_bound is not None and self.tile_overhead is None:
             raise ValueError("tile_overhead_bound needs tile_overhead")
         if not ways and self.tokens_per_second is None and not self.facts_only:

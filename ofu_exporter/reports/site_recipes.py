@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes
-from ofu_exporter.flops.config_file import READY, ready_recipes
+from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
 from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.reports.messages import MfuReport, ModelBody, out_of_range
 from ofu_exporter.support.small_files import read_small
@@ -49,12 +48,7 @@ def named_recipe(folder: Path | None, name: str) -> Recipe:
 
 @lru_cache(KEPT)
 def _read(text: str, path: str) -> Recipe:
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the recipe {path} is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise ConfigError(f"the recipe {path} is no mapping")
+    fields = parsed(text, f"the recipe {path}")
     try:
         return recipes.read(fields)
     except ConfigError as error:

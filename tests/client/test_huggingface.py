@@ -61,7 +61,7 @@ def test_tokens_and_the_models_own_configuration(tmp_path: Path) -> None:
     report = agent.reports[-1]
     assert report["step"] == STEPS
     assert report["gpus"] == 1
-    assert report["recompute"] == "none"
+    assert (report["recompute"], report["accumulation"]) == ("none", 1)
     assert report["framework"].endswith("num_input_tokens_seen")
     assert "precision" not in report  # 32 bits may be FP32 or TF32
     model = flops.read(report["model"]["config"])

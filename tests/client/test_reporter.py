@@ -64,6 +64,8 @@ def test_reports_carry_the_facts_and_contiguous_intervals() -> None:
         "gpus": 256,
         "precision": {"bf16": 0.5, "fp8": 0.5},
         "recompute": "full",
+        "accumulation": 8,
+        "pack_length": 16384,
     }
     with report_agent() as agent:
         with reporting(agent.url, **facts, framework=None) as reporter:

@@ -26,7 +26,14 @@ BOUNDED = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 JOBS = ("7", "8", "head", "no such")
-MODELS = ("llama-3-8b", "deepseek-v3", "nemotron-h-8b", "t5-3b", "qwen2.5-vl-7b", "vit-l-16")
+MODELS = (
+    "llama-3-8b",
+    "deepseek-v3",
+    "nemotron-h-8b",
+    "wan2.2-t2v-a14b",
+    "qwen2.5-vl-7b",
+    "vit-l-16",
+)
 SCHEMA = MfuReport.model_json_schema()
 
 

@@ -54,11 +54,6 @@ def _mamba(hidden: int, layers: int) -> dict[str, Any]:
     return {**sizes, "state_size": 16, "conv_kernel": 4}
 
 
-def _t5(hidden: int, width: int, layers: int, heads: int) -> dict[str, Any]:
-    sizes = {"d_model": hidden, "d_ff": width, "num_layers": layers, "num_heads": heads}
-    return {**sizes, "d_kv": 64, "vocab_size": 32128}
-
-
 def _bert(
     hidden: int, layers: int, heads: int, vocab: int, positions: int, types: int
 ) -> dict[str, Any]:
@@ -291,13 +286,16 @@ CHECKPOINTS: list[tuple[str, str, dict[str, Any], int]] = [
     ("facebook/opt-6.7b", "OPT", _opt(4096, 32, 32), 6_658_473_984),
     ("state-spaces/mamba-130m-hf", "Mamba", _mamba(768, 24), 129_135_360),
     ("state-spaces/mamba-2.8b-hf", "Mamba", _mamba(2560, 64), 2_768_345_600),
-    ("google-t5/t5-small", "T5", _t5(512, 2048, 6, 8), 60_506_624),
-    ("google-t5/t5-base", "T5", _t5(768, 3072, 12, 12), 222_903_552),
-    ("google-t5/t5-large", "T5", _t5(1024, 4096, 24, 16), 737_668_096),
     ("FacebookAI/roberta-base", "Roberta", _bert(768, 12, 12, 50265, 514, 1), 124_697_433),
     ("FacebookAI/roberta-large", "Roberta", _bert(1024, 24, 16, 50265, 514, 1), 355_412_057),
+    (
+        "tencent/Hunyuan-A13B-Pretrain",
+        "HunYuanMoEV1",
+        {**_llama(4096, 3072, 32, 32, 8, 128167), **WIDE, **TIED, "num_experts": 64, "moe_topk": 8},
+        80_393_183_232,
+    ),
 ]
-HEADS = {"GPT2": "LMHeadModel", "T5": "ForConditionalGeneration", "Roberta": "ForMaskedLM"}
+HEADS = {"GPT2": "LMHeadModel", "Roberta": "ForMaskedLM"}
 """The ending of the class of a kind of model, where that is not ForCausalLM."""
 
 

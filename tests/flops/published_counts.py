@@ -1,8 +1,8 @@
 """Numbers of parameters that others print of public checkpoints, and where.
 
 They were read in public copies of these pages, not in the pages themselves. HUB is `safetensors.total` that the Hub's
-API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; LLMFIT,
-KVFIT and GIMMICK are lists that were taken from there too. LLMFIT also has rows written by hand, without downloads:
+API (https://huggingface.co/api/models/ID) gives, as two public lists of September and October 2026 quote it; LLMFIT
+and KVFIT are lists that were taken from there too. LLMFIT also has rows written by hand, without downloads:
 none of these is here. Where a list has only the checkpoint tuned for instructions, its base has the same sizes, or
 OTHERWISE says what differs. KERAS is `params` in a `*_presets.py` of keras-team/keras-hub, which its authors take from
 the converted weights. Of the rest no exact number was found in a place that can be named.
@@ -14,17 +14,11 @@ HUB = "https://huggingface.co/api/models"
 KERAS = "https://github.com/keras-team/keras-hub/blob/master/keras_hub/src/models"
 PYTHIA = "https://huggingface.co/EleutherAI/pythia-12b, table of total params"
 BLOOM = "https://huggingface.co/bigscience/bloom, model card"
-VISION = (
-    "https://github.com/pytorch/vision/blob/main/torchvision/models/swin_transformer.py, num_params"
-)
-SAFETENSORS = "https://github.com/huggingface/safetensors"
-TENSORS = f"{SAFETENSORS}, docs/source/metadata_parsing.mdx, parameters of F32"
-TABLE = f"{SAFETENSORS}, temp.md (commit 01b9ce0), parameters of F32"
+TENSORS = "https://github.com/huggingface/safetensors, docs/source/metadata_parsing.mdx, parameters of F32"
 LLMFIT = (
     "https://github.com/AlexsJones/llmfit, data/hf_models.json (commit 4d3ab0e), parameters_raw"
 )
 KVFIT = "https://github.com/debaditc/kvfit, scripts/build_registry.py"
-GIMMICK = "https://github.com/floschne/gimmick, src/gimmick/models/__init__.py"
 CALFLOPS = "https://github.com/MrYxJ/calculate-flops.pytorch, README.md, Params(Total)"
 ROCM = "https://github.com/ROCm/rocm-blogs, blogs/artificial-intelligence/mamba/README.md"
 MOE = "https://github.com/A3S-Lab/MoE, docs/validation.md, parameterCount"
@@ -93,20 +87,10 @@ CHECKED: dict[str, tuple[int, str]] = {
     "facebook/opt-1.3b": (1_315_753_984, f"{KERAS}/opt"),
     "state-spaces/mamba-130m-hf": (129_135_360, LLMFIT),
     "state-spaces/mamba-2.8b-hf": (2_768_345_600, ROCM),
-    "google-t5/t5-small": (60_506_880, TABLE),
-    "google-t5/t5-base": (222_903_936, TABLE),
-    "google-t5/t5-large": (737_668_608, TABLE),
     "FacebookAI/roberta-base": (124_697_433, TENSORS),
     "FacebookAI/roberta-large": (355_412_057, TENSORS),
-    "openai/whisper-tiny": (37_760_640, f"{KERAS}/whisper"),
-    "openai/whisper-large-v3": (1_543_490_560, HUB),
-    "facebook/dinov2-base": (87_632_640, f"{KERAS}/dinov2"),
-    "facebook/dinov2-giant": (1_138_585_088, f"{KERAS}/dinov2"),
-    "LiquidAI/LFM2-1.2B": (1_170_340_608, LLMFIT),
 }
 """The number that is printed of a checkpoint, and where."""
-
-UNUSED_BIAS = "relative positions of the first cross-attention are stored, which no class uses"
 
 OTHERWISE: dict[str, tuple[int, str]] = {
     "meta-llama/Llama-2-13b-hf": (40 * 64, "64 rotary frequencies per layer are stored"),
@@ -116,13 +100,5 @@ OTHERWISE: dict[str, tuple[int, str]] = {
     "tiiuae/falcon-7b": (65024 * 4544, "the head is stored beside the embedding that it is"),
     "facebook/opt-125m": (-2 * 768, "Keras leaves out the two positions of padding"),
     "facebook/opt-1.3b": (-2 * 2048, "Keras leaves out the two positions of padding"),
-    "google-t5/t5-small": (32 * 8, UNUSED_BIAS),
-    "google-t5/t5-base": (32 * 12, UNUSED_BIAS),
-    "google-t5/t5-large": (32 * 16, UNUSED_BIAS),
-    "facebook/dinov2-base": (1370 * 768, "Keras stores the positions a second time, interpolated"),
-    "facebook/dinov2-giant": (
-        1370 * 1536,
-        "Keras stores the positions a second time, interpolated",
-    ),
 }
 """What is printed more than the model has parameters, and why."""

@@ -202,10 +202,3 @@ IMAGE |= {"num_attention_heads": 4, "image_size": 32, "patch_size": 8}
 
 ENCODER = {**DENSE, "hidden_size": 32, "intermediate_size": 80}
 MODERN = {**ENCODER, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 8}
-
-
-T5 = {"d_model": 32, "d_kv": 12, "d_ff": 80, "num_layers": 2, "num_decoder_layers": 3}
-T5 |= {"num_heads": 4, "vocab_size": 100}
-BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 80}
-BART |= {"decoder_ffn_dim": 72, "encoder_attention_heads": 4, "decoder_attention_heads": 2}
-BART |= {"vocab_size": 100, "max_position_embeddings": 32}

@@ -8,7 +8,6 @@ from typing import Any
 
 from tests.flops.small_decoders import (
     DECODERS,
-    DENSE,
     GROUPED,
     HYBRIDS,
     LATENT,
@@ -47,28 +46,10 @@ SPARSE: dict[str, Any] = {
     "index_head_dim": 20,
 }
 SPARSE |= {"index_topk": 16}
-LFM: dict[str, Any] = {**GROUPED, "layer_types": ["conv", "full_attention"] * 2}
-KIMI: dict[str, Any] = {
-    name: value for name, value in SPARSE.items() if not name.startswith(("index", "n_"))
-}
-KIMI |= {"num_experts": 8, "num_experts_per_token": 2, "num_shared_experts": 2}
-KIMI |= {"linear_num_heads": 3, "linear_head_dim": 20, "num_expert_group": 1}
-KIMI |= {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}
-KIMI |= {"layer_types": ["linear_attention", "full_attention"] * 2}
 LLAMA4: dict[str, Any] = {**WIDE, "intermediate_size_mlp": 200, "attention_chunk_size": 8}
 EVERY_EXPERT = ("num_local_experts", "num_experts_per_tok")
 # transformers runs each token through every expert, and multiplies by 0.
 LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 4, "interleave_moe_layer_step": 2}
-
-ZAMBA: dict[str, Any] = {**LATENT, "layers_block_type": ["linear_attention", "hybrid"] * 2}
-ZAMBA = {name: ZAMBA[name] for name in (*DENSE, "num_key_value_heads", "layers_block_type")}
-ZAMBA |= {"n_mamba_heads": 8, "mamba_headdim": 16, "num_mem_blocks": 2}
-GEMMA: dict[str, Any] = {**WIDE, "num_kv_shared_layers": 2, "vocab_size_per_layer_input": 100}
-GEMMA |= {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 8}
-GEMMA |= {"hidden_size_per_layer_input": 20}
-EQUAL: dict[str, Any] = {**GEMMA, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0}
-EQUAL |= {"attention_k_eq_v": True, "enable_moe_block": True, "num_experts": 8}
-EQUAL |= {"top_k_experts": 2, "moe_intermediate_size": 48, "num_global_key_value_heads": 1}
 
 TEXT: list[Small] = [
     *(
@@ -105,22 +86,4 @@ TEXT: list[Small] = [
     Small("Glm4MoeLiteForCausalLM", {**LATENT, "n_group": 1, "topk_group": 1}),
     Small("DeepseekV32ForCausalLM", SPARSE),
     Small("GlmMoeDsaForCausalLM", {**SPARSE, "indexer_types": ["full", "shared", "full", "full"]}),
-    Small("Gemma3nForCausalLM", {**GEMMA, "laurel_rank": 12}),
-    Small("Gemma4ForCausalLM", {**GEMMA, "use_double_wide_mlp": True}),
-    Small("Gemma4ForCausalLM", EQUAL, variant="equal"),
-    Small("Zamba2ForCausalLM", ZAMBA, scans=True),
-    Small(
-        "Zamba2ForCausalLM",
-        {**ZAMBA, "use_shared_attention_adapter": True},
-        scans=True,
-        variant="adapted",
-    ),
-    Small("KimiLinearForCausalLM", KIMI, scans=True),
-    Small("Lfm2ForCausalLM", LFM, scans=True),
-    Small(
-        "Lfm2MoeForCausalLM",
-        {**LFM, "moe_intermediate_size": 48, "num_experts": 8, "num_experts_per_tok": 2}
-        | {"num_dense_layers": 1},
-        scans=True,
-    ),
 ]

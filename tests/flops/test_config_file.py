@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.config_file import read_configuration
+from ofu_exporter.flops.config_file import MOST_BYTES, read_configuration
 from tests.flops.counting import CONFIGS, config
 
 LLAMA = config("llama-3-8b")
@@ -69,5 +70,17 @@ def test_a_model_that_is_not_there_says_how_to_get_it(
 
 def test_a_file_that_is_not_there_is_no_models_id(tmp_path: Path) -> None:
     for name in ("configs/absent.json", str(tmp_path / "absent")):
-        with pytest.raises(ConfigError, match="No such file"):
+        with pytest.raises(ConfigError, match="there is no such file"):
             read_configuration(Path(name))
+
+
+def test_what_is_no_file_or_has_no_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_text("[" + " " * MOST_BYTES + "]")
+    for name, why in (
+        (tmp_path / "pipe", "is not a file"),
+        (Path("/dev/zero"), "is not a file"),
+        (tmp_path / "large", "is larger than 4096 KiB"),
+    ):
+        with pytest.raises(ConfigError, match=f"the configuration {name} {why}"):
+            read_configuration(name)

@@ -12,6 +12,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions
 from ofu_exporter.flops.models import padded_vocabulary
 from ofu_exporter.flops.shapes import Experts, GroupedAttention, Layer, Mamba2, Mlp
+from tests.flops.checkpoints import CHECKPOINTS, checkpoint
 from tests.flops.counting import NAMES, config, count, ratio, step
 
 FORWARD = flops.Passes(forward_only=True)
@@ -84,6 +85,8 @@ def verl(of: dict[str, Any], lengths: list[int]) -> int:
     experts = of.get("num_experts") or of.get("num_local_experts")
     width = of.get("moe_intermediate_size") or of["intermediate_size"]
     block = 3 * hidden * width
+    if of["architectures"] == ["ApertusForCausalLM"]:  # `_estimate_apertus_flops`
+        block = 2 * hidden * width + hidden + of["num_key_value_heads"] * dim
     if experts:
         block = block * of["num_experts_per_tok"] + hidden * experts
     weights = layers * (attention + block) + 2 * of["vocab_size"] * hidden
@@ -106,6 +109,14 @@ def test_verl_counts_look_up_router_and_windows_in_its_own_way(
 ) -> None:
     counted = flops.count(flops.read(config(name)), flops.packed(lengths), flops.How("verl"))
     assert counted.model_flops_per_step == verl(config(name), lengths)
+
+
+@pytest.mark.parametrize("lengths", [[4096], [100, 4096, 1]])
+def test_verl_counts_two_matrices_and_the_norms_of_apertus(lengths: list[int]) -> None:
+    (sizes,) = (each for _, kind, each, _ in CHECKPOINTS if kind == "Apertus")
+    of = checkpoint("Apertus", sizes)
+    counted = flops.count(flops.read(of), flops.packed(lengths), flops.How("verl"))
+    assert counted.model_flops_per_step == verl(of, lengths)
 
 
 def test_verl_has_no_shared_experts_in_qwen_and_every_layer_sparse() -> None:

@@ -81,7 +81,6 @@ REQUIRED = {
     "jamba-v0.1": "mamba_d_state mamba_d_conv mamba_expand attn_layer_period expert_layer_offset",
     "qwen3-next-80b-a3b": "linear_num_key_heads linear_value_head_dim linear_conv_kernel_dim",
     "bert-base-uncased": "hidden_size vocab_size type_vocab_size max_position_embeddings",
-    "t5-3b": "d_model d_kv d_ff num_heads num_layers vocab_size",
     "vit-l-16": "hidden_size image_size patch_size num_channels num_labels",
     "qwen2-vl-7b": "vision_config hidden_size vocab_size",
     "qwen-image": "num_attention_heads attention_head_dim num_layers in_channels joint_attention_dim",
@@ -128,7 +127,7 @@ def test_a_vocabulary_of_zero() -> None:
         ("llama-3-8b", {"num_key_value_heads": 7}, "num_attention_heads=32, num_key_value_heads=7"),
         ("llama-3-8b", {"num_attention_heads": 24}, "hidden_size=4096, num_attention_heads=24"),
         ("gpt2", {"hidden_size": 1024}, "n_embd=768, hidden_size=1024 contradict each other"),
-        ("gpt2", {"n_head": 7}, "768 and 7 heads contradict each other"),
+        ("gpt2", {"n_head": 7}, "n_head 7 must divide the width 768"),
         ("mixtral-8x7b", {"num_experts_per_tok": 9}, "num_local_experts=8, num_experts_per_tok=9"),
         (
             "gpt-oss-20b",
@@ -178,7 +177,6 @@ def test_fields_that_contradict_each_other(
             "hybrid_override_pattern 'X' is not known; known: M * - E",
         ),
         ("deepseek-v3", {"topk_method": "best"}, "known: greedy, group_limited_greedy, noaux_tc"),
-        ("t5-3b", {"feed_forward_proj": "glu"}, "known: gated-gelu, gated-silu, relu"),
         ("gpt2", {"add_cross_attention": True}, "add_cross_attention true is not known"),
         ("qwen-image", {"zero_cond_t": True}, "zero_cond_t true is not known; known: false"),
         ("wan2.2-t2v-a14b", {"image_dim": 1280}, "image_dim of an image encoder is not known"),
@@ -268,7 +266,7 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(ConfigError, match=message):
             flops.read_file(file)
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="there is no such file"):
         flops.read_file(tmp_path / "absent.json")
 
 

@@ -78,19 +78,6 @@ def test_samples_add_up(one: list[int], other: list[int]) -> None:
     assert both.of(SQUARE) == flops.packed([*one, *other]).of(SQUARE)
 
 
-@given(
-    longest=st.lists(st.integers(1, 99), min_size=1, max_size=5),
-    most=st.none() | st.integers(1, 99),
-)
-def test_what_is_done_once_per_step_is_done_where_the_stream_is(
-    longest: list[int], most: int | None
-) -> None:
-    """Once, or as often as the longest sequence has tokens up to a limit; never for a stream that nobody has."""
-    lengths = flops.packed(longest)
-    assert lengths.of(flops.Extent(flops.Per.STEP, most=most)) == min(max(longest), most or 1)
-    assert lengths.of(flops.Extent(flops.Per.STEP, "audio", most=most)) == 0
-
-
 def test_packing_is_neither_the_longest_nor_one_long_sequence() -> None:
     model = flops.read(config("llama-3-8b"))
     lengths = [8192, 1024, 1024, 1024]
@@ -106,7 +93,6 @@ def test_two_streams_meet_only_in_their_own_sample() -> None:
     step = flops.samples([{"latent": 3, "prompt": 5}, {"latent": 7, "prompt": 2}])
     assert step.of(Extent(Per.JOINT, "latent", "prompt")) == 8**2 + 9**2
     assert step.of(Extent(Per.CROSS, "latent", "prompt")) == 15 + 14
-    assert step.of(Extent(Per.TOKEN, "latent", "prompt")) == 17
     assert step.sequences("latent") == 2
 
 

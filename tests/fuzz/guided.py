@@ -49,6 +49,7 @@ def seed(target: FuzzTarget, folder: Path) -> None:
     @settings(
         max_examples=SEEDS,
         database=None,
+        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

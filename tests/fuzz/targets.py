@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 import tempfile
 from collections import Counter
@@ -16,6 +17,7 @@ from unittest import mock
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from ofu_exporter import flops
 from ofu_exporter.agent import daemon
 from ofu_exporter.cli.settings import load
 from ofu_exporter.errors import ConfigError, GpuError, SourceError
@@ -28,6 +30,7 @@ from ofu_exporter.sources.replay import driver as replay
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
+from tests.flops.test_recipes import RECIPE
 from tests.fuzz.documents import NUMBERS, TEXTS, cut, json_like, json_lines
 from tests.fuzz.faces import Faces, shown, strict_json
 from tests.helpers.desk import Desk
@@ -326,7 +329,29 @@ def check_settings(data: bytes) -> None:
         assert len(said) <= MOST_SAID, len(said)
 
 
+# --- recipes of models ----------------------------------------------------------------------------
+
+
+def check_recipe(data: bytes) -> None:
+    """It is refused in a sentence, or is counted, however its model runs: to no more than a float holds."""
+    model, refusal = None, ""
+    with file_of(data, "own.json") as path:
+        try:
+            model = flops.read_file(path)
+        except ConfigError as error:
+            refusal = str(error)
+    assert len(refusal) < MOST_SAID
+    if model is None:
+        return
+    lengths = flops.fixed(1, **dict.fromkeys(model.streams, 64))
+    for recompute in flops.Recompute:
+        how = flops.How(passes=flops.Passes(recompute=recompute))
+        with contextlib.suppress(ConfigError):
+            assert math.isfinite(float(flops.count(model, lengths, how).hardware_flops_per_step))
+
+
 TARGETS = {
+    "recipe": FuzzTarget(json_like(RECIPE), check_recipe),
     "report": FuzzTarget(json_like(*REPORTS), check_report),
     "page": FuzzTarget(PAGES, check_page),
     "recording": FuzzTarget(cut(json_lines(RECORDING)), check_recording),

@@ -122,6 +122,8 @@ def test_everything_that_a_job_says_may_be_used() -> None:
         gpus=64,
         precision={"bf16": 0.3, "fp8": 0.7},
         recompute="full",
+        accumulation=8,
+        pack_length=16384,
         model=LLAMA,
         tile_overhead=0.02,
         tile_overhead_bound="lower",
@@ -137,7 +139,31 @@ def test_everything_that_a_job_says_may_be_used() -> None:
         peak_flops=1234e12,
         tile_overhead=0.02,
         tile_overhead_bound="lower",
+        accumulation=8,
+        pack_length=16384,
     )
+
+
+def test_accumulation_and_packs_have_causes_that_their_facts_allow() -> None:
+    """An eighth of what was measured is one micro-batch of eight; more than that, documents that fill packs."""
+    eighth = Compared(0.05 * 600, 0.4 * 600, 600.0)
+    few = {"mfu": 0.05, "precision": "bf16"}
+    causes = found({**few, "accumulation": 8}, eighth).fitting
+    assert [each.cause for each in causes] == ["gradient_accumulation"]
+    assert found({**few, "accumulation": 1}, eighth).fitting == ()
+    model = {"config": config("llama-3-8b"), "seq_len": 2048, "batch_size": 64}
+    whole, short = (
+        flops.count(flops.read(config("llama-3-8b")), lengths).model_flops_per_step
+        for lengths in (flops.fixed(4, tokens=32768), flops.fixed(64, tokens=2048))
+    )
+    ratio = float(whole / short)
+    packed = Compared(0.3 * ratio * 600, 0.32 * 600, 600.0)
+    rate = 0.3 * 8 * PEAK / float(short) * 64 * 2048
+    report = {"mfu": 0.3 * ratio, "precision": "bf16", "gpus": 8, "tokens_per_second": rate}
+    report |= {"model": model, "pack_length": 32768}
+    first = found(report, packed).first
+    assert first is not None
+    assert first.cause == "pack_as_one_sequence"
 
 
 def test_what_a_report_does_not_say_is_not_known() -> None:

@@ -51,7 +51,7 @@ def test_the_parts_of_a_model_count() -> None:
         {**config("llama-3-8b"), "num_hidden_layers": None},
         {**config("llama-3-8b"), "num_attention_heads": -1},
         {**config("llama-3-8b"), "num_key_value_heads": 0},
-        config("t5-3b"),  # seq_len does not say how long its two texts are
+        config("wan2.2-t2v-a14b"),  # seq_len does not say how long its two streams are
         config("vit-l-16"),  # its configuration fixes the patches of an image
         config("qwen2.5-vl-7b"),  # its text may have images, of unknown size
     ]
@@ -71,9 +71,10 @@ def test_other_streams_are_given_by_name() -> None:
     body = {"config": read, "seq_len": 1536, "lengths": {"image": 4096}}
     counted = flops.count(flops.read(read), flops.fixed(1, tokens=1536, image=4096))
     assert flops_per_token(model(body)) == pytest.approx(float(counted.model_flops_per_token))
-    texts = {"config": config("t5-3b"), "lengths": {"source": 512, "target": 128}}
-    counted = flops.count(flops.read(config("t5-3b")), flops.fixed(1, source=512, target=128))
-    assert flops_per_token(model(texts)) == pytest.approx(float(counted.model_flops_per_token))
+    read = config("wan2.2-t2v-a14b")
+    video = {"config": read, "lengths": {"latent": 4096, "prompt": 512}}
+    counted = flops.count(flops.read(read), flops.fixed(1, latent=4096, prompt=512))
+    assert flops_per_token(model(video)) == pytest.approx(float(counted.model_flops_per_token))
     image = {"config": config("vit-l-16")}
     counted = flops.count(flops.read(config("vit-l-16")), flops.fixed(1))
     assert flops_per_token(model(image)) == pytest.approx(float(counted.model_flops_per_token))

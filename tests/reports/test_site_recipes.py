@@ -52,7 +52,7 @@ def test_a_report_of_tokens_needs_its_recipe(folder: Path) -> None:
     ("content", "text"),
     [
         (b"{", "is not JSON"),
-        (b"[]", "is no mapping"),
+        (b"[]", ": the top level is not a configuration"),
         (b"\xff", "is not UTF-8"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"recipe_version": 2}', "'2' cannot be read here; this version reads 1"),
@@ -80,18 +80,22 @@ def test_recipes_that_come_with_the_package_need_no_folder() -> None:
     published = {
         "clip-vit-large-patch14": 427_616_513,
         "deberta-v3-base": 183_831_552,
+        "dinov2-base": 86_580_480,
         "dit-xl-2-256": 749_826_464,
         "flux.1-dev": 11_901_408_320,
         "gemma-3-12b": 12_187_325_040,
         "gemma-3-27b": 27_432_406_640,
         "gemma-3-4b": 4_300_079_472,
+        "lfm2-1.2b": 1_170_340_608,
         "llama-3.2-11b-vision": 10_642_941_475,
         "llava-1.5-7b": 7_063_427_072,
         "paligemma-3b-pt-224": 2_923_466_480,
         "siglip-base-patch16-224": 203_155_970,
         "stable-diffusion-3.5-large": 8_056_627_520,
         "swin-base-patch4-window7-224": 87_768_224,
+        "t5-3b": 2_851_598_336,
         "wav2vec2-base": 94_396_320,
+        "whisper-large-v3": 1_543_490_560,
     }
     for name in ready_recipes():
         found = named_recipe(None, name)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
+from types import MappingProxyType
 from typing import Protocol
 
 from ofu_exporter.flops import (
@@ -128,6 +129,11 @@ class CauseFacts:
         return effective_peak(self.precision, {p: dense_peak(self.gpu, p) for p in self.precision})
 
 
+def has(step: CountedStep, part: Part) -> bool:
+    """Whether a step has terms of a part."""
+    return any(term.part is part for term in step.terms())
+
+
 FORMULA = "formula"
 """The subject "which convention the count follows"."""
 
@@ -186,6 +192,37 @@ class Cause:
     """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
     meaning: str = field(kw_only=True)
     """What is wrong, or rightly left out, in any job: the sentence that is used if the job's facts are not known."""
+
+
+Change = Callable[[CountedStep], CountedStep]
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def miscount(  # noqa: PLR0913 - all that describes such a cause
+    slug: str,
+    rarity: float,
+    meaning: str,
+    applies: Callable[[CountedStep], bool],
+    change: Change,
+    says: Mapping[str, str] = NOTHING,
+    *,
+    shown_ratio: str = "computed",
+) -> Cause:
+    """A mistake in the count of a model: `change` makes the step as it is counted, where the mistake `applies`."""
+
+    def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
+        if facts.step and applies(facts.step):
+            yield Hypothesis(meaning, miscount=change, says=says)
+
+    return Cause(
+        slug,
+        Side.REPORT,
+        rarity,
+        hypotheses,
+        ("config",),
+        shown_ratio=shown_ratio,
+        meaning=meaning,
+    )
 
 
 class _Module(Protocol):

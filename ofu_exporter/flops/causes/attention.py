@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Per, Term
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, without
+from ofu_exporter.flops.causes import CountedStep, has, miscount, without
 
 COUNTED = {"cores": "are counted"}
 
 
-def _full(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.step and any(term.extent.causal for term in facts.step.terms()):
-        yield Hypothesis(
-            "attention is causal, and the count takes every pair of query and key",
-            miscount=lambda step: replace(step, counting=replace(step.counting, causal=False)),
-            says=COUNTED,
-        )
+def _is_causal(step: CountedStep) -> bool:
+    return any(term.extent.causal for term in step.terms())
 
 
-def _half(facts: CauseFacts) -> Iterator[Hypothesis]:
-    terms = facts.step.terms() if facts.step else ()
-    cores = [term for term in terms if term.part is Part.CORE]
-    if cores and not any(term.extent.causal for term in cores):
-        yield Hypothesis(
-            "attention goes in both directions, and the count takes half of the pairs",
-            miscount=lambda step: step.edited(_halved),
-            says=COUNTED,
-        )
+def _without_mask(step: CountedStep) -> CountedStep:
+    return replace(step, counting=replace(step.counting, causal=False))
 
 
 def _halved(terms: Sequence[Term]) -> Sequence[Term]:
     return [
         replace(term, flops=term.flops // 2) if term.part is Part.CORE else term for term in terms
     ]
-
-
-def _omitted(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.step and any(term.part is Part.CORE for term in facts.step.terms()):
-        yield Hypothesis(
-            "the count has the weights (6 per parameter and token) and not the attention cores",
-            miscount=lambda step: step.edited(without(Part.CORE)),
-            says={"cores": "are not counted"},
-        )
-
-
-def _unwindowed(facts: CauseFacts) -> Iterator[Hypothesis]:
-    if facts.step and any(term.extent.window for term in facts.step.terms()):
-        yield Hypothesis(
-            "layers attend in a sliding window, and the count takes the whole sequence",
-            miscount=lambda step: step.edited(_without_windows),
-            says=COUNTED,
-        )
 
 
 def _without_windows(terms: Sequence[Term]) -> Sequence[Term]:
@@ -65,36 +35,36 @@ def _without_windows(terms: Sequence[Term]) -> Sequence[Term]:
 
 
 CAUSES = (
-    Cause(
+    miscount(
         "full_attention_counted",
-        Side.REPORT,
         1.5,
-        _full,
-        ("config",),
-        meaning="attention is causal, and the count takes every pair of query and key",
+        "attention is causal, and the count takes every pair of query and key",
+        _is_causal,
+        _without_mask,
+        COUNTED,
     ),
-    Cause(
+    miscount(
         "causal_half_missing",
-        Side.REPORT,
         2.0,
-        _half,
-        ("config",),
-        meaning="attention goes in both directions, and the count takes half of the pairs",
+        "attention goes in both directions, and the count takes half of the pairs",
+        lambda step: has(step, Part.CORE) and not _is_causal(step),
+        lambda step: step.edited(_halved),
+        COUNTED,
     ),
-    Cause(
+    miscount(
         "attention_omitted",
-        Side.REPORT,
         1.5,
-        _omitted,
-        ("config",),
-        meaning="the count has the weights (6 per parameter and token) and not the attention cores",
+        "the count has the weights (6 per parameter and token) and not the attention cores",
+        lambda step: has(step, Part.CORE),
+        lambda step: step.edited(without(Part.CORE)),
+        {"cores": "are not counted"},
     ),
-    Cause(
+    miscount(
         "sliding_window_ignored",
-        Side.REPORT,
         1.5,
-        _unwindowed,
-        ("config",),
-        meaning="layers attend in a sliding window, and the count takes the whole sequence",
+        "layers attend in a sliding window, and the count takes the whole sequence",
+        lambda step: any(term.extent.window for term in step.terms()),
+        lambda step: step.edited(_without_windows),
+        COUNTED,
     ),
 )

@@ -7,7 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
-from ofu_exporter.flops.causes import Cause, CauseFacts, CountedStep, Hypothesis, Side
+from ofu_exporter.flops.causes import (
+    Cause,
+    CauseFacts,
+    CountedStep,
+    Hypothesis,
+    Side,
+    has,
+    miscount,
+    without,
+)
 
 TRAINS = {"job": "trains"}
 """The subject of most of these causes."""
@@ -33,7 +42,7 @@ def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
-    if facts.step and any(term.part is Part.CORE for term in facts.step.terms()):
+    if facts.step and has(facts.step, Part.CORE):
         yield Hypothesis(
             "attention cores run again in the backward pass, which MFU rightly leaves out",
             facts.step.flops() / facts.step.flops(Recompute.SELECTIVE),
@@ -52,10 +61,7 @@ def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.step is None or facts.forward_only:
         return
     whole = facts.step.flops()
-    cores = (
-        whole
-        - facts.step.edited(lambda terms: [t for t in terms if t.part is not Part.CORE]).flops()
-    )
+    cores = whole - facts.step.edited(without(Part.CORE)).flops()
     if cores > 0:
         # The backward pass, two of the three forwards, has 5 products instead of 4: a sixth more for the cores.
         yield Hypothesis(
@@ -77,16 +83,6 @@ def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
         says = TRAINS | {"count": "has no backward pass"}
         yield Hypothesis(
             "the job trains, and the count has the forward pass only", 1 / 3, says=says
-        )
-
-
-def _frozen(facts: CauseFacts) -> Iterator[Hypothesis]:
-    step = facts.step
-    if step and (step.passes.lora or step.passes.frozen):
-        yield Hypothesis(
-            "adapters or parts are trained and the rest is frozen, and the count trains everything",
-            miscount=_trained_in_full,
-            says=TRAINS | {"count": "has backward passes"},
         )
 
 
@@ -138,7 +134,7 @@ def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
     """Tokens of a pack. If they are not given, samples of one length are a plain batch; those of several lengths are
     one pack, or fill packs of a power of two."""
     if given is not None:
-        return (given,)
+        return (given,) if given >= lengths.longest() else ()
     tokens = int(lengths.tokens())
     if len(lengths.samples) < 2:
         return ()
@@ -199,14 +195,14 @@ CAUSES = (
         shown_ratio="3; 1/3",
         meaning="a forward pass is counted as training, or training as a forward pass",
     ),
-    Cause(
+    miscount(
         "frozen_counted",
-        Side.REPORT,
         1.0,
-        _frozen,
-        ("config",),
+        "adapters or parts are trained and the rest is frozen, and the count trains everything",
+        lambda step: bool(step.passes.lora or step.passes.frozen),
+        _trained_in_full,
+        TRAINS | {"count": "has backward passes"},
         shown_ratio="computed, up to 1.5 with adapters",
-        meaning="adapters or parts are trained and the rest is frozen, and the count trains everything",
     ),
     Cause(
         "repeats_missed",

@@ -1,9 +1,9 @@
 """Finds a counting convention by its name, which is the name of its file.
 
-A convention is one module in this package; its file name is what `--convention` takes. It has four public names:
+A convention is one module in this package; its file name is what `--convention` takes. It has three public names:
 
-- `RECOMPUTES_ALL`: whether full recomputation repeats the whole forward pass, or the layers only;
-- `EXACT`: whether its terms are the model's own, so that parts can be frozen and adapters added;
+- `EXACT`: whether its terms are the model's own, so that parts can be frozen, adapters added, and layers recomputed
+  without what is around them;
 - `terms`: the terms that it counts for a model;
 - `warnings`: where its count is known to differ from what the model executes.
 """
@@ -22,7 +22,6 @@ class Convention(Protocol):
     """What a module of this package offers."""
 
     __doc__: str | None
-    RECOMPUTES_ALL: bool
     EXACT: bool
 
     def terms(self, model: Model, counting: Counting) -> Sequence[Term]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.recurrences import DELTA_PRODUCTS, SCAN_FLOPS
 from ofu_exporter.flops.shapes import (
@@ -32,7 +31,6 @@ from ofu_exporter.flops.shapes import (
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 HALF = Extent(Per.PAIR, causal=True)
@@ -40,9 +38,7 @@ HALF = Extent(Per.PAIR, causal=True)
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms of the path that Megatron-LM takes for such a model."""
-    shape = decoder_only(model, counting, "megatron")
-    if counting.causal is False:
-        raise ConfigError("causal: convention megatron halves attention by definition")
+    shape = decoder_only(model, counting, "megatron", halved=True, predictions=True)
     hybrid = is_hybrid(shape)
     depth = shape.predictions if counting.predictions else 0
     layers = shape.layers + (() if hybrid else shape.predicting(depth))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from ofu_exporter.flops.models import Counting, Model, own_terms
 from ofu_exporter.flops.terms import Term
 
-RECOMPUTES_ALL = False
 EXACT = True
 
 

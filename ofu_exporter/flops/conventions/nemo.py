@@ -11,18 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.models import (
-    Counting,
-    Model,
-    NotDefined,
-    check_no_predictions,
-    decoder_only,
-)
+from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 VOCABULARIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
@@ -38,11 +30,8 @@ OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms of the model's formula."""
-    shape = decoder_only(model, counting, "nemo")
-    check_no_predictions(counting, "nemo")
+    shape = decoder_only(model, counting, "nemo", halved=True)
     rows = _vocabulary(model, shape)
-    if counting.causal is False:
-        raise ConfigError("causal: convention nemo halves attention by definition")
     counted = [term for layer in shape.layers for term in _layer(shape.hidden, layer)]
     head = Term("logits", Part.HEAD, flops=2 * shape.hidden * rows, in_layers=False)
     return merge([*counted, head])

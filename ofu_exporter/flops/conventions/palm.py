@@ -10,25 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.flops.models import (
-    Counting,
-    Model,
-    check_full_attention,
-    check_no_predictions,
-    decoder_only,
-    own_terms,
-)
+from ofu_exporter.flops.models import Counting, Model, decoder_only, own_terms
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-RECOMPUTES_ALL = True
 EXACT = False
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Two terms: the parameters, and the attention cores of every pair."""
-    shape = decoder_only(model, counting, "palm")
-    check_full_attention(counting, "palm")
-    check_no_predictions(counting, "palm")
+    shape = decoder_only(model, counting, "palm", halved=False)
     tied = shape.tied and shape.labels is None
     own = own_terms(model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size))
     looked_up = sum(

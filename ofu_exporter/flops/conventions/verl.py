@@ -2,8 +2,9 @@
 
 verl `verl/utils/flops_counter.py: ESTIMATE_FUNC` (2026-08). The table of the embedding counts like a second head, tied
 or not. In gpt-oss and Gemma 3 a query of a windowed layer sees half of min(L, W) keys; elsewhere windows are ignored.
-Of Qwen's sparse models every layer counts as sparse, and shared experts are left out. Models that are not in the
-table count 0 there, with a line in the log; here the convention is not defined for them, nor for some in the table.
+In Apertus the norms of queries and keys are weights, h and kv wide (`_estimate_apertus_flops`). Of Qwen's sparse models
+every layer counts as sparse, and shared experts are left out. Models that are not in the table count 0 there, with a
+line in the log; here the convention is not defined for them, nor for some in the table.
 """
 
 from __future__ import annotations
@@ -11,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.models import (
-    Counting,
-    Model,
-    NotDefined,
-    check_no_predictions,
-    decoder_only,
-)
+from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
@@ -32,17 +26,16 @@ from ofu_exporter.flops.shapes import (
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-RECOMPUTES_ALL = True
 EXACT = False
 
-DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3")
+DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
 SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
 SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe")
 SHARED = ("DeepseekV3",)
 WINDOWED = ("Gemma3", "GptOss")
+NORMED = ("Apertus",)
 """Models of verl's table, by the first part of the architecture's name, and what it counts for each."""
 NOT_HERE = (
-    "Apertus",
     "Glm4v",
     "MiniCPMO",
     "MiniCPMV",
@@ -61,14 +54,11 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         raise NotDefined(
             f"convention verl is not known here for {model.architecture}: verl has a formula for it"
         )
-    shape = decoder_only(model, counting, "verl")
-    check_no_predictions(counting, "verl")
+    shape = decoder_only(model, counting, "verl", halved=True)
     if name not in (*DENSE, *SPARSE):
         raise NotDefined(
             f"convention verl is not defined for {model.architecture}, which verl counts as 0"
         )
-    if counting.causal is False:
-        raise ConfigError("causal: convention verl halves attention by definition")
     counted = [
         term
         for layer, times in grouped(_layers(shape, name))
@@ -98,6 +88,9 @@ def _layers(shape: Decoder, name: str) -> tuple[Layer, ...]:
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
     if layer.mixer is not None:
         yield from _mixer(hidden, layer.mixer, times, name in WINDOWED)
+    if name in NORMED and isinstance(layer.mixer, GroupedAttention):
+        norms = hidden + layer.mixer.key_dim
+        yield Term("attention.norms", Part.NORM, flops=2 * norms * times)
     if layer.feed_forward is not None:
         yield from _feed_forward(hidden, layer.feed_forward, times, name in SHARED)
 
@@ -126,7 +119,7 @@ def _latent(hidden: int, mixer: LatentAttention) -> tuple[int, int]:
 
 def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool) -> Iterator[Term]:
     if isinstance(block, Mlp):
-        yield Term("mlp", Part.MLP, flops=2 * 3 * hidden * block.width * times)
+        yield Term("mlp", Part.MLP, flops=2 * block.matrices * hidden * block.width * times)
         return
     width = block.width * block.active + (block.shared_width if has_shared else 0)
     yield Term("router", Part.ROUTER, flops=2 * hidden * block.experts * times)

@@ -18,7 +18,6 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
-    Decoder,
     GroupedAttention,
     Layer,
     Mlp,
@@ -125,15 +124,11 @@ def read(fields: Fields, architecture: str) -> Model:
     if fields.flag("use_bidirectional_attention", default=False):
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    attention, block = _attention(fields, plan, hidden), _mlp(fields, plan)
-    layer = Layer(attention, block, _norms(fields, plan) * plan.norm(hidden))
+    mixer, block = attention(fields, plan, hidden), _mlp(fields, plan)
+    layer = Layer(mixer, block, _norms(fields, plan) * plan.norm(hidden))
     layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
-    shape = Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=plan.tied),
-        layers=layers,
-        final_norm_parameters=plan.norm(hidden),
+    shape = replace(
+        hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),
         head_bias=plan.head_bias,
         labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
@@ -145,10 +140,11 @@ def _norms(fields: Fields, plan: DecoderPlan) -> int:
     return 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
 
 
-def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttention:
+def attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttention:
+    """The attention of a layer, as the class and the configuration have it."""
     bias = fields.flag(plan.bias_field, default=plan.bias)
     output = bias if plan.output_bias is None else plan.output_bias
-    attention = GroupedAttention(
+    mixer = GroupedAttention(
         *hf_config.heads(fields, hidden),
         qkv_bias=bias,
         out_bias=fields.flag("attention_out_bias", default=output),
@@ -156,7 +152,7 @@ def _attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttenti
     added = fields.flag(plan.norm_field, default=False)
     kind = plan.query_key_norm or (plan.optional_norm if added else "")
     scale = plan.norm(1) if plan.norm_biases is None else 1 + plan.norm_biases
-    return replace(attention, norm_parameters=hf_config.query_key_norm(kind, attention) * scale)
+    return replace(mixer, norm_parameters=hf_config.query_key_norm(kind, mixer) * scale)
 
 
 def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:

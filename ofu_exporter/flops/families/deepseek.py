@@ -17,7 +17,7 @@ from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.shapes import Decoder, Experts, Indexer, LatentAttention, Layer, Mlp
+from ofu_exporter.flops.shapes import Experts, Indexer, LatentAttention, Layer, Mlp
 
 ARCHITECTURES = {
     "DeepseekV2ForCausalLM": False,
@@ -51,14 +51,7 @@ def read(fields: Fields, architecture: str) -> Model:
         Layer(mixer, sparse if routed else dense, 2 * hidden)
         for mixer, routed in zip(mixers, _sparse_layers(fields, number), strict=True)
     )
-    shape = Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=False),
-        layers=layers,
-        final_norm_parameters=hidden,
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
-    )
+    shape = hf_config.decoder_of(fields, hidden, layers)
     return Model("deepseek", architecture, shape, layers=number)
 
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.flops.encoder_stack import stack, useful
 from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.hf_config import multi_head
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import embedding, linear, vector
-from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, layer_norm
+from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
 
@@ -80,13 +81,6 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("encoder", architecture, terms=useful(terms), layers=number)
 
 
-def _attention(fields: Fields, hidden: int, bias: bool) -> GroupedAttention:
-    heads = fields.size("num_attention_heads")
-    if hidden % heads:
-        raise fields.contradiction("the heads must divide", "hidden_size", "num_attention_heads")
-    return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
-
-
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
     vocab = fields.size("vocab_size")
     width = fields.size("embedding_size", default=hidden) if plan.narrow else hidden
@@ -97,7 +91,8 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
     if width != hidden:
         yield linear("embed_project", Part.PROJECTION, width, hidden, bias=True, in_layers=False)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
-    layer = Layer(_attention(fields, hidden, True), block, 2 * layer_norm(hidden))
+    attention = multi_head(fields, hidden, "num_attention_heads")
+    layer = Layer(attention, block, 2 * layer_norm(hidden))
     yield from stack(hidden, (layer,) * number)
     if plan.pooler:
         yield linear(
@@ -121,16 +116,17 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     yield embedding("embed_tokens", vocab, hidden)
     # The first layer has no norm before its attention: it uses the embedding's.
     yield vector("norms", (2 * number + 1) * scale * hidden, in_layers=False)
-    mixer = _attention(fields, hidden, fields.flag("attention_bias", default=False))
+    bias = fields.flag("attention_bias", default=False)
+    mixer = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
     yield from stack(
         hidden,
         tuple(Layer(replace(mixer, window=window), block) for window in _windows(fields, number)),
     )
     output = fields.flag("decoder_bias", default=True)
-    bias = fields.flag("classifier_bias", default=False)
+    head_bias = fields.flag("classifier_bias", default=False)
     if plan.predicts:
-        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=bias, in_layers=False)
+        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=head_bias, in_layers=False)
         yield vector("lm_head.norm", scale * hidden, in_layers=False)
         yield _decoder(hidden, vocab, output)
 

@@ -1,18 +1,20 @@
 """Decoders like GPT-2: layer norms and biases, two-matrix feed-forward blocks, as many groups as heads.
 
 Terms and formulas are those of `blocks.decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
-GPT-J (Wang and Komatsuzaki, 2021), OPT (arXiv:2205.01068), BLOOM (arXiv:2211.05100), and the model classes in
-Hugging Face transformers.
+GPT-J (Wang and Komatsuzaki, 2021), OPT (arXiv:2205.01068), BLOOM (arXiv:2211.05100), Falcon (arXiv:2311.16867), and
+the model classes in Hugging Face transformers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.hf_config import decoder_of, multi_head
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Mlp, layer_norm
+from ofu_exporter.flops.shapes import Decoder, Layer, Mlp, layer_norm
 
 NEUTRAL = listed(
     """
@@ -34,42 +36,31 @@ def gpt2(fields: Fields) -> Decoder:
     hidden = fields.size("n_embd", "hidden_size")
     if fields.flag("add_cross_attention", default=False):
         raise fields.error("add_cross_attention", "true is not known; known: false")
-    return _decoder(
-        fields,
-        hidden,
-        fields.size("n_layer", "num_hidden_layers"),
-        _attention(fields, hidden, fields.size("n_head", "num_attention_heads")),
-        Mlp(fields.size("n_inner", default=4 * hidden), gated=False, bias=True),
-        tied=True,
-        positions=fields.size("n_positions"),
-    )
+    attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
+    layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
+    layers = (layer,) * fields.size("n_layer", "num_hidden_layers")
+    shape = decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
+    return replace(shape, positions=fields.size("n_positions"))
 
 
 def gptj(fields: Fields) -> Decoder:
     """Rotary positions, one norm per layer, no biases in attention, one on the head."""
     hidden = fields.size("n_embd")
-    return _decoder(
-        fields,
-        hidden,
-        fields.size("n_layer"),
-        _attention(fields, hidden, fields.size("n_head"), bias=False),
-        Mlp(fields.size("n_inner", default=4 * hidden), gated=False, bias=True),
-        norms=1,
-        head_bias=True,
-    )
+    attention = multi_head(fields, hidden, "n_head", bias=False)
+    layer = Layer(attention, _block(fields, "n_inner", hidden), layer_norm(hidden))
+    layers = (layer,) * fields.size("n_layer")
+    return replace(decoder_of(fields, hidden, layers, norm=layer_norm), head_bias=True)
 
 
 def gpt_neox(fields: Fields) -> Decoder:
     """Rotary positions, parallel residual, biases everywhere."""
     hidden = fields.size("hidden_size")
     bias = fields.flag("attention_bias", default=True)
-    return _decoder(
-        fields,
-        hidden,
-        fields.size("num_hidden_layers"),
-        _attention(fields, hidden, fields.size("num_attention_heads"), bias),
-        Mlp(fields.size("intermediate_size"), gated=False, bias=True),
-    )
+    attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
+    block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
+    layer = Layer(attention, block, 2 * layer_norm(hidden))
+    layers = (layer,) * fields.size("num_hidden_layers")
+    return decoder_of(fields, hidden, layers, norm=layer_norm)
 
 
 def opt(fields: Fields) -> Decoder:
@@ -79,15 +70,14 @@ def opt(fields: Fields) -> Decoder:
         raise fields.error("layer_norm_elementwise_affine", "false is not known; known: true")
     before = fields.flag("do_layer_norm_before", default=True)
     removed = fields.flag("_remove_final_layer_norm", default=False)
-    return _decoder(
-        fields,
-        hidden,
-        fields.size("num_hidden_layers"),
-        _attention(fields, hidden, fields.size("num_attention_heads"), bias),
-        Mlp(fields.size("ffn_dim"), gated=False, bias=bias),
-        tied=True,
+    attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
+    block = Mlp(fields.size("ffn_dim"), gated=False, bias=bias)
+    layer = Layer(attention, block, 2 * layer_norm(hidden))
+    layers = (layer,) * fields.size("num_hidden_layers")
+    return replace(
+        decoder_of(fields, hidden, layers, tied=True, norm=layer_norm),
         positions=fields.size("max_position_embeddings") + OPT_POSITION_OFFSET,
-        final_norm=before and not removed,
+        final_norm_parameters=(before and not removed) * layer_norm(hidden),
         embedding_width=fields.size("word_embed_proj_dim", default=hidden),
     )
 
@@ -95,54 +85,42 @@ def opt(fields: Fields) -> Decoder:
 def bloom(fields: Fields) -> Decoder:
     """ALiBi instead of positions, a norm after the embedding."""
     hidden = fields.size("hidden_size", "n_embed")
-    return _decoder(
-        fields,
-        hidden,
-        fields.size("n_layer", "num_hidden_layers"),
-        _attention(fields, hidden, fields.size("n_head", "num_attention_heads")),
-        Mlp(fields.size("n_inner", default=4 * hidden), gated=False, bias=True),
-        tied=True,
-        embedding_norm=True,
-    )
+    attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
+    layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
+    layers = (layer,) * fields.size("n_layer", "num_hidden_layers")
+    shape = decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
+    return replace(shape, embedding_norm_parameters=layer_norm(hidden))
 
 
 def falcon(fields: Fields) -> Decoder:
-    """Rotary positions or ALiBi, one key for all heads or some groups, blocks side by side (arXiv:2311.16867)."""
-    hidden = fields.size("hidden_size")
-    number, bias = fields.size("num_hidden_layers", "n_layer"), fields.flag("bias", default=False)
+    """Rotary positions or ALiBi, one key for all heads or some groups, blocks side by side."""
+    hidden, bias = fields.size("hidden_size"), fields.flag("bias", default=False)
     newer = fields.flag("new_decoder_architecture", default=False)
-    heads = fields.size("num_attention_heads", "n_head")
-    groups = fields.size("num_kv_heads", "n_head_kv", default=heads)
+    attention = multi_head(fields, hidden, "num_attention_heads", "n_head", bias=bias)
+    groups = fields.size("num_kv_heads", "n_head_kv", default=attention.heads)
     if fields.flag("multi_query", default=True) and not newer:
         groups = 1
-    if hidden % heads or heads % groups:
-        raise fields.error(
-            "num_attention_heads", f"{heads} must divide {hidden} and be whole groups"
-        )
-    attention = GroupedAttention(heads, groups, hidden // heads, qkv_bias=bias, out_bias=bias)
+    if attention.heads % groups:
+        raise fields.error("num_kv_heads", f"{groups} must divide the {attention.heads} heads")
     norms = 2
     if fields.flag("parallel_attn", default=True):
         norms = fields.size("num_ln_in_parallel_attn", default=1 + newer)
-    block = Mlp(fields.size("ffn_hidden_size", default=4 * hidden), gated=False, bias=bias)
-    return _decoder(fields, hidden, number, attention, block, tied=True, norms=norms)
+    block = _block(fields, "ffn_hidden_size", hidden, bias)
+    layer = Layer(replace(attention, groups=groups), block, norms * layer_norm(hidden))
+    layers = (layer,) * fields.size("num_hidden_layers", "n_layer")
+    return decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
 
 
 def mpt(fields: Fields) -> Decoder:
     """ALiBi, norms and linear layers without biases."""
-    hidden, heads = fields.size("d_model"), fields.size("n_heads")
+    hidden = fields.size("d_model")
     if fields.has("attn_config"):
         kinds = fields.mapping("attn_config")
         if kinds.get("attn_type", "multihead_attention") != "multihead_attention":
             raise fields.error("attn_config", f"attn_type {kinds['attn_type']!r} is not known")
     block = Mlp(fields.size("expansion_ratio", default=4) * hidden, gated=False)
-    layer = Layer(_attention(fields, hidden, heads, bias=False), block, 2 * hidden)
-    return Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=True),
-        layers=(layer,) * fields.size("n_layers"),
-        final_norm_parameters=hidden,
-    )
+    layer = Layer(multi_head(fields, hidden, "n_heads", bias=False), block, 2 * hidden)
+    return decoder_of(fields, hidden, (layer,) * fields.size("n_layers"), tied=True)
 
 
 ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
@@ -162,37 +140,6 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model("gpt", architecture, shape, layers=len(shape.layers))
 
 
-def _attention(fields: Fields, hidden: int, heads: int, bias: bool = True) -> GroupedAttention:
-    if hidden % heads:
-        raise fields.error(
-            "hidden size", f"{hidden} and {heads} heads contradict each other: they must divide"
-        )
-    return GroupedAttention(heads, heads, hidden // heads, qkv_bias=bias, out_bias=bias)
-
-
-def _decoder(  # noqa: PLR0913 - the switches in which these five architectures differ
-    fields: Fields,
-    hidden: int,
-    number: int,
-    attention: GroupedAttention,
-    block: Mlp,
-    *,
-    tied: bool = False,
-    norms: int = 2,
-    positions: int = 0,
-    final_norm: bool = True,
-    embedding_norm: bool = False,
-    embedding_width: int | None = None,
-    head_bias: bool = False,
-) -> Decoder:
-    return Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=tied),
-        layers=(Layer(attention, block, norms * layer_norm(hidden)),) * number,
-        final_norm_parameters=final_norm * layer_norm(hidden),
-        positions=positions,
-        embedding_norm_parameters=embedding_norm * layer_norm(hidden),
-        embedding_width=embedding_width,
-        head_bias=head_bias,
-    )
+def _block(fields: Fields, name: str, hidden: int, bias: bool = True) -> Mlp:
+    """Two matrices of a width that a field says, otherwise of 4 times the hidden size."""
+    return Mlp(fields.size(name, default=4 * hidden), gated=False, bias=bias)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.families.mamba import decoder_of, mixer
+from ofu_exporter.flops.families.mamba import mixer
 from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
@@ -98,11 +99,8 @@ def _nemotron_mamba(fields: Fields) -> Mamba2:
 
 
 def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
-    bias = fields.flag("attention_bias", default=False)
-    heads = hf_config.heads(fields, hidden)
-    return GroupedAttention(
-        *heads, qkv_bias=bias, out_bias=bias, window=fields.optional("sliding_window")
-    )
+    window = fields.optional("sliding_window")
+    return replace(hf_config.grouped_attention(fields, hidden), window=window)
 
 
 def _nemotron_mlp(fields: Fields) -> Mlp:
@@ -161,8 +159,7 @@ def jamba(fields: Fields) -> Decoder:
 def granite(fields: Fields) -> Decoder:
     """Granite 4: Mamba-2 or attention, then experts, if there are any, and a block that every token goes to."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    bias = fields.flag("attention_bias", default=False)
-    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    attention = hf_config.grouped_attention(fields, hidden)
     kinds = fields.words("layer_types", BLOCKS, number)
     attends = [RENAMED.get(kind, kind) == hf_config.FULL for kind in kinds]
     mamba = attention if all(attends) else mixer(fields, fields.size("mamba_expand") * hidden)
@@ -190,8 +187,7 @@ def _period(fields: Fields, name: str) -> Callable[[int], bool]:
 def bamba(fields: Fields) -> Decoder:
     """Bamba: Mamba-2 or attention, then a dense block."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    bias = fields.flag("attention_bias", default=False)
-    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    attention = hf_config.grouped_attention(fields, hidden)
     mamba = mixer(fields, fields.size("mamba_expand") * hidden)
     attends = fields.sizes("attn_layer_indices", least=0)
     if any(index >= number for index in attends):
@@ -213,23 +209,21 @@ def bamba(fields: Fields) -> Decoder:
 
 def qwen3_next(fields: Fields) -> Decoder:
     """Qwen3-Next and Qwen3.5-MoE: gated delta nets, every fourth layer gated attention, shared and routed experts."""
-    return _delta_nets(fields, _qwen3_next_blocks)
+    return _delta_nets(fields, _qwen3_next_blocks(fields))
 
 
 def qwen3_5(fields: Fields) -> Decoder:
     """Qwen3.5: the same mixers, dense blocks."""
-    return _delta_nets(fields, _qwen3_5_blocks)
+    block = Mlp(fields.size("intermediate_size"), gated=True)
+    return _delta_nets(fields, [block] * fields.size("num_hidden_layers"))
 
 
-def _delta_nets(fields: Fields, make_blocks: Callable[[Fields, int], list[FeedForward]]) -> Decoder:
+def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     if fields.flag("use_sliding_window", default=False):
         raise fields.error("use_sliding_window", "true is not known; known: false")
-    bias = fields.flag("attention_bias", default=False)
-    heads = hf_config.heads(fields, hidden)
-    attention = GroupedAttention(
-        *heads, qkv_bias=bias, out_bias=bias, norm_parameters=2 * heads[2], gated=True
-    )
+    attention = hf_config.grouped_attention(fields, hidden)
+    attention = replace(attention, norm_parameters=2 * attention.head_dim, gated=True)
     delta = DeltaNet(
         key_heads=fields.size("linear_num_key_heads"),
         value_heads=fields.size("linear_num_value_heads"),
@@ -237,8 +231,8 @@ def _delta_nets(fields: Fields, make_blocks: Callable[[Fields, int], list[FeedFo
         value_head_dim=fields.size("linear_value_head_dim"),
         kernel=fields.size("linear_conv_kernel_dim"),
     )
-    kinds = _qwen3_next_kinds(fields, number)
-    blocks = make_blocks(fields, number)
+    every = fields.size("full_attention_interval", default=4)
+    kinds = hf_config.layer_kinds(fields, "linear_attention", number, every)
     return decoder_of(
         fields,
         hidden,
@@ -249,16 +243,8 @@ def _delta_nets(fields: Fields, make_blocks: Callable[[Fields, int], list[FeedFo
     )
 
 
-def _qwen3_next_kinds(fields: Fields, number: int) -> tuple[str, ...]:
-    every = fields.size("full_attention_interval", default=4)
-    if fields.has("layer_types"):
-        return fields.words("layer_types", (hf_config.FULL, "linear_attention"), number)
-    return tuple(
-        "linear_attention" if (index + 1) % every else hf_config.FULL for index in range(number)
-    )
-
-
-def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
+def _qwen3_next_blocks(fields: Fields) -> list[FeedForward]:
+    number = fields.size("num_hidden_layers")
     experts, used = hf_config.experts_used(fields, "num_experts", "num_local_experts")
     sparse = Experts(
         experts,
@@ -276,14 +262,10 @@ def _qwen3_next_blocks(fields: Fields, number: int) -> list[FeedForward]:
     return [dense if index in named else sparse for index in range(number)]
 
 
-def _qwen3_5_blocks(fields: Fields, number: int) -> list[FeedForward]:
-    return [Mlp(fields.size("intermediate_size"), gated=True)] * number
-
-
 def falcon_h1(fields: Fields) -> Decoder:
     """Falcon-H1: Mamba-2 and attention side by side, then a dense block (arXiv:2507.22448)."""
-    hidden, bias = fields.size("hidden_size"), fields.flag("attention_bias", default=False)
-    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=bias)
+    hidden = fields.size("hidden_size")
+    attention = hf_config.grouped_attention(fields, hidden)
     if fields.flag("projectors_bias", default=False):
         raise fields.error("projectors_bias", "true is not known; known: false")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)

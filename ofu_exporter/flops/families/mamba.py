@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Layer, Mamba1, Mamba2
@@ -84,16 +85,4 @@ def mixer(fields: Fields, inner: int, gate_norm: bool = True) -> Mamba2:
         conv_bias=fields.flag("mamba_conv_bias", default=True),
         bias=fields.flag("mamba_proj_bias", default=False),
         gate_norm=gate_norm,
-    )
-
-
-def decoder_of(fields: Fields, hidden: int, layers: list[Layer], tied: bool = False) -> Decoder:
-    """A decoder of layers of any kind, with RMS norms."""
-    return Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=tied),
-        layers=tuple(layers),
-        final_norm_parameters=hidden,
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
     )

@@ -11,22 +11,20 @@ before the routed experts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ofu_exporter.flops import hf_config
+from ofu_exporter.flops.families import decoder
+from ofu_exporter.flops.families.decoder import DecoderPlan
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
-    Decoder,
     Experts,
     FeedForward,
-    GroupedAttention,
     Layer,
     Mlp,
-    Norms,
     layer_norm,
-    rms_norm,
 )
 
 NEUTRAL = listed(
@@ -39,21 +37,14 @@ NEUTRAL = listed(
 
 
 @dataclass(frozen=True, slots=True)
-class MixturePlan:
-    """What the class of an architecture fixes and no field of the configuration says."""
+class MixturePlan(DecoderPlan):
+    """The same of a sparse decoder."""
 
-    block: Callable[[Fields, int], list[FeedForward]]
+    block: Callable[[Fields, int], list[FeedForward]] = field(kw_only=True)
     """Makes the feed-forward blocks of a number of layers."""
-    query_key_norm: str = ""
-    bias: bool = False
-    """The meaning of an absent attention_bias for query, key and value."""
-    output_bias: bool | None = None
     sinks: bool = False
     """Whether every head has a learned sink."""
-    full_every: int = 0
-    norm: Norms = rms_norm
-    bias_field: str = "attention_bias"
-    tied: bool = False
+    norm_field: str = "use_qk_norm"
 
 
 def mixtral(fields: Fields, number: int) -> list[FeedForward]:
@@ -164,21 +155,21 @@ def _last(fields: Fields, number: int) -> int:
     return number - 1 if end == -1 else end
 
 
-ARCHITECTURES = {
-    "MixtralForCausalLM": MixturePlan(mixtral),
-    "Qwen2MoeForCausalLM": MixturePlan(qwen, bias=True, output_bias=False),
-    "Qwen3MoeForCausalLM": MixturePlan(qwen, query_key_norm="head"),
-    "OlmoeForCausalLM": MixturePlan(olmoe, query_key_norm="all"),
-    "FlexOlmoForCausalLM": MixturePlan(olmoe, query_key_norm="all"),
-    "GraniteMoeForCausalLM": MixturePlan(mixtral),
-    "GraniteMoeSharedForCausalLM": MixturePlan(granite_shared),
-    "PhimoeForCausalLM": MixturePlan(mixtral, norm=layer_norm),
-    "MiniMaxM2ForCausalLM": MixturePlan(minimax, query_key_norm="all"),
-    "Ernie4_5_MoeForCausalLM": MixturePlan(ernie, bias_field="use_bias", tied=True),
-    "Glm4MoeForCausalLM": MixturePlan(glm, output_bias=False),
-    "HunYuanMoEV1ForCausalLM": MixturePlan(hunyuan, query_key_norm="head"),
-    "Llama4ForCausalLM": MixturePlan(llama_4),
-    "GptOssForCausalLM": MixturePlan(gpt_oss, bias=True, sinks=True, full_every=2),
+ARCHITECTURES: dict[str, MixturePlan] = {
+    "MixtralForCausalLM": MixturePlan(block=mixtral),
+    "Qwen2MoeForCausalLM": MixturePlan(block=qwen, bias=True, output_bias=False),
+    "Qwen3MoeForCausalLM": MixturePlan(block=qwen, query_key_norm="head"),
+    "OlmoeForCausalLM": MixturePlan(block=olmoe, query_key_norm="all"),
+    "FlexOlmoForCausalLM": MixturePlan(block=olmoe, query_key_norm="all"),
+    "GraniteMoeForCausalLM": MixturePlan(block=mixtral),
+    "GraniteMoeSharedForCausalLM": MixturePlan(block=granite_shared),
+    "PhimoeForCausalLM": MixturePlan(block=mixtral, norm=layer_norm),
+    "MiniMaxM2ForCausalLM": MixturePlan(block=minimax, query_key_norm="all"),
+    "Ernie4_5_MoeForCausalLM": MixturePlan(block=ernie, bias_field="use_bias", tied=True),
+    "Glm4MoeForCausalLM": MixturePlan(block=glm, output_bias=False),
+    "HunYuanMoEV1ForCausalLM": MixturePlan(block=hunyuan, query_key_norm="head"),
+    "Llama4ForCausalLM": MixturePlan(block=llama_4, optional_norm=""),
+    "GptOssForCausalLM": MixturePlan(block=gpt_oss, bias=True, sinks=True, full_every=2),
 }
 
 
@@ -186,8 +177,13 @@ def read(fields: Fields, architecture: str) -> Model:
     """A sparse decoder with grouped attention."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    attention = _attention(fields, plan, hidden)
-    layer = Layer(attention, None, 2 * plan.norm(hidden))
+    if fields.has("qkv_bias"):
+        fields.has(plan.bias_field)
+        plan = replace(plan, bias_field="qkv_bias")
+    mixer = decoder.attention(fields, plan, hidden)
+    sinks = plan.sinks * mixer.heads
+    mixer = replace(mixer, norm_parameters=mixer.norm_parameters + sinks)
+    layer = Layer(mixer, None, 2 * plan.norm(hidden))
     if fields.has("attention_chunk_size"):
         attentions = hf_config.chunked(fields, layer, number)
     else:
@@ -197,29 +193,10 @@ def read(fields: Fields, architecture: str) -> Model:
         Layer(each.mixer, block, each.norm_parameters)
         for each, block in zip(attentions, plan.block(fields, number), strict=True)
     )
-    shape = Decoder(
-        hidden=hidden,
-        vocab=fields.size("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=plan.tied),
-        layers=layers,
-        final_norm_parameters=plan.norm(hidden),
-        head_bias=fields.flag(
-            "lm_head_bias", default=plan.block is ernie and fields.flag("use_bias", default=False)
-        ),
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
-    )
+    shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
+    bias = plan.block is ernie and fields.flag("use_bias", default=False)
+    shape = replace(shape, head_bias=fields.flag("lm_head_bias", default=bias))
     return Model("mixture", architecture, shape, layers=number)
-
-
-def _attention(fields: Fields, plan: MixturePlan, hidden: int) -> GroupedAttention:
-    bias = fields.flag("qkv_bias", default=fields.flag(plan.bias_field, default=plan.bias))
-    output = bias if plan.output_bias is None else plan.output_bias
-    attention = GroupedAttention(*hf_config.heads(fields, hidden), qkv_bias=bias, out_bias=output)
-    # Llama 4 normalises queries and keys by their length, without parameters.
-    added = "head" if fields.flag("use_qk_norm", default=False) else ""
-    kind = plan.query_key_norm or ("" if plan.block is llama_4 else added)
-    norms = hf_config.query_key_norm(kind, attention)
-    return replace(attention, norm_parameters=norms + plan.sinks * attention.heads)
 
 
 def _experts(fields: Fields, number: str, width: str, other: str | None = None) -> Experts:

@@ -62,32 +62,13 @@ def _layers(hidden: int, times: int) -> tuple[Term, ...]:
         *d.stream_attention("self_attention", hidden, hidden, times, d.PER_LATENT),
         core(hidden, hidden, times, d.SELF, "self_attention.core"),
         d.output("self_attention", hidden, hidden, times, d.PER_LATENT),
-        linear(
-            "cross_attention.q_proj",
-            projection,
-            hidden,
-            hidden,
-            times=times,
-            bias=True,
-            extent=d.PER_LATENT,
-        ),
-        linear(
-            "cross_attention.k_proj",
-            projection,
-            hidden,
-            hidden,
-            times=times,
-            bias=True,
-            extent=d.PER_PROMPT,
-        ),
-        linear(
-            "cross_attention.v_proj",
-            projection,
-            hidden,
-            hidden,
-            times=times,
-            bias=True,
-            extent=d.PER_PROMPT,
+        *(
+            linear(name, projection, hidden, hidden, times=times, bias=True, extent=extent)
+            for name, extent in (
+                ("cross_attention.q_proj", d.PER_LATENT),
+                ("cross_attention.k_proj", d.PER_PROMPT),
+                ("cross_attention.v_proj", d.PER_PROMPT),
+            )
         ),
         core(hidden, hidden, times, d.CROSS, "cross_attention.core"),
         d.output("cross_attention", hidden, hidden, times, d.PER_LATENT),

@@ -1,12 +1,13 @@
 """Finds a reader of a framework's output by its name, which is the name of its file.
 
 A reader is one module in this package. Its public function `read` takes the output as text, and a `JobFacts` with
-what the output doesn't say. A reader of a log has a second function, `follow`, which takes the output line by line
-while it is written.
+what the output doesn't say. A reader of a log also has a class `Follower`, which takes the output line by
+line while it is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol, cast
 
@@ -42,18 +43,18 @@ class Follower(Protocol):
 class LogReader(StatementReader, Protocol):
     """A reader of a log, which grows line by line."""
 
-    def follow(self, job: JobFacts) -> Follower:
-        """A follower that has read nothing yet."""
+    Follower: Callable[[JobFacts], Follower]
+    """Makes a follower that has read nothing yet."""
 
 
 @cache
 def log_names() -> tuple[str, ...]:
     """The names of the readers of logs."""
-    return tuple(name for name in names() if hasattr(load(name), "follow"))
+    return tuple(name for name in names() if hasattr(load(name), "Follower"))
 
 
 def follower(name: str, job: JobFacts) -> Follower:
     """A follower of one framework's log. Raises ConfigError, which lists the known ones."""
     if name not in log_names():
         raise ConfigError(f"unknown log {name!r}; known: {', '.join(log_names())}")
-    return cast(LogReader, load(name)).follow(job)
+    return cast(LogReader, load(name)).Follower(job)

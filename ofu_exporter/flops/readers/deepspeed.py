@@ -35,11 +35,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     return [_summary(text[start:end], job) for start, end in zip(starts, ends, strict=True)]
 
 
-def follow(job: JobFacts) -> Follower:
-    """Follow a log while it is written."""
-    return Follower(job)
-
-
 class Follower:
     """Gathers the lines of a summary until the dashes that end it."""
 
@@ -87,23 +82,6 @@ def _summary(text: str, job: JobFacts) -> Statement:
         mfu=ratio(rate, job),
         notes=_NOTES,
     )
-
-
-def rates(text: str) -> dict[str, float]:
-    """FLOP/s of one GPU in the forward pass, the backward pass and both: 1, 2 and 3 forwards over their times.
-
-    Raises ConfigError when FLOPs or latencies are missing.
-    """
-    forward = _amount(text, "fwd flops per GPU")
-    times = {name: _time(text, f"{name} latency") for name in ("fwd", "bwd")}
-    before, behind = times["fwd"], times["bwd"]
-    if before is None or behind is None:
-        raise ConfigError("DeepSpeed summary: `fwd latency` or `bwd latency` is missing")
-    return {
-        "fwd": forward / before,
-        "bwd": 2 * forward / behind,
-        "fwd+bwd": 3 * forward / (before + behind),
-    }
 
 
 def _amount(text: str, label: str) -> float:

@@ -28,11 +28,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     )
 
 
-def follow(job: JobFacts) -> Follower:
-    """Follow a log while it is written."""
-    return Follower(job)
-
-
 class Follower:
     """Remembers the last logged iteration, because a line covers all iterations since then (--log-interval)."""
 

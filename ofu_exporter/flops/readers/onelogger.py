@@ -35,11 +35,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     return found(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
-def follow(job: JobFacts) -> Follower:
-    """Follow JSON lines while they are written."""
-    return Follower(job)
-
-
 class Follower:
     """Makes the difference between two objects, whose values are totals since the start of the loop."""
 

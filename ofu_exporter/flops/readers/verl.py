@@ -41,11 +41,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     return found(statements, "verl metric `perf/mfu/...`")
 
 
-def follow(job: JobFacts) -> Follower:
-    """Follow a log while it is written."""
-    return Follower(job)
-
-
 class Follower:
     """Reads line by line: a line is a whole step, and needs no earlier one."""
 

@@ -121,8 +121,6 @@ class Recorder(FlopCounterMode):
         self.is_backward = False
         self.recomputed = 0
         """FLOPs of activations that are computed again in the backward pass."""
-        self.unmatched = 0
-        """FLOPs of the backward pass that belong to no product of the forward pass."""
         self._is_decoder = type(module).__name__.endswith("ForCausalLM")
         self._names = {id(each): name for name, each in module.named_modules()}
         self._stack: list[Any] = [module]
@@ -203,9 +201,7 @@ class Recorder(FlopCounterMode):
     def _add_gradient(self, flops: int) -> None:
         node = torch._C._current_autograd_node()
         product = self._nodes.get(node._sequence_nr()) if node is not None else None
-        if product is None:
-            self.unmatched += flops
-        else:
+        if product is not None:
             product.backward += flops
 
     def _product(self, operator: Any, args: Any, flops: int) -> Product:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flops.causes import judge
+from tests.flops.causes import jobs, judge
 
 
 @pytest.mark.parametrize("model", judge.MODELS)
-def test_the_judge_counts_what_the_models_need(model: judge.Sizes) -> None:
+def test_the_judge_counts_what_the_models_need(model: jobs.Sizes) -> None:
     """Its own formulas, not the package's, make the mistakes; on the right count they agree."""
-    step = judge.facts_of(judge.Mistake("honest", model, 1.0)).step
+    step = jobs.Job("honest", model).facts_of().step
     assert step is not None
     assert step.flops() == pytest.approx(8 * 3 * model.forward(), rel=1e-6)
 
@@ -21,7 +21,7 @@ def test_the_judge_has_forty_mistakes_of_twenty_kinds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(judge.SEEDS))
+@pytest.mark.parametrize("seed", range(jobs.SEEDS))
 def test_nearly_every_mistake_is_named_first(seed: int) -> None:
     assert len(judge.missed(seed)) <= 3, judge.missed(seed)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flops.causes import planted
+from tests.flops.causes import jobs, planted
 
 NAMED, WRONG = 52, 5
 
 
 @pytest.mark.parametrize("model", planted.MODELS)
-def test_the_sizes_of_the_cards_make_the_counts_of_the_package(model: planted.Sizes) -> None:
+def test_the_sizes_of_the_cards_make_the_counts_of_the_package(model: jobs.Sizes) -> None:
     """Nemotron-H has a convolution besides, 0.01 % of its FLOPs."""
-    step = planted.facts_of(planted.Job("honest", model)).step
+    step = jobs.Job("honest", model).facts_of().step
     assert step is not None
     assert step.flops() == pytest.approx(8 * 3 * model.forward(), rel=2e-4)
 
@@ -24,7 +24,7 @@ def test_sixty_mistakes_of_ten_kinds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(planted.SEEDS))
+@pytest.mark.parametrize("seed", range(jobs.SEEDS))
 def test_most_mistakes_are_named_first_and_few_others_are(seed: int) -> None:
     missed = planted.missed(seed)
     wrong = [each for each in missed if each.first != "nothing" and not each.is_twin]
