@@ -111,8 +111,10 @@ class MfuReport(_Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_text(cls, value: object) -> object:
-        return checked_text(value)
+    def _is_no_flood(cls, value: object) -> object:
+        return checked_text(
+            super()._is_no_flood(value)
+        )  # in this order: to look at a flood is dear
 
     job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
         description="SLURM_JOB_ID, or namespace/name of a workload or a pod."

@@ -18,14 +18,37 @@ from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 GpuRows = Callable[[GpuView, Snapshot], Rows]
+GpuMetric = Metric[[GpuView, Snapshot]]
 
 
-def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
-    return Metric(gauge(name, help_, *GPU_LABELS, *labels), rows)
+def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
+    return gauge(
+        name,
+        help_,
+        _of_gpu(rows),
+        *GPU_LABELS,
+        *labels,
+    )
 
 
-def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
-    return Metric(counter(name, help_, *GPU_LABELS, *labels), rows)
+def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
+    return counter(
+        name,
+        help_,
+        _of_gpu(rows),
+        *GPU_LABELS,
+        *labels,
+    )
+
+
+def _of_gpu(rows: GpuRows) -> GpuRows:
+    """The rows with the labels of their GPU."""
+
+    def labelled(view: GpuView, snapshot: Snapshot) -> Rows:
+        labels = (view.gpu.index, view.gpu.uuid, view.gpu.instance)
+        return [(labels + more, value) for more, value in rows(view, snapshot)]
+
+    return labelled
 
 
 def _info(view: GpuView, snapshot: Snapshot) -> Rows:
@@ -55,7 +78,7 @@ def _window(read: Callable[[Window], float | None]) -> GpuRows:
     return lambda view, _: single(read(view.window)) if view.window else ()
 
 
-GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
+GPU_METRICS: tuple[GpuMetric, ...] = (
     _gauge(
         "ofu_gpu_info",
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
@@ -155,8 +178,16 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
 )
 
-SAMPLE_TIMESTAMP = gauge(
+GPU_SHARED = _gauge(
+    "ofu_gpu_shared",
+    "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
+    lambda view, _: [((job.job_id,), 1.0) for job in view.holders] if len(view.holders) > 1 else (),
+    "job_id",
+)
+SAMPLE_TIMESTAMP = _gauge(
     "ofu_gpu_sample_timestamp_seconds",
     "Unix time at which the last complete window ended.",
-    *GPU_LABELS,
+    lambda view, snapshot: single(
+        None if view.sampled_at is None else snapshot.unix_at(view.sampled_at)
+    ),
 )

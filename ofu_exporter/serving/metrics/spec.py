@@ -8,8 +8,10 @@ from typing import Generic, ParamSpec
 
 SubjectP = ParamSpec("SubjectP")
 GPU_LABELS = ("gpu", "uuid", "gpu_instance")
-Rows = Iterable[tuple[tuple[str, ...], float]]
-"""Label values beyond those of the GPU, with the value of each row."""
+Value = float | tuple[float, float]
+"""Of a summary how many there were, and their sum."""
+Rows = Iterable[tuple[tuple[str, ...], Value]]
+"""The values of the labels, and of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +28,28 @@ class MetricSpec:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-def gauge(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "gauge", labels, help_)
-
-
-def counter(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "counter", labels, help_)
-
-
-def summary(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "summary", labels, help_)
-
-
 @dataclass(frozen=True, slots=True)
 class Metric(Generic[SubjectP]):
     """A metric of one kind of subject, and what makes its rows of such a subject."""
 
     spec: MetricSpec
     rows: Callable[SubjectP, Rows]
+
+
+def gauge(name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str) -> Metric[SubjectP]:
+    return Metric(MetricSpec(name, "gauge", labels, help_), rows)
+
+
+def counter(
+    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
+) -> Metric[SubjectP]:
+    return Metric(MetricSpec(name, "counter", labels, help_), rows)
+
+
+def summary(
+    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
+) -> Metric[SubjectP]:
+    return Metric(MetricSpec(name, "summary", labels, help_), rows)
 
 
 def by_label(values: Mapping[str, float]) -> Rows:
