@@ -39,7 +39,7 @@ class Acceptor:
         self._listening = listening
         self._connection = connection
         self._limit = limit
-        self._hellos = Line(self._open)
+        self._hellos = Line(self._shake_hands)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._logged_at = float("-inf")
@@ -67,10 +67,12 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            come = self._open if self.tls is None else self._hellos.add
-            Arrival(accepted, peer, self._limit, come, self.tls is not None)
+            if self.tls is None:
+                self._connection(peer).open(accepted, None)
+            else:
+                Arrival(accepted, peer, self._limit, self._hellos.add)
 
-    def _open(self, arrival: Arrival) -> None:
+    def _shake_hands(self, arrival: Arrival) -> None:
         self._limit.leave(arrival)
         self._connection(arrival.peer).open(arrival.socket, self.tls)
 

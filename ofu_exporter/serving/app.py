@@ -13,7 +13,7 @@ from ofu_exporter.serving.framing import framed
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import job_routes
-from ofu_exporter.serving.layers import answer_head, catch_faults, count_requests
+from ofu_exporter.serving.layers import answer_head, watch
 from ofu_exporter.serving.metrics_routes import metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import page_routes
@@ -39,8 +39,7 @@ def create_app(
         openapi_url=None,  # our own route has it ready
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
-            Middleware(count_requests, page),
-            Middleware(catch_faults, page.faults),
+            Middleware(watch, page),
             Middleware(framed),
             Middleware((hosts or Hosts()).around),
             Middleware(reading.around),

@@ -26,9 +26,9 @@ class RequestPhase(Enum):
     __hash__ = object.__hash__  # Enum's own is written in Python, and every look needs some
 
     HELLO = "hello", 10.0
-    """The client: all of its first request's head, or of its first record of TLS."""
+    """The client: its first record of TLS."""
     TURN = "turn", float("inf")
-    """Us: its turn to have that looked at."""
+    """Us: its turn to begin."""
     HANDSHAKE = "handshake", 10.0
     """The client: the rest of the TLS handshake."""
     HEAD = "head", 10.0

@@ -1,4 +1,4 @@
-"""The layers that every request and every answer pass: they count, catch what fails, and answer HEAD."""
+"""The layers that every request and every answer pass: they are counted, errors caught, and HEAD answered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import asyncio
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.settings import OWN_PATHS
 
@@ -16,22 +15,33 @@ FAILED = JSONResponse({"detail": "an error of the agent: see its log"}, 500)
 _PATHS = OWN_PATHS | {METRICS}
 
 
-def count_requests(app: ASGIApp, page: Page) -> ASGIApp:
-    """The application, every answer of which is counted by path and status.
+def watch(app: ASGIApp, page: Page) -> ASGIApp:
+    """The application, every answer of which is counted by path and status, and which answers 500 where it raises.
 
-    Unknown paths share one name, so a scan adds no series.
+    Unknown paths share one name, so a scan adds no series. The server would log a trace for each error.
     """
 
     async def watched(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         path = path if path == page.path else _counted_as(path)
+        has_begun = False
 
         async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
                 page.count_request(path, message["status"])
             await send(message)
 
-        await app(scope, receive, counted)
+        try:
+            await app(scope, receive, counted)
+        except asyncio.CancelledError:  # a stop does not wait for it; the server would log a trace
+            if not has_begun:
+                await STOPPING(scope, receive, counted)
+        except Exception as error:  # noqa: BLE001 - noted
+            page.faults.note(path, error)
+            if not has_begun:
+                await FAILED(scope, receive, counted)
 
     return watched
 
@@ -45,30 +55,6 @@ def answer_head(app: ASGIApp) -> ASGIApp:
         await app({**scope, "method": "GET"} if is_head else scope, receive, send)
 
     return answered
-
-
-def catch_faults(app: ASGIApp, faults: Faults) -> ASGIApp:
-    """The application, which answers 500 where it raises. The server would log a trace for each."""
-
-    async def caught(scope: Scope, receive: Receive, send: Send) -> None:
-        has_begun = False
-
-        async def watched(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await app(scope, receive, watched)
-        except asyncio.CancelledError:  # a stop does not wait for it; the server would log a trace
-            if not has_begun:
-                await STOPPING(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - noted
-            faults.note(_counted_as(scope["path"]), error)
-            if not has_begun:
-                await FAILED(scope, receive, send)
-
-    return caught
 
 
 def _counted_as(path: str) -> str:
