@@ -14,7 +14,7 @@ from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import job_routes
 from ofu_exporter.serving.layers import answer_head, watch
-from ofu_exporter.serving.metrics_routes import metrics_routes
+from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import page_routes
 from ofu_exporter.serving.read_access import ReadAccess
@@ -47,8 +47,8 @@ def create_app(
             Middleware(answer_head),
         ],
     )
+    add_metrics_routes(app, page)
     for router in (
-        metrics_routes(page),
         job_routes(page, book),
         report_routes(reports, guard.access),
         page_routes(page, book),
