@@ -8,9 +8,6 @@ from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Verdict
 
-NONE = "\u2013"
-"""Stands where there is no number."""
-
 
 class Chip(NamedTuple):
     """A verdict in words, and whether it is good, bad or neither, which is its colour."""
@@ -19,9 +16,9 @@ class Chip(NamedTuple):
     words: str
 
 
-def ago(seconds: float | None) -> str:
+def ago(seconds: float) -> str:
     """How long ago something was."""
-    return "never" if seconds is None else f"{lasting(seconds)} ago"
+    return f"{lasting(seconds)} ago"
 
 
 def reason(why: Reason, detail: str = "") -> str:
@@ -30,12 +27,7 @@ def reason(why: Reason, detail: str = "") -> str:
     return f"{why.value.replace('_', ' ')}{more}: {why.advice}"
 
 
-def cause(slug: str) -> str:
-    """A cause by the words of its slug, or two causes together."""
-    return slug.replace("_", " ").replace("+", " and ")
-
-
-def verdict(found: Verdict, mfu: float | None, ofu: float | None) -> Chip:
+def verdict(compared: Verdict, mfu: float | None, ofu: float | None) -> Chip:
     """How a reported MFU compares with OFU."""
     points = "" if mfu is None or ofu is None else f"{100 * abs(mfu - ofu):.0f} points"
     return {
@@ -47,4 +39,4 @@ def verdict(found: Verdict, mfu: float | None, ofu: float | None) -> Chip:
             "bad", f"MFU {points} below OFU" if points else "MFU below OFU"
         ),
         Verdict.INSUFFICIENT_DATA: Chip("", "not compared yet"),
-    }[found]
+    }[compared]
