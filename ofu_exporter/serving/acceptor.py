@@ -13,6 +13,7 @@ from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.support.addresses import client_network
+from ofu_exporter.support.rate_limit import RateLimit
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Acceptor:
         self._hellos = Line(self._shake_hands)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
-        self._logged_at = float("-inf")
+        self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
         listening.setblocking(False)
 
     def start(self) -> None:
@@ -81,6 +82,5 @@ class Acceptor:
         self._loop.remove_reader(self._listening)
         self._limit.make_room()
         self._again = self._loop.call_later(PAUSE_SECONDS, self.start)
-        if time.monotonic() - self._logged_at > QUIET_SECONDS:
-            self._logged_at = time.monotonic()
+        if not self._lines.wait("", time.monotonic()):
             log.error("no connection can be accepted, the idlest are closed: %s", error.strerror)

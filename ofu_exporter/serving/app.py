@@ -8,12 +8,11 @@ from starlette.middleware import Middleware
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.serving.api_description import ApiDescription, api_routes
-from ofu_exporter.serving.framing import framed
+from ofu_exporter.serving.api_description import api_routes
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import job_routes
-from ofu_exporter.serving.layers import answer_head, watch
+from ofu_exporter.serving.layers import answer_head, framed, watch
 from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import page_routes
@@ -52,7 +51,7 @@ def create_app(
         job_routes(page, book),
         report_routes(reports, guard.access),
         page_routes(page, book),
-        api_routes(ApiDescription(app)),
+        api_routes(app),
     ):
         app.include_router(router)
     answer_refusals(app, reports)

@@ -67,8 +67,8 @@ def _families(
 
 def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> Rows:
     """The rows of all subjects; one of which none can be made is left out."""
-    made = (faults.rows(metric.spec.name, metric.rows, *subject) for subject in subjects)
-    return chain.from_iterable(made)
+    rows = (faults.rows(metric.spec.name, metric.rows, *subject) for subject in subjects)
+    return chain.from_iterable(rows)
 
 
 _Family = GaugeMetricFamily | CounterMetricFamily | SummaryMetricFamily

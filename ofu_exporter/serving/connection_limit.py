@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
+from ofu_exporter.support.rate_limit import RateLimit
+
 log = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 512
@@ -89,7 +91,7 @@ class ConnectionLimit:
         self.most = most
         self._clock = clock
         self._all: dict[Member, _Wait] = {}
-        self._logged_at = float("-inf")
+        self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -97,7 +99,10 @@ class ConnectionLimit:
     def enter(self, newcomer: Member) -> None:
         """Add a connection that was just accepted. When there are too many, others are closed."""
         if len(self._all) >= self.most:
-            self._log_flood()
+            if not self._lines.wait("", self._clock()):
+                log.warning(
+                    "%d connections are open; the idlest are closed for new ones", self.most
+                )
             self.make_room(max(1, self.most // AT_ONCE))
         self._all[newcomer] = _Wait(0, RequestPhase.WORK, self._clock())
         self.note(newcomer)
@@ -112,12 +117,6 @@ class ConnectionLimit:
                 inside = [each for each, other in self._all.items() if other.phase is phase]
                 if len(inside) > MOST_IN_PHASE[phase]:
                     self._close_idlest(inside, 1)
-
-    def _log_flood(self) -> None:
-        now = self._clock()
-        if now - self._logged_at > QUIET_SECONDS:
-            self._logged_at = now
-            log.warning("%d connections are open; the idlest are closed for new ones", self.most)
 
     def make_room(self, count: int = 1) -> None:
         """Close some connections. When all are being answered, even these."""

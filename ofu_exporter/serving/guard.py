@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -81,14 +81,14 @@ class Guard:
         body = bytearray()
         try:
             scope[WRITER] = self._admitted(scope)
-            await self._read(receive, body)
+            await self._read(Request(scope, receive), body)
         except ReportError as error:
             self._bytes -= len(body)
             if self._count is not None:
                 self._count(error.reason)
             await _refuse(error, receive, send)
             return
-        except _GoneError:
+        except ClientDisconnect:
             self._bytes -= len(body)
             return
         try:
@@ -117,38 +117,28 @@ class Guard:
             raise _too_large()
         return writer
 
-    async def _read(self, receive: Receive, body: bytearray) -> None:
-        """Fill `body`. Raises ReportError, and _GoneError when the client has left."""
+    async def _read(self, request: Request, body: bytearray) -> None:
+        """Fill `body`. Raises ReportError, and ClientDisconnect when the client has left."""
         try:
-            await limited(self._body_seconds, self._fill(receive, body))
+            await limited(self._body_seconds, self._fill(request, body))
         except asyncio.TimeoutError as error:
             detail = f"the body was not there within {self._body_seconds:g} s"
             raise ReportError(ReportRejection.TOO_SLOW, detail=detail) from error
 
-    async def _fill(self, receive: Receive, body: bytearray) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            piece = message.get("body", b"")
+    async def _fill(self, request: Request, body: bytearray) -> None:
+        async for piece in request.stream():
             if len(body) + len(piece) > MOST_BODY_BYTES:
                 raise _too_large()
             if self._bytes + len(piece) > MOST_BYTES_AT_ONCE:
                 raise _too_many("too much is being sent at once", 1.0)
             self._bytes += len(piece)
             body += piece
-            if not message.get("more_body", False):
-                return
 
 
 def writer_of(request: Request) -> Writer:
     """Who sends a request that the guard has let through, for a route to depend on."""
     writer: Writer = request.scope[WRITER]
     return writer
-
-
-class _GoneError(Exception):
-    """The client has left in the middle of its request."""
 
 
 def _address(scope: Scope) -> str:

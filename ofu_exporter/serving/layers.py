@@ -1,4 +1,7 @@
-"""The layers that every request and every answer pass: they are counted, errors caught, and HEAD answered."""
+"""The layers that every request and every answer pass.
+
+They are counted, errors caught, requests with two ends refused, and HEAD answered.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,12 @@ from ofu_exporter.settings import OWN_PATHS
 
 STOPPING = JSONResponse({"detail": "the agent stops"}, 503, {"connection": "close"})
 FAILED = JSONResponse({"detail": "an error of the agent: see its log"}, 500)
+LONGEST_BODY = 1 << 30
+"""Bytes. Some proxies keep a length in 32 or 64 bits, and take a longer one for none."""
+CLOSE = {"connection": "close"}
+TWO_ENDS = JSONResponse({"detail": "both a length and chunks"}, 400, CLOSE)
+TOO_LONG = JSONResponse({"detail": "this length is more than anything here takes"}, 413, CLOSE)
+_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 _PATHS = OWN_PATHS | {METRICS}
 
 
@@ -44,6 +53,26 @@ def watch(app: ASGIApp, page: Page) -> ASGIApp:
                 await FAILED(scope, receive, counted)
 
     return watched
+
+
+def framed(app: ASGIApp) -> ASGIApp:
+    """The application for requests with one end; the connection of others is closed.
+
+    A proxy that finds another end takes what follows for another request, or waits for an answer that never comes. h11
+    goes by the chunks where there is a length as well, and would keep the connection (RFC 9112, 6.1). What it refuses
+    by itself does not get here.
+    """
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        ends = {name: value for name, value in scope["headers"] if name in _ENDS}
+        if len(ends) > 1:
+            await TWO_ENDS(scope, receive, send)
+        elif int(ends.get(b"content-length", b"0")) > LONGEST_BODY:
+            await TOO_LONG(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return checked
 
 
 def answer_head(app: ASGIApp) -> ASGIApp:

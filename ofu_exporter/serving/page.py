@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -57,7 +56,7 @@ class _Written(NamedTuple):
     """By content type, and by whether they are packed; each is written when it is first asked for."""
 
 
-class Page:
+class Page(Collector):
     """The last snapshot as the page of metrics, in every format that is asked for.
 
     A scrape touches no driver, no disk of the node's and no lock that the sampler holds for long. It shows how many
@@ -86,16 +85,15 @@ class Page:
         """What was asked for, how it is written, and when that was."""
         self._written = _Written(None, None, 0.0, -math.inf, [], {})
         self._rewrites: RateLimit[str] = RateLimit(REWRITES_PER_SECOND, REWRITES_AT_ONCE)
-        self._lock = threading.Lock()
+        # Counted on the event loop alone; another thread copies them.
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
         self.faults = Faults()
         """Errors that cost a series or an answer."""
         self._registry = CollectorRegistry()
-        self._registry.register(_Collector(self._collected))
+        self._registry.register(self)
         if process:
-            own = ProcessCollector(registry=None)
-            self._registry.register(_Collector(lambda: self.faults.rows("process", own.collect)))
+            ProcessCollector(registry=self._registry)
         self.history = History(self.faults)
         """The last hour of what was published."""
         self.last_lines = LastLines()
@@ -123,12 +121,10 @@ class Page:
         return 0.0 if snapshot is None else self._clock() - snapshot.at
 
     def count_request(self, path: str, code: int) -> None:
-        with self._lock:
-            self._requests[path, str(code)] += 1
+        self._requests[path, str(code)] += 1
 
     def count_reload(self, outcome: str) -> None:
-        with self._lock:
-            self._reloads[outcome] += 1
+        self._reloads[outcome] += 1
 
     def render(self, accept: str = "", accept_encoding: str = "") -> Rendered:
         """The page in the format and encoding that the reader asks for."""
@@ -177,22 +173,12 @@ class Page:
         unix = self._unix() - (now - snapshot.at)
         return unix if unix < snapshot.unix - CLOCK_STEP_SECONDS else snapshot.unix
 
-    def _collected(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Metric]:
         """Everything that the page shows, in its order: a metric without a sample is not named."""
-        with self._lock:
-            reloads, requests = dict(self._reloads), dict(self._requests)
         counts = self._counts()._replace(
-            reloads=reloads, requests=requests, faults=self.faults.counts()
+            reloads=dict(self._reloads),
+            requests=dict(self._requests),
+            faults=self.faults.counts(),
         )
         families = [*self._written.families, *of_counts(counts, self.faults)]
         return (family for family in families if family.samples)
-
-
-class _Collector(Collector):
-    """Gives the library's registry what a function returns."""
-
-    def __init__(self, made: Callable[[], Iterable[Metric]]) -> None:
-        self._made = made
-
-    def collect(self) -> Iterable[Metric]:
-        return self._made()

@@ -14,16 +14,8 @@ from ofu_exporter.serving.job_routes import found_job
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.job_page import job_page
-from ofu_exporter.serving.pages.links import job_path
-from ofu_exporter.serving.pages.look import POLICY
+from ofu_exporter.serving.pages.look import HEADERS
 from ofu_exporter.serving.pages.node_page import node_page
-
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cache-control": "no-store",
-}
 
 
 class GpuHour(BaseModel):
@@ -69,8 +61,7 @@ def page_routes(page: Page, book: JobBook) -> APIRouter:
 
     @router.get("/jobs/{job_id:path}", include_in_schema=False)
     def job(job_id: str) -> HTMLResponse:
-        shown = job_page(found_job(book, job_id), page.history, f"/v1{job_path(job_id)}")
-        return HTMLResponse(shown, headers=HEADERS)
+        return HTMLResponse(job_page(found_job(book, job_id), page.history), headers=HEADERS)
 
     @router.get("/v1/history", summary="OFU and reported MFU of the last hour")
     def history() -> HistoryJson:

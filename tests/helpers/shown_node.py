@@ -100,4 +100,4 @@ class ShownNode:
     def job_page(self, job_id: str) -> str:
         found = JobBook(lambda: self.snapshot, "node-17").find(job_id)
         assert found is not None
-        return job_page(found, self.history, f"/v1/jobs/{job_id}")
+        return job_page(found, self.history)

@@ -19,8 +19,8 @@ from ofu_exporter.values.job import RECORDED
 COLUMNS_OF_DISTRIBUTION = 20
 
 
-def job_page(job: JobTotals, history: History, path: str) -> str:
-    """The page in HTML. `path` is where the same is as JSON."""
+def job_page(job: JobTotals, history: History) -> str:
+    """The page in HTML."""
     reported = job.reported
     hour = chart(
         *history.job((job.scheduler, job.job_id)),
@@ -29,7 +29,6 @@ def job_page(job: JobTotals, history: History, path: str) -> str:
     return render(
         "job.html",
         job=job,
-        path=path,
         is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,

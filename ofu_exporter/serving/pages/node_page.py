@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJson
 from ofu_exporter.serving.pages import words
-from ofu_exporter.serving.pages.links import job_path
 from ofu_exporter.serving.pages.pictures import bar, spark
 from ofu_exporter.support.logs import LastLine
 from ofu_exporter.support.percent import percent
@@ -39,7 +38,6 @@ def node_page(node: NodeJson, lines: Sequence[LastLine] = ()) -> str:
         spark=spark,
         why=_why,
         clock_about=_clock_about,
-        job_path=job_path,
         verdict=words.verdict,
         time=_time,
     )
@@ -77,8 +75,8 @@ def _why(gpu: NodeGpu) -> str:
     if gpu.unavailable is None:
         return ""
     active = gpu.window.tensor_active_ratio if gpu.window else None
-    known = "" if active is None else f"Tensor pipes active {percent(active)}. "
-    return known + words.reason(Reason(gpu.unavailable), gpu.detail)
+    tensor = "" if active is None else f"Tensor pipes active {percent(active)}. "
+    return tensor + words.reason(Reason(gpu.unavailable), gpu.detail)
 
 
 def _clock_about(gpu: NodeGpu) -> str:
