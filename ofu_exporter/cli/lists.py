@@ -103,7 +103,7 @@ def list_metrics(format_: str) -> None:
             "labels": list(spec.labels),
             "help": spec.help,
         }
-        for spec in metrics.specs()
+        for spec in metrics.every_metric()
     ]
     print_answer(format_, lambda: "\n".join(map(_metric, rows)), lambda: rows, lambda: rows)
 

@@ -23,7 +23,7 @@ from ofu_exporter.serving.metrics.job import JOB_METRICS
 from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
-from ofu_exporter.serving.metrics.spec import MetricSpec, Rows
+from ofu_exporter.serving.metrics.spec import Rows
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 Subjects = Sequence[tuple[Any, ...]]
@@ -32,42 +32,35 @@ Subjects = Sequence[tuple[Any, ...]]
 
 def of_snapshot(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
     """The metrics of a snapshot, of which nothing has become too old. What cannot be shown costs itself."""
+
+    def add(metrics: Iterable[OfuMetric[...]], subjects: Subjects) -> Iterator[Metric]:
+        return (filled(each, _rows(each, subjects, faults), faults) for each in metrics)
+
     gpus = [(view, snapshot) for view in snapshot.gpus]
-    node = [(snapshot,)]
     reports = [(view.job.job_id, view.reports) for view in snapshot.jobs if view.reports]
     sources = [(health,) for health in (snapshot.source, *snapshot.other_sources)]
-    schedulers = [(health,) for health in snapshot.schedulers]
-    yield from _families(GPU_METRICS, gpus, faults)
+    yield from add(GPU_METRICS, gpus)
     for metric in MODEL_METRICS:
-        yield filled(metric.spec, once(_rows(metric, _of_each_model(snapshot), faults)), faults)
-    yield from _families([GPU_SHARED], gpus, faults)
-    yield from _families(JOB_METRICS, [(view,) for view in snapshot.jobs], faults)
-    yield from _families(REPORT_METRICS, [*reports, *snapshot.unowned_reports], faults)
+        yield filled(metric, once(_rows(metric, _of_each_model(snapshot), faults)), faults)
+    yield from add([GPU_SHARED], gpus)
+    yield from add(JOB_METRICS, [(view,) for view in snapshot.jobs])
+    yield from add(REPORT_METRICS, [*reports, *snapshot.unowned_reports])
     for each in SOURCE_METRICS:  # one without the label is the first source's
-        yield from _families(
-            [each], sources if "source" in each.spec.labels else sources[:1], faults
-        )
-    yield from _families(NODE_METRICS, node, faults)
-    yield from _families(SCHEDULER_METRICS, schedulers, faults)
-    yield from _families([SAMPLE_TIMESTAMP], gpus, faults)
-    yield from _families(TIME_METRICS, node, faults)
+        yield from add([each], sources if "source" in each.labels else sources[:1])
+    yield from add(NODE_METRICS, [(snapshot,)])
+    yield from add(SCHEDULER_METRICS, [(health,) for health in snapshot.schedulers])
+    yield from add([SAMPLE_TIMESTAMP], gpus)
+    yield from add(TIME_METRICS, [(snapshot,)])
 
 
 def of_counts(counts: AgentCounts, faults: Faults) -> Iterator[Metric]:
     """The metrics of what has happened to the agent itself."""
-    return _families(COUNT_METRICS, [(counts,)], faults)
-
-
-def _families(
-    metrics: Iterable[OfuMetric[...]], subjects: Subjects, faults: Faults
-) -> Iterator[Metric]:
-    for metric in metrics:
-        yield filled(metric.spec, _rows(metric, subjects, faults), faults)
+    return (filled(each, _rows(each, [(counts,)], faults), faults) for each in COUNT_METRICS)
 
 
 def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> Rows:
     """The rows of all subjects; one of which none can be made is left out."""
-    rows = (faults.rows(metric.spec.name, metric.rows, *subject) for subject in subjects)
+    rows = faults.made(metric.name, lambda subject: [*metric.rows(*subject)], subjects)
     return chain.from_iterable(rows)
 
 
@@ -79,22 +72,22 @@ _KINDS: dict[str, Callable[..., _Family]] = {
 }
 
 
-def filled(spec: MetricSpec, rows: Rows, faults: Faults) -> Metric:
+def filled(metric: OfuMetric[...], rows: Rows, faults: Faults) -> Metric:
     """The family of these rows. A row that could not be written costs itself."""
-    family: _Family = _KINDS[spec.kind](spec.name, spec.help, labels=spec.labels)
+    family: _Family = _KINDS[metric.kind](metric.name, metric.help, labels=metric.labels)
     for labels, value in rows:
         try:
             numbers = value if isinstance(value, tuple) else (float(value),)
-            family.add_metric(_writable(spec, labels), *numbers)
+            family.add_metric(_writable(metric, labels), *numbers)
         except Exception as error:  # noqa: BLE001 - noted; the other rows are worth more than its trace
-            faults.note(spec.name, error)
+            faults.note(metric.name, error)
     return family
 
 
-def _writable(spec: MetricSpec, labels: tuple[str, ...]) -> tuple[str, ...]:
+def _writable(metric: OfuMetric[...], labels: tuple[str, ...]) -> tuple[str, ...]:
     """The values of the labels. Raises ValueError for what no page could hold."""
-    if len(labels) != len(spec.labels):
-        raise ValueError(f"{len(labels)} values for the labels {spec.labels}")
+    if len(labels) != len(metric.labels):
+        raise ValueError(f"{len(labels)} values for the labels {metric.labels}")
     "".join(labels).encode()
     return labels
 

@@ -70,7 +70,7 @@ class Guard:
         """The application behind the guard, which gives it whole bodies."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["method"] in READING:
+            if scope["method"] in READING:
                 await app(scope, receive, send)
             else:
                 await self._pass(app, scope, receive, send)
@@ -82,20 +82,18 @@ class Guard:
         try:
             scope[WRITER] = self._admitted(scope)
             await self._read(Request(scope, receive), body)
-        except ReportError as error:
-            self._bytes -= len(body)
-            if self._count is not None:
-                self._count(error.reason)
-            await _refuse(error, receive, send)
-            return
-        except ClientDisconnect:
-            self._bytes -= len(body)
-            return
-        try:
             async with self._turn:
                 for _ in range(TURNS_BETWEEN):
                     await asyncio.sleep(0)
             await app(scope, _replay(bytes(body), receive), send)
+        except ReportError as error:
+            self._bytes -= len(body)
+            body.clear()
+            if self._count is not None:
+                self._count(error.reason)
+            await _refuse(error, receive, send)
+        except ClientDisconnect:
+            pass  # nobody waits for an answer
         finally:
             self._bytes -= len(body)
             if len(body) > LARGE_BODY_BYTES:

@@ -39,6 +39,12 @@ class Rendered(NamedTuple):
     content_type: str
     encoding: str | None
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of an answer that has the page."""
+        packed = {"content-encoding": self.encoding} if self.encoding else {}
+        return {"content-type": self.content_type, "vary": "Accept, Accept-Encoding", **packed}
+
 
 class _Written(NamedTuple):
     """The pages of one moment."""

@@ -87,9 +87,6 @@ class ReadAccess:
         """The application for those who may read it."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
             send = self._with_headers(send)
             if self._passwords is None or not _needs_password(scope):
                 await app(scope, receive, send)

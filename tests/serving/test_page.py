@@ -241,7 +241,7 @@ def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_o
 
 
 def test_names_have_their_unit_and_help() -> None:
-    for spec in metrics.specs():
+    for spec in metrics.every_metric():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"

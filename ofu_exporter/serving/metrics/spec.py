@@ -1,4 +1,4 @@
-"""Defines what a metric is: its name, type, labels and meaning."""
+"""Defines what a metric is: its name, type, labels and meaning, and what makes its rows."""
 
 from __future__ import annotations
 
@@ -15,41 +15,34 @@ Rows = Iterable[tuple[tuple[str, ...], Value]]
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """One metric: its name without `_total`, its type, its labels and what it means."""
+class Metric(Generic[SubjectP]):
+    """One metric of one kind of subject: its name is without `_total`."""
 
-    name: str
     kind: str
-    labels: tuple[str, ...]
+    name: str
     help: str
+    rows: Callable[SubjectP, Rows]
+    labels: tuple[str, ...]
 
     @property
     def shown_name(self) -> str:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Metric(Generic[SubjectP]):
-    """A metric of one kind of subject, and what makes its rows of such a subject."""
-
-    spec: MetricSpec
-    rows: Callable[SubjectP, Rows]
-
-
 def gauge(name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str) -> Metric[SubjectP]:
-    return Metric(MetricSpec(name, "gauge", labels, help_), rows)
+    return Metric("gauge", name, help_, rows, labels)
 
 
 def counter(
     name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
 ) -> Metric[SubjectP]:
-    return Metric(MetricSpec(name, "counter", labels, help_), rows)
+    return Metric("counter", name, help_, rows, labels)
 
 
 def summary(
     name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
 ) -> Metric[SubjectP]:
-    return Metric(MetricSpec(name, "summary", labels, help_), rows)
+    return Metric("summary", name, help_, rows, labels)
 
 
 def by_label(values: Mapping[str, float]) -> Rows:
