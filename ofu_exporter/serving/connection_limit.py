@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from ofu_exporter.support.rate_limit import RateLimit
 
@@ -50,9 +50,6 @@ class RequestPhase(Enum):
 
 MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
 """Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
-
-
-ValueT = TypeVar("ValueT")
 
 
 class Member(Protocol):
@@ -125,9 +122,9 @@ class ConnectionLimit:
 
     def _close_idlest(self, members: list[Member], count: int) -> None:
         """Close some of these, which are in the order in which they began to wait."""
-        peer = _most_common(each.peer for each in members)
+        peer, _ = Counter(each.peer for each in members).most_common(1)[0]
         crowd = {each: self._all[each].phase for each in members if each.peer == peer}
-        phase = _most_common(crowd.values())
+        phase, _ = Counter(crowd.values()).most_common(1)[0]
         for member in [each for each, waits_for in crowd.items() if waits_for is phase][:count]:
             self.close(member)
 
@@ -151,8 +148,3 @@ class ConnectionLimit:
         """Close the connections that are in these phases."""
         for member in [each for each, wait in self._all.items() if wait.phase in phases]:
             self.close(member)
-
-
-def _most_common(values: Iterable[ValueT]) -> ValueT:
-    """The value that comes most often; of several, the first one."""
-    return Counter(values).most_common(1)[0][0]

@@ -13,7 +13,6 @@ from ofu_exporter.serving.metrics.spec import (
     gauge,
     single,
 )
-from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
@@ -70,10 +69,6 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
     return ((labels, 1.0),)
 
 
-PART_LABELS = {loss: (str(loss.value),) for loss in Loss}
-"""The label of each part, made once: every page has them for every GPU."""
-
-
 def _window(read: Callable[[Window], float | None]) -> GpuRows:
     return lambda view, _: single(read(view.window)) if view.window else ()
 
@@ -126,7 +121,7 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
         "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
         "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
-        lambda view, _: [(PART_LABELS[loss], lost) for loss, lost in view.sums.lost.items()],
+        lambda view, _: [((loss.value,), lost) for loss, lost in view.sums.lost.items()],
         "part",
     ),
     _counter(

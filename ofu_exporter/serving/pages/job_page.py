@@ -9,7 +9,6 @@ from ofu_exporter.jobs.summary import part_lines
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
-from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
@@ -32,8 +31,6 @@ def job_page(job: JobTotals, history: History) -> str:
         is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
-        verdict=reported
-        and words.verdict(reported.verdict, reported.mfu_ratio, reported.utilization_ratio),
         causes=reported and reported.causes,
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,

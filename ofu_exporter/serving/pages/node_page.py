@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.serving.node_json import NodeGpu, NodeJson
-from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.pictures import bar, spark
+from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.logs import LastLine
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
@@ -38,7 +38,6 @@ def node_page(node: NodeJson, lines: Sequence[LastLine] = ()) -> str:
         spark=spark,
         why=_why,
         clock_about=_clock_about,
-        verdict=words.verdict,
         time=_time,
     )
 
@@ -47,7 +46,7 @@ def _seen(node: NodeJson) -> str:
     newest = max((gpu.sampled for gpu in node.gpus if gpu.sampled), default=None)
     if node.unix is None or newest is None:
         return "no sample yet"
-    return f"sampled {words.ago(node.unix - newest + node.age_seconds)}"
+    return f"sampled {lasting(node.unix - newest + node.age_seconds)} ago"
 
 
 def _about(node: NodeJson) -> Iterator[str]:
@@ -62,11 +61,11 @@ def _about(node: NodeJson) -> Iterator[str]:
 def _note(node: NodeJson) -> str:
     """What a reader must know before any number."""
     if not node.sources:
-        return words.reason(Reason.STARTING)
+        return _reason(Reason.STARTING)
     first = node.sources[0]
     if first.reason is None or node.gpus:
         return ""
-    why = words.reason(Reason(first.reason), first.detail)
+    why = _reason(Reason(first.reason), first.detail)
     return f"Nothing is measured here. Source {first.source}: {why}"
 
 
@@ -76,7 +75,13 @@ def _why(gpu: NodeGpu) -> str:
         return ""
     active = gpu.window.tensor_active_ratio if gpu.window else None
     tensor = "" if active is None else f"Tensor pipes active {percent(active)}. "
-    return tensor + words.reason(Reason(gpu.unavailable), gpu.detail)
+    return tensor + _reason(Reason(gpu.unavailable), gpu.detail)
+
+
+def _reason(why: Reason, detail: str = "") -> str:
+    """Why something is not measured, and what to do about it."""
+    more = f" ({detail})" if detail else ""
+    return f"{why.value.replace('_', ' ')}{more}: {why.advice}"
 
 
 def _clock_about(gpu: NodeGpu) -> str:
