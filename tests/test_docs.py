@@ -86,7 +86,9 @@ GPU_LABELS = ("gpu", "uuid", "gpu_instance")
 
 
 def metrics() -> list[str]:
-    return [f"- `{spec.shown_name}`{labels(spec.labels)}: {spec.help}" for spec in names.specs()]
+    return [
+        f"- `{spec.shown_name}`{labels(spec.labels)}: {spec.help}" for spec in names.every_metric()
+    ]
 
 
 def labels(of: Sequence[str]) -> str:
@@ -171,7 +173,7 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
 
 
 def test_every_metric_named_in_the_documentation_exists() -> None:
-    known = {spec.shown_name for spec in names.specs()}
+    known = {spec.shown_name for spec in names.every_metric()}
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.glob("*.md")]:
         # What stands between colons is recorded by a rule: tests/deploy/test_rules.py knows those.
         pattern = r"(?<!:)\bofu_(?:gpu|model|job|exporter)_[a-z0-9_]+\b"
@@ -181,7 +183,7 @@ def test_every_metric_named_in_the_documentation_exists() -> None:
 
 def test_the_name_of_a_metric_says_its_type() -> None:
     """As the page on metrics says."""
-    for spec in names.specs():
+    for spec in names.every_metric():
         counts = spec.shown_name.endswith("_total")
         summary = spec.shown_name == "ofu_exporter_read_seconds"
         assert spec.kind == ("counter" if counts else "summary" if summary else "gauge")

@@ -39,7 +39,8 @@ from ofu_exporter.serving.given_sockets import given_sockets
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.listeners import Listeners
-from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.metrics.agent import AgentCounts
+from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import read_web_config
@@ -104,13 +105,13 @@ class Daemon:
             settings.state_file, settings.state_interval, self._page.snapshot, self._node
         )
 
-    def _counts(self) -> LiveCounts:
-        """The counts that the page needs at each scrape."""
+    def _counts(self) -> AgentCounts:
+        """What has happened to the parts that the page does not know."""
         writer = self._state_writer
-        return LiveCounts(
-            rejected_reports=self._reports.rejected,
+        return AgentCounts(
+            rejected_reports=dict(self._reports.rejected),
             pulls=self._feeds.outcomes(),
-            state_writes=writer.writes if writer else None,
+            state_writes=dict(writer.writes) if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),
             last_reload_successful=self._last_reloads.successful,

@@ -107,7 +107,7 @@ def list_metrics(format_: str) -> None:
             "labels": list(spec.labels),
             "help": spec.help,
         }
-        for spec in metrics.specs()
+        for spec in metrics.every_metric()
     ]
     _print(format_, rows, _metric)
 

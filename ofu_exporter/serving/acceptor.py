@@ -13,6 +13,7 @@ from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import QUIET_SECONDS, ConnectionLimit
 from ofu_exporter.serving.connections import Connection
 from ofu_exporter.support.addresses import client_network
+from ofu_exporter.support.rate_limit import RateLimit
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +40,10 @@ class Acceptor:
         self._listening = listening
         self._connection = connection
         self._limit = limit
-        self._hellos = Line(self._open)
+        self._hellos = Line(self._shake_hands)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
-        self._logged_at = float("-inf")
+        self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
         listening.setblocking(False)
 
     def start(self) -> None:
@@ -67,10 +68,12 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            come = self._open if self.tls is None else self._hellos.add
-            Arrival(accepted, peer, self._limit, come, self.tls is not None)
+            if self.tls is None:
+                self._connection(peer).open(accepted, None)
+            else:
+                Arrival(accepted, peer, self._limit, self._hellos.add)
 
-    def _open(self, arrival: Arrival) -> None:
+    def _shake_hands(self, arrival: Arrival) -> None:
         self._limit.leave(arrival)
         self._connection(arrival.peer).open(arrival.socket, self.tls)
 
@@ -79,6 +82,5 @@ class Acceptor:
         self._loop.remove_reader(self._listening)
         self._limit.make_room()
         self._again = self._loop.call_later(PAUSE_SECONDS, self.start)
-        if time.monotonic() - self._logged_at > QUIET_SECONDS:
-            self._logged_at = time.monotonic()
+        if not self._lines.wait("", time.monotonic()):
             log.error("no connection can be accepted, the idlest are closed: %s", error.strerror)

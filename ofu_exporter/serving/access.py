@@ -25,16 +25,8 @@ from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 _PASSED_ON = frozenset(
-    {
-        *(b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip"),
-        *(
-            b"x-forwarded-for",
-            b"x-forwarded-host",
-            b"x-forwarded-proto",
-            b"x-envoy-external-address",
-        ),
-        b"origin",
-    }
+    b"forwarded via x-real-ip true-client-ip cf-connecting-ip x-forwarded-for x-forwarded-host "
+    b"x-forwarded-proto x-envoy-external-address origin".split()
 )
 """Headers of requests that were passed on: a proxy on this node speaks for anybody. A browser sends Origin with
 every POST; it speaks for any page that it shows, also for one whose name resolves to this node's loopback address."""

@@ -6,47 +6,40 @@ import asyncio
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Response
-from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from ofu_exporter.serving.page_routes import HEADERS
-from ofu_exporter.serving.pages.api_page import api_page
+from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.serving.pages.look import HEADERS
+from ofu_exporter.support.templates import render
 
 
-class ApiDescription:
-    """The answers that describe an application, made when first asked for: that takes a hundred scrapes' time.
+def api_routes(app: FastAPI) -> APIRouter:
+    """The routes /openapi.json and /docs, made when one is first asked for: that takes a thousand scrapes' time.
 
     From then on the event loop sends them, so that a flood of such requests takes no thread's time from a scrape.
     """
-
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-        self._lock = asyncio.Lock()
-        self._answers: tuple[Response, Response] | None = None
-
-    async def answers(self) -> tuple[Response, Response]:
-        """The OpenAPI document, and the page that is made of it."""
-        async with self._lock:
-            if self._answers is None:
-                self._answers = await to_thread.run_sync(self._made)
-            return self._answers
-
-    def _made(self) -> tuple[Response, Response]:
-        app = self._app
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        return JSONResponse(document), HTMLResponse(api_page(document), headers=HEADERS)
-
-
-def api_routes(described: ApiDescription) -> APIRouter:
-    """The routes /openapi.json and /docs."""
     router = APIRouter(include_in_schema=False)
+    making = asyncio.Lock()
+    answers: list[Response] = []
+
+    def make() -> None:
+        document = app.openapi()
+        report = document["components"]["schemas"][MfuReport.__name__]
+        page = render("api.html", paths=document["paths"], report=report)
+        answers[:] = JSONResponse(document), HTMLResponse(page, headers=HEADERS)
+
+    async def answer(place: int) -> Response:
+        async with making:
+            if not answers:
+                await to_thread.run_sync(make)
+        return answers[place]
 
     @router.get("/openapi.json")
     async def openapi() -> Response:
-        return (await described.answers())[0]
+        return await answer(0)
 
     @router.get("/docs")
     async def docs() -> Response:
-        return (await described.answers())[1]
+        return await answer(1)
 
     return router

@@ -8,13 +8,12 @@ from starlette.middleware import Middleware
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.serving.api_description import ApiDescription, api_routes
-from ofu_exporter.serving.framing import framed
+from ofu_exporter.serving.api_description import api_routes
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.job_routes import job_routes
-from ofu_exporter.serving.layers import answer_head, catch_faults, count_requests
-from ofu_exporter.serving.metrics_routes import metrics_routes
+from ofu_exporter.serving.layers import answer_head, framed, watch
+from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.page_routes import page_routes
 from ofu_exporter.serving.read_access import ReadAccess
@@ -39,8 +38,7 @@ def create_app(
         openapi_url=None,  # our own route has it ready
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
-            Middleware(count_requests, page),
-            Middleware(catch_faults, page.faults),
+            Middleware(watch, page),
             Middleware(framed),
             Middleware((hosts or Hosts()).around),
             Middleware(reading.around),
@@ -48,12 +46,12 @@ def create_app(
             Middleware(answer_head),
         ],
     )
+    add_metrics_routes(app, page)
     for router in (
-        metrics_routes(page),
         job_routes(page, book),
         report_routes(reports, guard.access),
         page_routes(page, book),
-        api_routes(ApiDescription(app)),
+        api_routes(app),
     ):
         app.include_router(router)
     answer_refusals(app, reports)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
+
+from ofu_exporter.support.rate_limit import RateLimit
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +28,9 @@ class RequestPhase(Enum):
     __hash__ = object.__hash__  # Enum's own is written in Python, and every look needs some
 
     HELLO = "hello", 10.0
-    """The client: all of its first request's head, or of its first record of TLS."""
+    """The client: its first record of TLS."""
     TURN = "turn", float("inf")
-    """Us: its turn to have that looked at."""
+    """Us: its turn to begin."""
     HANDSHAKE = "handshake", 10.0
     """The client: the rest of the TLS handshake."""
     HEAD = "head", 10.0
@@ -48,9 +50,6 @@ class RequestPhase(Enum):
 
 MOST_IN_PHASE = {RequestPhase.HANDSHAKE: 64, RequestPhase.UNREAD: 64}
 """Most connections in the phases that cost memory: keys and buffers of TLS, and a page for each."""
-
-
-ValueT = TypeVar("ValueT")
 
 
 class Member(Protocol):
@@ -89,7 +88,7 @@ class ConnectionLimit:
         self.most = most
         self._clock = clock
         self._all: dict[Member, _Wait] = {}
-        self._logged_at = float("-inf")
+        self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -97,7 +96,10 @@ class ConnectionLimit:
     def enter(self, newcomer: Member) -> None:
         """Add a connection that was just accepted. When there are too many, others are closed."""
         if len(self._all) >= self.most:
-            self._log_flood()
+            if not self._lines.wait("", self._clock()):
+                log.warning(
+                    "%d connections are open; the idlest are closed for new ones", self.most
+                )
             self.make_room(max(1, self.most // AT_ONCE))
         self._all[newcomer] = _Wait(0, RequestPhase.WORK, self._clock())
         self.note(newcomer)
@@ -113,12 +115,6 @@ class ConnectionLimit:
                 if len(inside) > MOST_IN_PHASE[phase]:
                     self._close_idlest(inside, 1)
 
-    def _log_flood(self) -> None:
-        now = self._clock()
-        if now - self._logged_at > QUIET_SECONDS:
-            self._logged_at = now
-            log.warning("%d connections are open; the idlest are closed for new ones", self.most)
-
     def make_room(self, count: int = 1) -> None:
         """Close some connections. When all are being answered, even these."""
         waiting = [each for each, wait in self._all.items() if wait.phase is not RequestPhase.WORK]
@@ -126,9 +122,9 @@ class ConnectionLimit:
 
     def _close_idlest(self, members: list[Member], count: int) -> None:
         """Close some of these, which are in the order in which they began to wait."""
-        peer = _most_common(each.peer for each in members)
+        peer, _ = Counter(each.peer for each in members).most_common(1)[0]
         crowd = {each: self._all[each].phase for each in members if each.peer == peer}
-        phase = _most_common(crowd.values())
+        phase, _ = Counter(crowd.values()).most_common(1)[0]
         for member in [each for each, waits_for in crowd.items() if waits_for is phase][:count]:
             self.close(member)
 
@@ -152,8 +148,3 @@ class ConnectionLimit:
         """Close the connections that are in these phases."""
         for member in [each for each, wait in self._all.items() if wait.phase in phases]:
             self.close(member)
-
-
-def _most_common(values: Iterable[ValueT]) -> ValueT:
-    """The value that comes most often; of several, the first one."""
-    return Counter(values).most_common(1)[0][0]

@@ -47,16 +47,6 @@ class Faults:
         text = shown(f"{type(error).__name__}: {error}"[:MOST_CHARS])[:MOST_CHARS]
         log.error("%s: an error of this program, report it: %s (%s)", where, text, _place(error))
 
-    def rows(
-        self, where: str, make: Callable[..., Iterable[MadeT]], *given: object
-    ) -> Iterable[MadeT]:
-        """The rows of a series; none where they cannot be made."""
-        try:
-            return [*make(*given)]
-        except Exception as error:  # noqa: BLE001 - noted; the other series are worth more than its trace
-            self.note(where, error)
-            return ()
-
     def made(
         self, where: str, make: Callable[[ItemT], MadeT], items: Iterable[ItemT]
     ) -> list[MadeT]:

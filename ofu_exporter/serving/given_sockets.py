@@ -10,7 +10,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
@@ -35,60 +36,55 @@ def given_sockets(
     environ: MutableMapping[str, str] = os.environ, first: int = FIRST
 ) -> GivenSockets:
     """The sockets, with the variables removed so that no child takes them for its own. Raises ConfigError."""
-    said = {name: environ.pop(name, "") for name in VARIABLES}
-    if said["LISTEN_PID"] != str(os.getpid()):
+    pid, count, names = (environ.pop(name, "") for name in VARIABLES)
+    if pid != str(os.getpid()):
         return GivenSockets()  # they are meant for another process, or there are none
-    names = said["LISTEN_FDNAMES"].split(":")
-    found: dict[str, socket.socket] = {}
+    sockets: dict[str, socket.socket] = {}
     try:
-        for place, number in enumerate(_descriptors(said["LISTEN_FDS"] or "0", first)):
-            name = names[place] if place < len(names) else ""
-            _take(number, f"file descriptor {number}{f' ({name})' if name else ''}", found)
+        for number, name in zip_longest(_descriptors(count or "0", first), names.split(":")):
+            if number is not None:
+                _take(number, f"file descriptor {number}{f' ({name})' if name else ''}", sockets)
     except ConfigError:
-        for one in found.values():
+        for one in sockets.values():
             one.close()
         raise
-    return GivenSockets(**found)
+    return GivenSockets(**sockets)
 
 
-def _descriptors(count: str, first: int) -> Iterator[int]:
+def _descriptors(count: str, first: int) -> range:
     if not re.fullmatch(r"[0-9]{1,4}", count) or int(count) > MOST:
         raise ConfigError(
             f"LISTEN_FDS is {count[:20]!r}, which is no number of sockets up to {MOST}"
         )
-    yield from range(first, first + int(count))
+    return range(first, first + int(count))
 
 
-def _take(number: int, what: str, found: dict[str, socket.socket]) -> None:
-    """Add a socket to those that were found. Raises ConfigError."""
+def _take(number: int, what: str, sockets: dict[str, socket.socket]) -> None:
+    """Add a socket to the others. Raises ConfigError."""
     try:
         os.set_inheritable(number, False)
-        given = socket.socket(fileno=number)
+        taken = socket.socket(fileno=number)
     except OSError as error:
         raise ConfigError(f"{what} from LISTEN_FDS is no socket: {error.strerror}") from error
-    kind = _kind(given)
-    if kind is None:
-        given.detach()
-        raise ConfigError(
-            f"{what} from LISTEN_FDS is no listening TCP or Unix stream socket: "
-            "use ListenStream= and Accept=no"
-        )
-    if kind in found:
-        given.detach()
+    kind = _kind(taken)
+    if kind is None or kind in sockets:
+        taken.detach()
         raise ConfigError(
             f"{what} from LISTEN_FDS is one too many: the agent has one {kind} socket"
+            if kind
+            else f"{what} from LISTEN_FDS is no listening TCP or Unix stream socket: "
+            "use ListenStream= and Accept=no"
         )
-    log.info(
-        "the %s socket is given, and not opened by the settings: %s", kind, given.getsockname()
-    )
-    found[kind] = given
+    where = taken.getsockname()
+    log.info("the %s socket is given, and not opened by the settings: %s", kind, where)
+    sockets[kind] = taken
 
 
-def _kind(given: socket.socket) -> str | None:
+def _kind(taken: socket.socket) -> str | None:
     """Which of the agent's sockets it can be."""
-    if given.type != socket.SOCK_STREAM:
+    if taken.type != socket.SOCK_STREAM:
         return None
-    if not given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+    if not taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         return None
     kinds = {socket.AF_INET: "address", socket.AF_INET6: "address", socket.AF_UNIX: "unix"}
-    return kinds.get(given.family)
+    return kinds.get(taken.family)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,7 +70,7 @@ class Guard:
         """The application behind the guard, which gives it whole bodies."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["method"] in READING:
+            if scope["method"] in READING:
                 await app(scope, receive, send)
             else:
                 await self._pass(app, scope, receive, send)
@@ -81,21 +81,19 @@ class Guard:
         body = bytearray()
         try:
             scope[WRITER] = await self._admitted(scope)
-            await self._read(receive, body)
-        except ReportError as error:
-            self._bytes -= len(body)
-            if self._count is not None:
-                self._count(error.reason)
-            await _refuse(error, receive, send)
-            return
-        except _GoneError:
-            self._bytes -= len(body)
-            return
-        try:
+            await self._read(Request(scope, receive), body)
             async with self._turn:
                 for _ in range(TURNS_BETWEEN):
                     await asyncio.sleep(0)
             await app(scope, _replay(bytes(body), receive), send)
+        except ReportError as error:
+            self._bytes -= len(body)
+            body.clear()
+            if self._count is not None:
+                self._count(error.reason)
+            await _refuse(error, receive, send)
+        except ClientDisconnect:
+            pass  # nobody waits for an answer
         finally:
             self._bytes -= len(body)
             if len(body) > LARGE_BODY_BYTES:
@@ -117,38 +115,28 @@ class Guard:
             raise _too_large()
         return writer
 
-    async def _read(self, receive: Receive, body: bytearray) -> None:
-        """Fill `body`. Raises ReportError, and _GoneError when the client has left."""
+    async def _read(self, request: Request, body: bytearray) -> None:
+        """Fill `body`. Raises ReportError, and ClientDisconnect when the client has left."""
         try:
-            await limited(self._body_seconds, self._fill(receive, body))
+            await limited(self._body_seconds, self._fill(request, body))
         except asyncio.TimeoutError as error:
             detail = f"the body was not there within {self._body_seconds:g} s"
             raise ReportError(ReportRejection.TOO_SLOW, detail=detail) from error
 
-    async def _fill(self, receive: Receive, body: bytearray) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            piece = message.get("body", b"")
+    async def _fill(self, request: Request, body: bytearray) -> None:
+        async for piece in request.stream():
             if len(body) + len(piece) > MOST_BODY_BYTES:
                 raise _too_large()
             if self._bytes + len(piece) > MOST_BYTES_AT_ONCE:
                 raise _too_many("too much is being sent at once", 1.0)
             self._bytes += len(piece)
             body += piece
-            if not message.get("more_body", False):
-                return
 
 
 def writer_of(request: Request) -> Writer:
     """Who sends a request that the guard has let through, for a route to depend on."""
     writer: Writer = request.scope[WRITER]
     return writer
-
-
-class _GoneError(Exception):
-    """The client has left in the middle of its request."""
 
 
 def _address(scope: Scope) -> str:

@@ -83,7 +83,7 @@ class Hosts:
         """The application behind this check."""
 
         async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http" or scope["method"] not in READING or self.admits(scope):
+            if scope["method"] not in READING or self.admits(scope):
                 await app(scope, receive, send)
             else:
                 await JSONResponse({"detail": REFUSAL}, STATUS)(scope, receive, send)

@@ -14,16 +14,8 @@ from ofu_exporter.serving.job_routes import found_job
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages.job_page import job_page
-from ofu_exporter.serving.pages.links import job_path
-from ofu_exporter.serving.pages.look import POLICY
-from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
-
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-    "cache-control": "no-store",
-}
+from ofu_exporter.serving.pages.look import HEADERS
+from ofu_exporter.serving.pages.node_page import node_page
 
 
 class GpuHour(BaseModel):
@@ -57,22 +49,19 @@ class HistoryJson(BaseModel):
 def page_routes(page: Page, book: JobBook) -> APIRouter:
     """The routes /, /jobs/{job_id}, /v1/node and /v1/history."""
     router = APIRouter()
-    node = platform.node()
+
+    @router.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
+    def node() -> NodeJson:
+        about = (page.history, platform.node(), page.snapshot_age(), page.faults)
+        return node_state(page.snapshot(), *about)
 
     @router.get("/", include_in_schema=False)
     def start() -> HTMLResponse:
-        about = NodeAbout(node, page.snapshot_age(), page.history, page.last_lines.newest_first())
-        return HTMLResponse(node_page(page.snapshot(), about, page.faults), headers=HEADERS)
+        return HTMLResponse(node_page(node(), page.last_lines.newest_first()), headers=HEADERS)
 
     @router.get("/jobs/{job_id:path}", include_in_schema=False)
     def job(job_id: str) -> HTMLResponse:
-        shown = job_page(found_job(book, job_id), page.history, f"/v1{job_path(job_id)}")
-        return HTMLResponse(shown, headers=HEADERS)
-
-    @router.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
-    def whole_node() -> NodeJson:
-        about = (page.history, node, page.snapshot_age(), page.faults)
-        return node_state(page.snapshot(), *about)
+        return HTMLResponse(job_page(found_job(book, job_id), page.history), headers=HEADERS)
 
     @router.get("/v1/history", summary="OFU and reported MFU of the last hour")
     def history() -> HistoryJson:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import math
 import os
 import time
 from collections.abc import Callable
@@ -21,10 +20,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.connections import PEER_UID
 from ofu_exporter.serving.guard import READING
-from ofu_exporter.serving.passwords import BusyError, Check, Passwords, bcrypt_check
+from ofu_exporter.serving.passwords import BusyError, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from ofu_exporter.settings import PROBE_PATHS
 from ofu_exporter.support.addresses import client_network, is_loopback
+from ofu_exporter.support.rate_limit import RateLimit
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class ReadAccess:
         self._passwords: Passwords | None = None
         self._clock = clock
         self._wrong = 0
-        self._logged_at = -math.inf
+        self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
         self.renew(web)
 
     def refuse_opening(self, web: WebConfig) -> None:
@@ -70,18 +70,13 @@ class ReadAccess:
         if web == self._web:
             return
         if web.users:
-            self._use(web, bcrypt_check())
+            self._passwords = self._passwords or Passwords({}, bcrypt_check())
+            self._passwords.renew(web.users)
         self._web = web
         if web.file:
             log.info("%s", web)
         if web.users and not web.tls:
             log.warning("passwords can be read on their way wherever the address has no TLS")
-
-    def _use(self, web: WebConfig, check: Check) -> None:
-        if self._passwords is None:
-            self._passwords = Passwords(web.users, check)
-        else:
-            self._passwords.renew(web.users)
 
     def begin_stop(self) -> None:
         """Hash no further password."""
@@ -92,9 +87,6 @@ class ReadAccess:
         """The application for those who may read it."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
             send = self._with_headers(send)
             if self._passwords is None or not _needs_password(scope):
                 await app(scope, receive, send)
@@ -135,9 +127,7 @@ class ReadAccess:
 
     def _note_wrong(self, client: object) -> None:
         self._wrong += 1
-        now = self._clock()
-        if now - self._logged_at >= QUIET_SECONDS:
-            self._logged_at = now
+        if not self._lines.wait("", self._clock()):
             log.warning(
                 "wrong user or password to read with, the last from %s: %d in all",
                 client,

@@ -94,13 +94,8 @@ class Server(uvicorn.Server):
             acceptor.close()
         self._listeners.close()
         self._limit.close_in(*UNFINISHED)
-        asyncio.get_running_loop().call_later(READ_SECONDS, self._abort_all)
+        asyncio.get_running_loop().call_later(READ_SECONDS, self._limit.close_in, *RequestPhase)
         await super().shutdown(sockets)
-
-    def _abort_all(self) -> None:
-        for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection):
-                connection.abort()
 
     def _connection(self, peer: str) -> Connection:
         state = self.server_state

@@ -14,7 +14,8 @@ from statistics import median
 
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
-from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.serving.node_json import node_state
+from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.shown_node import MOE, ShownNode
@@ -84,7 +85,7 @@ def main() -> None:
         history = hour_of(snapshot)
         row(
             f"`/`, {gpus} GPUs or instances, {jobs} jobs",
-            lambda s=snapshot, h=history: node_page(s, NodeAbout("node-17", 1.4, h), Faults()),  # type: ignore[misc]
+            lambda s=snapshot, h=history: node_page(node_state(s, h, "node-17", 1.4, Faults())),  # type: ignore[misc]
         )
     row("`/jobs/ID`", lambda: node.job_page(MOE.job_id))
     print("\n| GPUs | jobs | history, KiB |\n|---:|---:|---:|")

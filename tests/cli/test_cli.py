@@ -129,7 +129,7 @@ def test_list_gpus_shows_the_tensor_clock() -> None:
 
 def test_list_metrics_shows_every_metric() -> None:
     text = shown("list", "metrics")
-    for spec in metrics.specs():
+    for spec in metrics.every_metric():
         assert spec.shown_name in text
 
 

@@ -12,6 +12,7 @@ import pytest
 from deploy.grafana.generate import FOLDER
 from ofu_exporter.serving.metrics.job import JOB_METRICS
 from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics.spec import Metric
 from tests.bench.panels import BOARDS
 from tests.deploy.promtool import ALERTS, ROOT, RULES, groups, the_alert
 
@@ -107,8 +108,7 @@ def test_every_recorded_series_says_what_it_is(path: Path) -> None:
 def series_of_a_job() -> set[str]:
     """All that a job on Slurm has, whose reports agree with OFU."""
     seldom = re.compile("waiting|tile_overhead|adjusted|divergence_cause")
-    specs = [metric.spec for metric in JOB_METRICS]
-    specs += [metric.spec for metric in REPORT_METRICS]
+    specs: list[Metric[...]] = [*JOB_METRICS, *REPORT_METRICS]
     return {spec.shown_name for spec in specs if not seldom.search(spec.name)}
 
 

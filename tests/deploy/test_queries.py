@@ -20,7 +20,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.metrics.agent import AgentCounts
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Activity
 from tests.deploy.promtool import ORDER, ROOT, RULES
@@ -99,7 +100,7 @@ def scraped() -> dict[str, list[str]]:
 def pages() -> Iterator[str]:
     """What a scrape of the node shows every minute."""
     desk = Desk(2, Policy())
-    refused = LiveCounts(rejected_reports={"overlap": 1})
+    refused = AgentCounts(rejected_reports={"overlap": 1})
     page = Page(desk.clock, lambda: refused, process=False)
     instances = [
         replace(gpu(0, instance=str(number)), profile=profile)

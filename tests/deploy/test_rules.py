@@ -26,7 +26,7 @@ from tests.deploy.promtool import (
 from tests.helpers.every import every
 
 TESTS = sorted((Path(__file__).parent / "rules").glob("*.test.yaml"))
-SPECS = list(metrics.specs())
+SPECS = list(metrics.every_metric())
 KNOWN = {"up"} | {spec.shown_name for spec in SPECS}
 KNOWN |= {
     f"{spec.name}_{part}" for spec in SPECS if spec.kind == "summary" for part in ("sum", "count")

@@ -10,8 +10,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
+from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.serving.pages.job_page import job_page
-from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.job import Job
@@ -88,11 +89,15 @@ class ShownNode:
         source = health("simulate", simulated=True) if self.simulated else health()
         return replace(self.desk.shown, source=source)
 
+    def state(self, **changes: object) -> NodeJson:
+        """The node, perhaps with other GPUs or jobs."""
+        snapshot = replace(self.snapshot, **changes)  # type: ignore[arg-type]
+        return node_state(snapshot, self.history, "node-17", 1.4, Faults())
+
     def node_page(self) -> str:
-        about = NodeAbout("node-17", 1.4, self.history, LINES)
-        return node_page(self.snapshot, about, Faults())
+        return node_page(self.state(), LINES)
 
     def job_page(self, job_id: str) -> str:
         found = JobBook(lambda: self.snapshot, "node-17").find(job_id)
         assert found is not None
-        return job_page(found, self.history, f"/v1/jobs/{job_id}")
+        return job_page(found, self.history)

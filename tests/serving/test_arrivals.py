@@ -1,18 +1,16 @@
-"""What comes before a request: whoever says half of it, or leaves, costs no more than a socket, and no time of ours."""
+"""What comes before TLS: whoever says half a hello, or leaves, costs no more than a socket, and no time of ours."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from ofu_exporter.serving import arrivals
 from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
-from tests.helpers.server import Client, serving, tell
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 HELLO = b"\x16\x03\x01\x00\x05hello"
@@ -22,10 +20,9 @@ HELLO = b"\x16\x03\x01\x00\x05hello"
 class Crowd:
     """Arrivals over pairs of sockets, and who has said enough."""
 
-    def __init__(self, is_tls: bool) -> None:
+    def __init__(self) -> None:
         self.limit = ConnectionLimit()
         self.come: list[Arrival] = []
-        self._is_tls = is_tls
 
     def arrive(self, peer: str = "a") -> tuple[socket.socket, Arrival]:
         """A client's socket, and its arrival, over TCP as the kernel wakes us there."""
@@ -34,7 +31,7 @@ class Crowd:
             accepted, _ = listening.accept()
         accepted.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return client, Arrival(accepted, peer, self.limit, self.come.append, self._is_tls)
+        return client, Arrival(accepted, peer, self.limit, self.come.append)
 
 
 async def settle() -> None:
@@ -43,33 +40,27 @@ async def settle() -> None:
         await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize(("is_tls", "said"), [(False, GET), (True, HELLO)])
-def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel(
-    is_tls: bool, said: bytes
-) -> None:
+def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel() -> None:
     async def body() -> None:
-        crowd = Crowd(is_tls)
+        crowd = Crowd()
         client, arrival = crowd.arrive()
-        for byte in said[:-1]:
+        for byte in HELLO[:-1]:
             client.sendall(bytes([byte]))
             await settle()
         assert (crowd.come, arrival.phase) == ([], RequestPhase.HELLO)
-        client.sendall(said[-1:])
+        client.sendall(HELLO[-1:])
         await settle()
         assert (crowd.come, arrival.phase) == ([arrival], RequestPhase.TURN)
-        assert arrival.socket.recv(100) == said
+        assert arrival.socket.recv(100) == HELLO
         client.close()
         arrival.socket.close()
 
     asyncio.run(body())
 
 
-@pytest.mark.parametrize(
-    ("is_tls", "said"),
-    [(False, b""), (False, GET[:-2]), (True, b""), (True, HELLO[:3]), (True, HELLO[:-1])],
-)
+@pytest.mark.parametrize("said", [b"", HELLO[:3], HELLO[:-1]])
 def test_whoever_leaves_before_is_forgotten_after_few_looks(
-    is_tls: bool, said: bytes, monkeypatch: pytest.MonkeyPatch
+    said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
     measure = arrivals.Arrival._has_enough
@@ -81,7 +72,7 @@ def test_whoever_leaves_before_is_forgotten_after_few_looks(
     monkeypatch.setattr(arrivals.Arrival, "_has_enough", counted)
 
     async def body() -> None:
-        crowd = Crowd(is_tls)
+        crowd = Crowd()
         client, _ = crowd.arrive()
         client.sendall(said)
         await settle()
@@ -98,7 +89,7 @@ def test_whoever_leaves_before_is_forgotten_after_few_looks(
 
 def test_what_is_no_tls_is_closed_at_once() -> None:
     async def body() -> None:
-        crowd = Crowd(is_tls=True)
+        crowd = Crowd()
         client, _ = crowd.arrive()
         client.sendall(GET)
         await settle()
@@ -108,31 +99,9 @@ def test_what_is_no_tls_is_closed_at_once() -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("said", [b"\x16\x03\x01", b"\x00", b"x" * (16 << 10)])
-def test_what_can_be_no_head_is_the_parsers_to_refuse(said: bytes) -> None:
-    async def body() -> None:
-        crowd = Crowd(is_tls=False)
-        client, arrival = crowd.arrive()
-        client.sendall(said)
-        await settle()
-        assert crowd.come == [arrival]
-        client.close()
-        arrival.socket.close()
-
-    asyncio.run(body())
-
-
-def test_over_the_unix_socket_a_head_may_come_in_pieces(tmp_path: Path) -> None:
-    path = tmp_path / "reports.sock"
-    with serving(tell, report_socket=path), Client(str(path)) as client:
-        for byte in GET:
-            client.send(bytes([byte]))
-        assert client.answer()[0] == 200
-
-
 def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newest() -> None:
     async def body() -> None:
-        crowd = Crowd(is_tls=True)
+        crowd = Crowd()
         went: list[Arrival] = []
         line = Line(went.append)
         flood = [crowd.arrive("flood") for _ in range(3)]

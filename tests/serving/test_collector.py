@@ -8,21 +8,19 @@ from typing import Any
 import pytest
 from prometheus_client import Metric
 
-from ofu_exporter.serving.collector import counted, families, filled, timestamps
+from ofu_exporter.serving.collector import filled, of_snapshot
 from ofu_exporter.serving.faults import Faults
-from ofu_exporter.serving.metrics.spec import MetricSpec
+from ofu_exporter.serving.metrics.spec import counter
 from ofu_exporter.values.snapshot import SourceHealth
 from tests.helpers.node import EPOCH, snapshot_of
 from tests.helpers.values import gpu, health, reading
 
-SPEC = MetricSpec("ofu_x", "counter", ("gpu",), "Help.")
+SPEC = counter("ofu_x", "Help.", lambda: (), "gpu")
 
 
 def test_rows_become_samples_under_the_name_of_their_kind() -> None:
     family = filled(SPEC, [(("0",), 1.0), (("1",), 2.0)], Faults())
     assert shown(family) == [("ofu_x_total", {"gpu": "0"}, 1.0), ("ofu_x_total", {"gpu": "1"}, 2.0)]
-    for key in ("0", ("0",)):
-        assert shown(counted(SPEC, {key: 3}, Faults())) == [("ofu_x_total", {"gpu": "0"}, 3.0)]
 
 
 def shown(family: Metric) -> list[tuple[str, dict[str, str], float]]:
@@ -41,13 +39,13 @@ def test_a_row_that_no_page_can_hold_costs_itself(row: Any) -> None:
 def test_every_metric_is_there_once_and_a_gpu_that_cannot_be_shown_costs_its_own_rows() -> None:
     whole = snapshot_of(reading(), reading(device=gpu(1)))
     faults = Faults()
-    made = {family.name: family for family in families(whole, faults)}
+    made = {family.name: family for family in of_snapshot(whole, faults)}
     assert len(made["ofu_gpu_utilization_ratio"].samples) == 2
     assert faults.counts() == {}
     broken = whole.gpus[0]._replace(window=object())  # type: ignore[arg-type]
     some = {
         family.name: family
-        for family in families(replace(whole, gpus=(broken, whole.gpus[1])), faults)
+        for family in of_snapshot(replace(whole, gpus=(broken, whole.gpus[1])), faults)
     }
     assert [each.labels["gpu"] for each in some["ofu_gpu_utilization_ratio"].samples] == ["1"]
     assert some.keys() == made.keys()
@@ -65,13 +63,13 @@ def test_every_metric_is_there_once_and_a_gpu_that_cannot_be_shown_costs_its_own
 def test_a_page_says_when_no_gpu_of_the_node_is_measured(
     source: SourceHealth, shown: float
 ) -> None:
-    made = families(snapshot_of(reading(), source=source), Faults())
+    made = of_snapshot(snapshot_of(reading(), source=source), Faults())
     (simulated,) = (each for each in made if each.name == "ofu_exporter_simulated")
     assert simulated.samples[0].value == shown
 
 
 def test_times_are_unix_times() -> None:
-    dated = {family.name: shown(family) for family in timestamps(snapshot_of(reading()), Faults())}
+    dated = {family.name: shown(family) for family in of_snapshot(snapshot_of(reading()), Faults())}
     ((_, _, unix),) = dated["ofu_gpu_sample_timestamp_seconds"]
     assert unix == EPOCH + 5.0
     assert dated["ofu_exporter_scheduler_answer_timestamp_seconds"] == []

@@ -15,7 +15,8 @@ from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.faults import LINE_SECONDS, Faults
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.metrics.agent import AgentCounts
+from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.node import snapshot_of
@@ -30,10 +31,10 @@ class Broken:
 
     is_broken = True
 
-    def __call__(self) -> LiveCounts:
+    def __call__(self) -> AgentCounts:
         if self.is_broken:
             raise ValueError("\ud800" * 10_000)
-        return LiveCounts()
+        return AgentCounts()
 
 
 @pytest.fixture

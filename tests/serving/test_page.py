@@ -17,7 +17,8 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
-from ofu_exporter.serving.page import LiveCounts, Page
+from ofu_exporter.serving.metrics.agent import AgentCounts
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot
 from tests.helpers.desk import Desk
@@ -188,6 +189,9 @@ def test_setting_the_clock_never_makes_an_old_value_look_new(step: float) -> Non
     by_the_nodes_clock = EPOCH + step + clock.now
     for key in (SAMPLED, MADE):
         assert by_the_nodes_clock - shown[key] >= 100 - 1e-3
+    written = page.render().body
+    clock.now += 1
+    assert page.render().body is written, "a clock that was set costs one page, and not each scrape"
 
 
 def test_the_next_snapshot_dates_old_windows_by_the_clock_that_was_set() -> None:
@@ -237,7 +241,7 @@ def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_o
 
 
 def test_names_have_their_unit_and_help() -> None:
-    for spec in metrics.specs():
+    for spec in metrics.every_metric():
         assert re.search(
             r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
             r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
@@ -254,7 +258,7 @@ def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
 
 
 def test_refused_reports_are_counted_by_the_reasons_that_there_were() -> None:
-    counts = LiveCounts(rejected_reports={"overlap": 2})
+    counts = AgentCounts(rejected_reports={"overlap": 2})
     body = Page(FakeClock(), lambda: counts, process=False).render().body.decode()
     found = re.findall(r'ofu_exporter_rejected_reports_total{reason="(.*)"} (.*)', body)
     assert found == [("overlap", "2.0")]

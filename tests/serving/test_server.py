@@ -12,11 +12,12 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.layers import catch_faults
+from ofu_exporter.serving.layers import watch
+from ofu_exporter.serving.page import Page
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.values import FakeClock
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_what_takes_too_long_at_a_stop_is_answered_without_a_traceback(
         begun.set()
         await asyncio.Event().wait()
 
-    with caplog.at_level(logging.ERROR), serving(catch_faults(long, Faults())) as listeners:
+    with caplog.at_level(logging.ERROR), serving(watch(long, Page(FakeClock()))) as listeners:
         client = Client(listeners)
         client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         begun.wait()

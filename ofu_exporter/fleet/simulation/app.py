@@ -139,10 +139,7 @@ class FleetApp:
             return 503, b"no agent runs on this node now (simulated)\n", {"content-type": TEXT}
         page = agent.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
         agent.count_request()
-        more = {"content-type": page.content_type, "vary": "Accept, Accept-Encoding"}
-        if page.encoding:
-            more["content-encoding"] = page.encoding
-        return 200, page.body, more
+        return 200, page.body, page.headers
 
     def targets(self, host: str) -> list[dict[str, Any]]:
         """The targets, as Prometheus' HTTP service discovery takes them."""

@@ -1,11 +1,45 @@
-"""Names the metrics of the agent itself: its sources, its schedulers, its process."""
+"""Names the metrics of the agent itself: its sources, its schedulers, what has happened to it."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from ofu_exporter.serving.metrics.spec import Metric, Rows, counter, gauge, single, summary
-from ofu_exporter.values.snapshot import SchedulerHealth, SourceHealth
+from ofu_exporter import __revision__, __version__
+from ofu_exporter.serving.metrics.spec import (
+    Metric,
+    Rows,
+    by_label,
+    counter,
+    gauge,
+    single,
+    summary,
+)
+from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
+
+
+class AgentCounts(NamedTuple):
+    """What has happened to the agent itself, up to now."""
+
+    rejected_reports: Mapping[str, int] = {}
+    """Refused reports by reason."""
+    pulls: Mapping[tuple[str, str], int] = {}
+    """Pulls of serving engines, by job and outcome."""
+    state_writes: Mapping[str, int] | None = None
+    """Writes of the state file by outcome; None without a file."""
+    state_set_aside: int = 0
+    """Damaged state files that were kept under another name."""
+    dropped_log_lines: int = 0
+    """Lines of the log that were not written."""
+    last_reload_successful: bool = True
+    """Whether the configuration is in force as it lies in its files."""
+    reloads: Mapping[str, int] = {}
+    """Reloads by outcome."""
+    faults: Mapping[str, int] = {}
+    """Errors of this program, by what they cost."""
+    requests: Mapping[tuple[str, str], int] = {}
+    """Answers by path and status."""
 
 
 def _by_reason(name: str, counts: Mapping[str, int]) -> Rows:
@@ -13,195 +47,198 @@ def _by_reason(name: str, counts: Mapping[str, int]) -> Rows:
 
 
 SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
-    Metric(
-        gauge(
-            "ofu_exporter_simulated",
-            "1 when no GPU of this node is measured: the values are simulated or played from a recording.",
-        ),
+    gauge(
+        "ofu_exporter_simulated",
+        "1 when no GPU of this node is measured: the values are simulated or played from a recording.",
         lambda health: single(float(health.simulated or bool(health.recorded))),
     ),
-    Metric(
-        gauge("ofu_exporter_source_up", "Whether the counter source can be read.", "source"),
+    gauge(
+        "ofu_exporter_source_up",
+        "Whether the counter source can be read.",
         lambda health: [((health.name,), float(health.up))],
+        "source",
     ),
-    Metric(
-        gauge(
-            "ofu_exporter_source_unavailable",
-            "1 while the counter source cannot be read, with the reason.",
-            "source",
-            "reason",
-        ),
+    gauge(
+        "ofu_exporter_source_unavailable",
+        "1 while the counter source cannot be read, with the reason.",
         lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
+        "source",
+        "reason",
     ),
-    Metric(
-        summary(
-            "ofu_exporter_read_seconds",
-            "Time spent in reads of the counter source, one read per GPU or page and window.",
-            "source",
-        ),
-        lambda health: [((health.name,), health.read_seconds)],
+    summary(
+        "ofu_exporter_read_seconds",
+        "Time spent in reads of the counter source, one read per GPU or page and window.",
+        lambda health: [((health.name,), (health.reads, health.read_seconds))],
+        "source",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_read_failures",
-            "Reads of the counter source that failed.",
-            "source",
-            "reason",
-        ),
+    counter(
+        "ofu_exporter_read_failures",
+        "Reads of the counter source that failed.",
         lambda health: _by_reason(health.name, health.failures),
+        "source",
+        "reason",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_rejected_rows",
-            "Rows and pages of the counter source that could not be used and belong to no one GPU.",
-            "source",
-            "reason",
-        ),
+    counter(
+        "ofu_exporter_rejected_rows",
+        "Rows and pages of the counter source that could not be used and belong to no one GPU.",
         lambda health: _by_reason(health.name, health.rejected),
+        "source",
+        "reason",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_missed_deadlines",
-            "Deadlines of the sampler that passed before it came to them.",
-        ),
+    counter(
+        "ofu_exporter_missed_deadlines",
+        "Deadlines of the sampler that passed before it came to them.",
         lambda health: single(health.missed_deadlines),
     ),
 )
 
 
 SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
-    Metric(
-        gauge(
-            "ofu_exporter_scheduler_up",
-            "Whether the scheduler says who owns the GPUs.",
-            "scheduler",
-        ),
+    gauge(
+        "ofu_exporter_scheduler_up",
+        "Whether the scheduler says who owns the GPUs.",
         lambda health: [((health.name,), float(health.up))],
+        "scheduler",
     ),
-    Metric(
-        gauge(
-            "ofu_exporter_scheduler_unavailable",
-            "1 while the scheduler does not say who owns the GPUs, with the reason.",
-            "scheduler",
-            "reason",
-        ),
+    gauge(
+        "ofu_exporter_scheduler_unavailable",
+        "1 while the scheduler does not say who owns the GPUs, with the reason.",
         lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
+        "scheduler",
+        "reason",
     ),
-    Metric(
-        counter("ofu_exporter_scheduler_polls", "Questions put to the scheduler.", "scheduler"),
+    counter(
+        "ofu_exporter_scheduler_polls",
+        "Questions put to the scheduler.",
         lambda health: [((health.name,), health.polls)],
+        "scheduler",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_scheduler_poll_seconds",
-            "Time spent waiting for the scheduler's answers.",
-            "scheduler",
-        ),
+    counter(
+        "ofu_exporter_scheduler_poll_seconds",
+        "Time spent waiting for the scheduler's answers.",
         lambda health: [((health.name,), health.poll_seconds)],
+        "scheduler",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_scheduler_failures",
-            "Questions that the scheduler did not answer.",
-            "scheduler",
-            "reason",
-        ),
+    counter(
+        "ofu_exporter_scheduler_failures",
+        "Questions that the scheduler did not answer.",
         lambda health: _by_reason(health.name, health.failures),
+        "scheduler",
+        "reason",
     ),
-    Metric(
-        counter(
-            "ofu_exporter_scheduler_rejected",
-            "Job files, pods and claims that were not believed.",
-            "scheduler",
-            "reason",
-        ),
+    counter(
+        "ofu_exporter_scheduler_rejected",
+        "Job files, pods and claims that were not believed.",
         lambda health: _by_reason(health.name, health.rejected),
+        "scheduler",
+        "reason",
     ),
 )
 
-CLOCK_STEPS = counter(
-    "ofu_exporter_clock_steps",
-    "Times the node's clock was set by more than a second; windows and totals do not go by it.",
+
+NODE_METRICS: tuple[Metric[[Snapshot]], ...] = (
+    counter(
+        "ofu_exporter_clock_steps",
+        "Times the node's clock was set by more than a second; windows and totals do not go by it.",
+        lambda snapshot: single(snapshot.clock_steps),
+    ),
+    gauge(
+        "ofu_exporter_paused",
+        "Whether the agent was told to let go of the GPUs, so that none is measured.",
+        lambda snapshot: single(float(snapshot.paused)),
+    ),
+    gauge(
+        "ofu_exporter_released",
+        "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the "
+        "driver or a host engine.",
+        lambda snapshot: (
+            single(float(snapshot.released)) if snapshot.paused or snapshot.released else ()
+        ),
+    ),
 )
-PAUSED = gauge(
-    "ofu_exporter_paused",
-    "Whether the agent was told to let go of the GPUs, so that none is measured.",
+
+
+def _answers(snapshot: Snapshot) -> Rows:
+    answered = ((each.name, each.answered_at) for each in snapshot.schedulers)
+    unix = ((name, snapshot.unix_at(at)) for name, at in answered if at is not None)
+    return [((name,), at) for name, at in unix if at is not None]
+
+
+TIME_METRICS: tuple[Metric[[Snapshot]], ...] = (
+    gauge(
+        "ofu_exporter_snapshot_timestamp_seconds",
+        "Unix time at which the sampler last made a snapshot.",
+        lambda snapshot: single(snapshot.unix_at(snapshot.at)),
+    ),
+    gauge(
+        "ofu_exporter_scheduler_answer_timestamp_seconds",
+        "Unix time at which the scheduler last answered.",
+        _answers,
+        "scheduler",
+    ),
 )
-RELEASED = gauge(
-    "ofu_exporter_released",
-    "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the driver "
-    "or a host engine.",
-)
-BUILD_INFO = gauge(
-    "ofu_exporter_build_info",
-    "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
-    "version",
-    "revision",
-    "python",
-)
-SNAPSHOT_TIMESTAMP = gauge(
-    "ofu_exporter_snapshot_timestamp_seconds",
-    "Unix time at which the sampler last made a snapshot.",
-)
-RELOADS = counter(
-    "ofu_exporter_config_reloads",
-    "Times the configuration was read anew; a failed one leaves the last good settings in force.",
-    "outcome",
-)
-LAST_RELOAD = gauge(
-    "ofu_exporter_config_last_reload_successful",
-    "Whether the configuration file and the web configuration are in force as they were when they were last read; 1 "
-    "before the first reload.",
-)
-STATE_WRITES = counter(
-    "ofu_exporter_state_writes",
-    "Writes of the state file; what could not be written is written the next time.",
-    "outcome",
-)
-STATE_SET_ASIDE = counter(
-    "ofu_exporter_state_files_set_aside",
-    "State files that were damaged and kept under another name.",
-)
-REJECTED_REPORTS = counter(
-    "ofu_exporter_rejected_reports",
-    "Reports of jobs that were refused, or never became one.",
-    "reason",
-)
-PULLS = counter(
-    "ofu_exporter_pulls",
-    "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
-    "job_id",
-    "outcome",
-)
-DROPPED_LOG_LINES = counter(
-    "ofu_exporter_dropped_log_lines",
-    "Lines of the log that were not written: too many at once, or nobody takes them.",
-)
-REQUESTS = counter("ofu_exporter_http_requests", "HTTP requests answered.", "path", "code")
-FAULTS = counter(
-    "ofu_exporter_faults",
-    "Errors of this program, by the series or the path they cost; each is to be reported.",
-    "where",
-)
-SCHEDULER_TIMESTAMP = gauge(
-    "ofu_exporter_scheduler_answer_timestamp_seconds",
-    "Unix time at which the scheduler last answered.",
-    "scheduler",
-)
-AGENT_METRICS = (
-    SCHEDULER_TIMESTAMP,
-    CLOCK_STEPS,
-    PAUSED,
-    RELEASED,
-    BUILD_INFO,
-    SNAPSHOT_TIMESTAMP,
-    RELOADS,
-    LAST_RELOAD,
-    STATE_WRITES,
-    STATE_SET_ASIDE,
-    REJECTED_REPORTS,
-    PULLS,
-    REQUESTS,
-    FAULTS,
-    DROPPED_LOG_LINES,
+
+COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
+    gauge(
+        "ofu_exporter_build_info",
+        "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
+        lambda _: [((__version__, __revision__, platform.python_version()), 1.0)],
+        "version",
+        "revision",
+        "python",
+    ),
+    counter(
+        "ofu_exporter_config_reloads",
+        "Times the configuration was read anew; a failed one leaves the last good settings in force.",
+        lambda counts: by_label(counts.reloads),
+        "outcome",
+    ),
+    gauge(
+        "ofu_exporter_config_last_reload_successful",
+        "Whether the configuration file and the web configuration are in force as they were when they were last "
+        "read; 1 before the first reload.",
+        lambda counts: single(float(counts.last_reload_successful)),
+    ),
+    counter(
+        "ofu_exporter_faults",
+        "Errors of this program, by the series or the path they cost; each is to be reported.",
+        lambda counts: by_label(counts.faults),
+        "where",
+    ),
+    counter(
+        "ofu_exporter_pulls",
+        "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
+        lambda counts: counts.pulls.items(),
+        "job_id",
+        "outcome",
+    ),
+    counter(
+        "ofu_exporter_rejected_reports",
+        "Reports of jobs that were refused, or never became one.",
+        lambda counts: by_label(counts.rejected_reports),
+        "reason",
+    ),
+    counter(
+        "ofu_exporter_dropped_log_lines",
+        "Lines of the log that were not written: too many at once, or nobody takes them.",
+        lambda counts: single(counts.dropped_log_lines),
+    ),
+    counter(
+        "ofu_exporter_state_writes",
+        "Writes of the state file; what could not be written is written the next time.",
+        lambda counts: by_label(counts.state_writes or {}),
+        "outcome",
+    ),
+    counter(
+        "ofu_exporter_state_files_set_aside",
+        "State files that were damaged and kept under another name.",
+        lambda counts: single(None if counts.state_writes is None else counts.state_set_aside),
+    ),
+    counter(
+        "ofu_exporter_http_requests",
+        "HTTP requests answered.",
+        lambda counts: counts.requests.items(),
+        "path",
+        "code",
+    ),
 )

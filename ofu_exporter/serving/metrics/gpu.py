@@ -13,19 +13,41 @@ from ofu_exporter.serving.metrics.spec import (
     gauge,
     single,
 )
-from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 GpuRows = Callable[[GpuView, Snapshot], Rows]
+GpuMetric = Metric[[GpuView, Snapshot]]
 
 
-def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
-    return Metric(gauge(name, help_, *GPU_LABELS, *labels), rows)
+def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
+    return gauge(
+        name,
+        help_,
+        _of_gpu(rows),
+        *GPU_LABELS,
+        *labels,
+    )
 
 
-def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> Metric[[GpuView, Snapshot]]:
-    return Metric(counter(name, help_, *GPU_LABELS, *labels), rows)
+def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
+    return counter(
+        name,
+        help_,
+        _of_gpu(rows),
+        *GPU_LABELS,
+        *labels,
+    )
+
+
+def _of_gpu(rows: GpuRows) -> GpuRows:
+    """The rows with the labels of their GPU."""
+
+    def labelled(view: GpuView, snapshot: Snapshot) -> Rows:
+        labels = (view.gpu.index, view.gpu.uuid, view.gpu.instance)
+        return [(labels + more, value) for more, value in rows(view, snapshot)]
+
+    return labelled
 
 
 def _info(view: GpuView, snapshot: Snapshot) -> Rows:
@@ -47,15 +69,11 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
     return ((labels, 1.0),)
 
 
-PART_LABELS = {loss: (str(loss.value),) for loss in Loss}
-"""The label of each part, made once: every page has them for every GPU."""
-
-
 def _window(read: Callable[[Window], float | None]) -> GpuRows:
     return lambda view, _: single(read(view.window)) if view.window else ()
 
 
-GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
+GPU_METRICS: tuple[GpuMetric, ...] = (
     _gauge(
         "ofu_gpu_info",
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
@@ -103,7 +121,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
         "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
         "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
-        lambda view, _: [(PART_LABELS[loss], lost) for loss, lost in view.sums.lost.items()],
+        lambda view, _: [((loss.value,), lost) for loss, lost in view.sums.lost.items()],
         "part",
     ),
     _counter(
@@ -155,8 +173,16 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
 )
 
-SAMPLE_TIMESTAMP = gauge(
+GPU_SHARED = _gauge(
+    "ofu_gpu_shared",
+    "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
+    lambda view, _: [((job.job_id,), 1.0) for job in view.holders] if len(view.holders) > 1 else (),
+    "job_id",
+)
+SAMPLE_TIMESTAMP = _gauge(
     "ofu_gpu_sample_timestamp_seconds",
     "Unix time at which the last complete window ended.",
-    *GPU_LABELS,
+    lambda view, snapshot: single(
+        None if view.sampled_at is None else snapshot.unix_at(view.sampled_at)
+    ),
 )

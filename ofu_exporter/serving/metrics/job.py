@@ -1,19 +1,13 @@
-"""Names the metrics of a job: what it is, which GPUs it shares, and its totals on this node."""
+"""Names the metrics of a job: what it is, and its totals on this node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.serving.metrics.spec import GPU_LABELS, Metric, Rows, counter, gauge
+from ofu_exporter.serving.metrics.spec import Metric, Rows, counter, gauge
 from ofu_exporter.values.snapshot import JobView
 
 JobMetric = Metric[[JobView]]
-GPU_SHARED = gauge(
-    "ofu_gpu_shared",
-    "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
-    *GPU_LABELS,
-    "job_id",
-)
 
 
 def _job_info(view: JobView) -> Rows:
@@ -40,18 +34,16 @@ def _total(name: str, help_: str, read: Callable[[JobView], float | None]) -> Jo
         value = read(view)
         return () if value is None else [((view.job.job_id,), value)]
 
-    return Metric(counter(name, help_, "job_id"), rows)
+    return counter(name, help_, rows, "job_id")
 
 
 JOB_METRICS: tuple[JobMetric, ...] = (
-    Metric(
-        gauge(
-            "ofu_job_info",
-            "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
-            *("job_id", "job_name", "user", "account", "partition", "namespace", "scheduler"),
-            *("array_job_id", "array_task_id", "framework"),
-        ),
+    gauge(
+        "ofu_job_info",
+        "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
         _job_info,
+        *("job_id", "job_name", "user", "account", "partition", "namespace", "scheduler"),
+        *("array_job_id", "array_task_id", "framework"),
     ),
     _total(
         "ofu_job_utilization_seconds",
@@ -64,16 +56,14 @@ JOB_METRICS: tuple[JobMetric, ...] = (
         "GPU-seconds of the job on this node in which OFU was measured: time x share of the GPU.",
         lambda view: view.observed_seconds,
     ),
-    Metric(
-        counter(
-            "ofu_job_lost_seconds",
-            "Observed GPU-seconds of the job on this node in which the peak was not used, by part, as "
-            "ofu_gpu_lost_seconds_total.",
-            *("job_id", "part"),
-        ),
+    counter(
+        "ofu_job_lost_seconds",
+        "Observed GPU-seconds of the job on this node in which the peak was not used, by part, as "
+        "ofu_gpu_lost_seconds_total.",
         lambda view: [
             ((view.job.job_id, loss.value), lost) for loss, lost in view.sums.lost.items()
         ],
+        *("job_id", "part"),
     ),
     _total(
         "ofu_job_gained_seconds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.serving.metrics.spec import Metric, MetricSpec, Rows, counter, gauge
+from ofu_exporter.serving.metrics.spec import Metric, Rows, counter, gauge
 from ofu_exporter.values.reported import ReportsView, Verdict
 
 ReportMetric = Metric[[str, ReportsView]]
@@ -13,22 +13,22 @@ NO_CAUSE = "no_known_cause"
 """Stands in the place of a cause where none fits."""
 
 
-def _value(spec: MetricSpec, read: Callable[[ReportsView], float | None]) -> ReportMetric:
-    """A metric with one row, which is absent where there is no value."""
+def _gauge(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
+    return gauge(name, help_, _value(read), "job_id")
+
+
+def _sum(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
+    return counter(name, help_, _value(read), "job_id")
+
+
+def _value(read: Callable[[ReportsView], float | None]) -> Callable[[str, ReportsView], Rows]:
+    """One row, which is absent where there is no value."""
 
     def rows(job_id: str, reports: ReportsView) -> Rows:
         value = read(reports)
         return () if value is None else [((job_id,), value)]
 
-    return Metric(spec, rows)
-
-
-def _gauge(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
-    return _value(gauge(name, help_, "job_id"), read)
-
-
-def _sum(name: str, help_: str, read: Callable[[ReportsView], float | None]) -> ReportMetric:
-    return _value(counter(name, help_, "job_id"), read)
+    return rows
 
 
 def _difference(reports: ReportsView) -> float | None:
@@ -65,13 +65,14 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "above over the nodes, divided by that of this one, is the job's MFU and OFU over the same seconds.",
         lambda reports: reports.settled.gpu_seconds,
     ),
-    Metric(
-        counter(
-            "ofu_job_reports", "Reports of the job: accepted, or why not.", "job_id", "outcome"
-        ),
+    counter(
+        "ofu_job_reports",
+        "Reports of the job: accepted, or why not.",
         lambda job_id, reports: [
             ((job_id, outcome), count) for outcome, count in reports.outcomes.items()
         ],
+        "job_id",
+        "outcome",
     ),
     _gauge(
         "ofu_job_report_timestamp_seconds",
@@ -93,19 +94,17 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
         lambda reports: reports.adjusted.tile_overhead if reports.adjusted else None,
     ),
-    Metric(
-        gauge(
-            "ofu_job_tile_overhead_bound",
-            "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
-            "absent where the job does not say.",
-            "job_id",
-            "bound",
-        ),
+    gauge(
+        "ofu_job_tile_overhead_bound",
+        "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
+        "absent where the job does not say.",
         lambda job_id, reports: (
             [((job_id, reports.adjusted.bound), 1.0)]
             if reports.adjusted and reports.adjusted.bound
             else ()
         ),
+        "job_id",
+        "bound",
     ),
     _sum(
         "ofu_job_adjusted_utilization_seconds",
@@ -117,22 +116,18 @@ REPORT_METRICS: tuple[ReportMetric, ...] = (
         "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
         lambda reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
     ),
-    Metric(
-        gauge(
-            "ofu_job_divergence_verdict",
-            f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
-            "job_id",
-            "verdict",
-        ),
+    gauge(
+        "ofu_job_divergence_verdict",
+        f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
         lambda job_id, reports: [((job_id, reports.verdict.value), 1.0)],
+        "job_id",
+        "verdict",
     ),
-    Metric(
-        gauge(
-            "ofu_job_divergence_cause",
-            f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
-            "job_id",
-            "cause",
-        ),
+    gauge(
+        "ofu_job_divergence_cause",
+        f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
         _cause,
+        "job_id",
+        "cause",
     ),
 )

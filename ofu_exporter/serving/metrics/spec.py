@@ -1,4 +1,4 @@
-"""Defines what a metric is: its name, type, labels and meaning."""
+"""Defines what a metric is: its name, type, labels and meaning, and what makes its rows."""
 
 from __future__ import annotations
 
@@ -8,42 +8,41 @@ from typing import Generic, ParamSpec
 
 SubjectP = ParamSpec("SubjectP")
 GPU_LABELS = ("gpu", "uuid", "gpu_instance")
-Rows = Iterable[tuple[tuple[str, ...], float]]
-"""Label values beyond those of the GPU, with the value of each row."""
+Value = float | tuple[float, float]
+"""Of a summary how many there were, and their sum."""
+Rows = Iterable[tuple[tuple[str, ...], Value]]
+"""The values of the labels, and of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
-class MetricSpec:
-    """One metric: its name without `_total`, its type, its labels and what it means."""
+class Metric(Generic[SubjectP]):
+    """One metric of one kind of subject: its name is without `_total`."""
 
-    name: str
     kind: str
-    labels: tuple[str, ...]
+    name: str
     help: str
+    rows: Callable[SubjectP, Rows]
+    labels: tuple[str, ...]
 
     @property
     def shown_name(self) -> str:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-def gauge(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "gauge", labels, help_)
+def gauge(name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str) -> Metric[SubjectP]:
+    return Metric("gauge", name, help_, rows, labels)
 
 
-def counter(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "counter", labels, help_)
+def counter(
+    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
+) -> Metric[SubjectP]:
+    return Metric("counter", name, help_, rows, labels)
 
 
-def summary(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, "summary", labels, help_)
-
-
-@dataclass(frozen=True, slots=True)
-class Metric(Generic[SubjectP]):
-    """A metric of one kind of subject, and what makes its rows of such a subject."""
-
-    spec: MetricSpec
-    rows: Callable[SubjectP, Rows]
+def summary(
+    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
+) -> Metric[SubjectP]:
+    return Metric("summary", name, help_, rows, labels)
 
 
 def by_label(values: Mapping[str, float]) -> Rows:

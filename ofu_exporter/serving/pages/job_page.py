@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ofu_exporter.jobs.summary import part_lines
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
-from ofu_exporter.serving.pages import words
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.percent import percent
@@ -20,29 +18,8 @@ from ofu_exporter.values.job import RECORDED
 COLUMNS_OF_DISTRIBUTION = 20
 
 
-class GpuLine(NamedTuple):
-    """A GPU in the table. Ratios are from 0 to 1; None is not known."""
-
-    name: str
-    node: str
-    ofu: float | None
-    bar: Drawing | None
-    observed: float | None
-    held_seconds: float
-
-
-class RunLine(NamedTuple):
-    """A run of a job that was started several times."""
-
-    uid: str
-    node: str
-    ofu: float | None
-    observed_seconds: float
-    lasted: float
-
-
-def job_page(job: JobTotals, history: History, path: str) -> str:
-    """The page in HTML. `path` is where the same is as JSON."""
+def job_page(job: JobTotals, history: History) -> str:
+    """The page in HTML."""
     reported = job.reported
     hour = chart(
         *history.job((job.scheduler, job.job_id)),
@@ -51,20 +28,16 @@ def job_page(job: JobTotals, history: History, path: str) -> str:
     return render(
         "job.html",
         job=job,
-        path=path,
         is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
-        verdict=reported
-        and words.verdict(reported.verdict, reported.mfu_ratio, reported.utilization_ratio),
         causes=reported and reported.causes,
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
         parts=list(part_lines(job)),
-        gpus=[_gpu(each) for each in job.gpus],
+        bar=_bar,
         distribution=_distribution(job),
         percentiles=_percentiles(job),
-        runs=_runs(job) if len(job.runs) > 1 else [],
     )
 
 
@@ -81,17 +54,10 @@ def _about(job: JobTotals) -> Iterator[str]:
     yield f"on {', '.join(job.nodes)}"
 
 
-def _gpu(gpu: GpuTotals) -> GpuLine:
+def _bar(gpu: GpuTotals) -> Drawing | None:
     seconds = gpu.observed_seconds
     losses = {loss: lost / seconds for loss, lost in gpu.sums.net.items()} if seconds else {}
-    return GpuLine(
-        name=gpu.gpu + (f"/{gpu.gpu_instance}" if gpu.gpu_instance else ""),
-        node=gpu.node,
-        ofu=gpu.utilization_ratio,
-        bar=bar(gpu.utilization_ratio, losses),
-        observed=gpu.observed_seconds / gpu.held_seconds if gpu.held_seconds > 0 else None,
-        held_seconds=gpu.held_seconds,
-    )
+    return bar(gpu.utilization_ratio, losses)
 
 
 def _percentiles(job: JobTotals) -> str:
@@ -109,16 +75,3 @@ def _distribution(job: JobTotals) -> Drawing | None:
         shares[place] += seconds / total
     label = "Share of the observed time by the OFU of its windows, from 0 to 100 %"
     return histogram(shares, f"{label}: {_percentiles(job)}")
-
-
-def _runs(job: JobTotals) -> list[RunLine]:
-    return [
-        RunLine(
-            uid=run.uid,
-            node=run.node,
-            ofu=run.utilization_ratio,
-            observed_seconds=run.observed_seconds,
-            lasted=max(0.0, (job.updated if run.ended is None else run.ended) - run.began),
-        )
-        for run in job.runs
-    ]

@@ -1,4 +1,4 @@
-"""The policy of the pages: nothing but their own style sheet and script may style them and run in them."""
+"""The headers of the pages: nothing but their own style sheet and script may style them and run in them."""
 
 from __future__ import annotations
 
@@ -21,3 +21,10 @@ POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Nothing but the page itself may style it, run in it or be asked by it."""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of the answer that has a page."""

@@ -12,7 +12,7 @@ JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated
 
 
 def shown(job: JobTotals) -> str:
-    return job_page(job, History(), "/v1/jobs/7")
+    return job_page(job, History())
 
 
 def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
+from ofu_exporter.serving.node_json import node_state
 from ofu_exporter.serving.pages.look import POLICY, SCRIPT, STYLE
-from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.agent import page_server
 from tests.helpers.browser import BROWSER, found_by, seen, violations, with_script
@@ -40,7 +41,7 @@ WRITE = "const out=document.createElement('pre');out.id='found';document.body.ap
 
 
 def other_page(name: str) -> str:
-    return node_page(OTHERS[name], NodeAbout("node-1", 1.0, History()), Faults())
+    return node_page(node_state(OTHERS[name], History(), "node-1", 1.0, Faults()))
 
 
 def with_policy(text: str, policy: str = POLICY) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
-from ofu_exporter.serving.pages.node_page import NodeAbout, node_page
+from ofu_exporter.serving.node_json import node_state
+from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Share
@@ -23,7 +24,7 @@ from tests.helpers.values import fault, gpu, health, reading
 
 
 def shown(snapshot: Snapshot | None, *lines: LastLine) -> str:
-    return node_page(snapshot, NodeAbout("node-1", 1.0, History(), lines), Faults())
+    return node_page(node_state(snapshot, History(), "node-1", 1.0, Faults()), lines)
 
 
 def row(page: str, number: int, table: str = "gpus") -> str:
@@ -154,11 +155,10 @@ def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
         replace(node.snapshot.jobs[0], job=Job("slurm", f"{place}", "a-name-of-a-job", "somebody"))
         for place in range(20)
     )
-    about = NodeAbout("node-17", 1.0, node.history)
-    page = node_page(replace(node.snapshot, jobs=jobs), about, Faults())
+    page = node_page(node.state(jobs=jobs))
     assert len(page.encode()) < 60_000
     many = tuple(node.snapshot.gpus[0]._replace(gpu=gpu(place)) for place in range(72))
-    wide = node_page(replace(node.snapshot, gpus=many), about, Faults())
+    wide = node_page(node.state(gpus=many))
     assert wide.count("<tr") == 1 + 72 + 1 + 3
 
 

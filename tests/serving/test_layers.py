@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ofu_exporter.serving.connections import READ_BYTES
-from ofu_exporter.serving.framing import LONGEST_BODY, framed
+from ofu_exporter.serving.layers import LONGEST_BODY, framed
 from tests.helpers.odd_requests import HIDDEN, ODD_REQUESTS, PLAIN
 from tests.helpers.server import Client, serving, tell
 

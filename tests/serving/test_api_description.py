@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
+from fastapi.testclient import TestClient
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.api_description import ApiDescription
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.page import Page
@@ -24,8 +23,7 @@ def text() -> str:
     page = Page(FakeClock())
     book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
     app = create_app(page, book, reports, Guard(Access()), ReadAccess())
-    _, page_of_api = asyncio.run(ApiDescription(app).answers())
-    return bytes(page_of_api.body).decode()
+    return TestClient(app).get("/docs").text
 
 
 @pytest.mark.parametrize(
