@@ -16,6 +16,7 @@ from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode
+from ofu_exporter.fleet.reports.hour_values import job_of
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobSums
 
@@ -101,8 +102,7 @@ class AbsentNodeReader(HistoryAnswers):
         """The GPUs of a node that was there before and after were there between, too."""
         for model, count in gpus.items():
             for hour, share in shares.items():
-                sums = self._history.model(hour, {"cluster": cluster, "model": model})
-                sums.installed += count * share
+                self._history.model(hour, cluster, model).installed += count * share
 
     def _bridge(self, gap: _Gap, around: _Before) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', around.back)}"
@@ -111,14 +111,14 @@ class AbsentNodeReader(HistoryAnswers):
             for labels, hours in self._beyond(gap, quantity, jobs):
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     sums = JobSums()
-                    setattr(sums, quantity.name, part)
-                    self._history.add_hour(self._history.job(labels), hour, sums)
+                    sums.add_one(quantity.name, part)
+                    self._history.add_hour(self._history.job(job_of(labels)), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
                 gpus = around.gpus.get(labels["instance"]) or {"": 0.0}
-                model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
+                model = max(gpus, key=gpus.__getitem__)
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
-                    of_model = self._history.model(hour, model)
+                    of_model = self._history.model(hour, gap.cluster, model)
                     setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
     def _beyond(

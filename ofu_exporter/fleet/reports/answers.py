@@ -63,16 +63,18 @@ class HistoryAnswers:
     def together(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
         """The same of several quantities, of which an hour has all or none."""
         history, wanted = self._history, set(self._history.raw)
+        are_always_there = all(each.is_always_there for each in quantities)
         if history.recorded or not history.raw:
             there: set[ClusterHour] = set()
             asked = [each.of_jobs(self._jobs) for each in quantities]
             for _, answers in self.stepped(what, asked, history.span):
-                there |= self.seen(answers)
+                if are_always_there:
+                    there |= self.seen(answers)
                 yield [
                     [without(one, history.raw, history.clock) for one in answer]
                     for answer in answers
                 ]
-            if all(each.is_always_there for each in quantities):
+            if are_always_there:
                 wanted |= self._agents - there
         for cluster, span in self.raw_spans(wanted):
             asked = [each.of_cluster(cluster, self._jobs) for each in quantities]

@@ -44,7 +44,6 @@ def add(history: FleetHistory, observed: Sums, utilized: Sums, answers: Sequence
             more = JobSums(lost=_parts(hours, utilized.get(place, 0.0), values))
             hour, key = place
             history.jobs[key].days[history.clock.day_of(hour)].add(more)
-            history.hours[hour].add(more)
 
 
 def _parts(observed: float, utilized: float, values: Sequence[float]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -47,20 +46,12 @@ class JobSums:
         for part, hours in other.lost.items():
             self.lost[part] = self.lost.get(part, 0.0) + hours
 
-    def add_one(self, name: str, part: str, value: float) -> None:
+    def add_one(self, name: str, value: float, part: str = "") -> None:
         """Add to one of them; to what was lost, by its part."""
         if name == "lost":
             self.lost[part] = self.lost.get(part, 0.0) + value
         else:
             setattr(self, name, getattr(self, name) + value)
-
-    @classmethod
-    def of(cls, sums: Mapping[str, float]) -> JobSums:
-        """Those with these names; all others are 0."""
-        made = cls()
-        for name, hours in sums.items():
-            setattr(made, name, hours)
-        return made
 
     @property
     def parts(self) -> dict[str, float]:
