@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
-from ofu_exporter.fleet.reports.tables import job_name
 from ofu_exporter.support.templates import render
 
 
@@ -41,7 +40,7 @@ def page(digest: Digest, most_jobs: int) -> str:
 def _line(digest: Digest, job: DigestJob) -> JobLine:
     named = dict(zip(text.HEADS, text.cells(digest, job), strict=True))
     return JobLine(
-        id=job_name(job.row),
+        id=job.row.shown_name,
         name=job.row.job_name,
         about=_more_of(digest, job, named),
         gpu_hours=named["GPU-hours"],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.tables import counted, gpus, hours, job_name, money, points, share
+from ofu_exporter.fleet.reports.tables import counted, gpus, hours, money, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.values.text import shown, shown_lines
 
@@ -149,7 +149,7 @@ def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
 
 def title(job: DigestJob) -> str:
     """A job by its id and its name."""
-    return " ".join(filter(None, [job_name(job.row), job.row.job_name]))
+    return " ".join(filter(None, [job.row.shown_name, job.row.job_name]))
 
 
 def more(digest: Digest, most_jobs: int) -> list[str]:
@@ -184,7 +184,7 @@ def verdict(job: DigestJob) -> str:
 def _table(digest: Digest, most_jobs: int) -> TextTable:
     rows = [
         (
-            job_name(job.row),
+            job.row.shown_name,
             job.row.job_name,
             *_user(digest, job),
             *cells(digest, job),

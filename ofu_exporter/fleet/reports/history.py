@@ -149,8 +149,8 @@ class _Collector(HistoryAnswers):
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, and their energy."""
-        names = ("lost", "gained", "joules")
-        wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
+        names = ("lost", "gained", "joules", "idle_joules")
+        wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
                 for (*key, part), hours in sorted(

@@ -113,7 +113,14 @@ LOST = _part_of_jobs("lost_gpu_hours", f"{_JOB}, part", "ofu_job_lost_seconds_to
 """GPU-hours of a job in which the peak was not used, by part; rules and agents of before have none."""
 GAINED = _part_of_jobs("gained_gpu_hours", _JOB, "ofu_job_gained_seconds_total", 3600)
 ENERGY = _part_of_jobs("energy_joules", _JOB, "ofu_job_energy_joules_total", 1)
-
+IDLE_ENERGY = ENERGY._replace(
+    recorded=ENERGY.recorded.replace("energy", "idle_energy"),
+    raw=f"sum by ({_JOB}) (max by ({_GPU}) (increase(ofu_gpu_idle_energy_joules_total{{CLUSTER}}[1h])) "
+    f"* on ({_GPU}) group_left (job_id) topk by ({_GPU}) (1, group by ({_GPU}, job_id) (count_over_time("
+    f'ofu_gpu_info{{job_id!="",CLUSTER}}[1h])) unless on ({_GPU}) count by ({_GPU}) '
+    f"(group by ({_GPU}, job_id) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))) > 1))",
+)
+"""Joules in windows in which no kernel ran, of GPUs that one job had for the whole hour; no agent counts it by job."""
 
 MODEL_HOURS = (
     _model_hours("observed", "ofu_gpu_observed_seconds_total"),

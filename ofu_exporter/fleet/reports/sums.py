@@ -29,6 +29,8 @@ class JobSums:
     gained: float = 0.0
     """What the tensor pipes gained above the tensor clock."""
     joules: float = 0.0
+    idle_joules: float = 0.0
+    """Of these, in windows in which no kernel ran, as far as one job had the GPU for the whole hour."""
     lost: dict[str, float] = field(default_factory=dict)
     """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
 
@@ -43,6 +45,7 @@ class JobSums:
         self.idle += other.idle
         self.gained += other.gained
         self.joules += other.joules
+        self.idle_joules += other.idle_joules
         for part, hours in other.lost.items():
             self.lost[part] = self.lost.get(part, 0.0) + hours
 
