@@ -38,7 +38,7 @@ def page(digest: Digest, most_jobs: int) -> str:
 
 
 def _line(digest: Digest, job: DigestJob) -> JobLine:
-    named = dict(zip(text.HEADS, text.cells(digest, job), strict=True))
+    named = {head: write(job) for head, _, write in text.numbers(digest)}
     return JobLine(
         id=job.row.shown_name,
         name=job.row.job_name,

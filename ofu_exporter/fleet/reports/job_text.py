@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ofu_exporter.fleet.reports.job_result import (
-    EarlierRow,
-    JobResult,
-    PointRow,
-    SlowGpuRow,
-    StretchRow,
-)
+from ofu_exporter.fleet.reports.job_events import SlowGpuRow, StretchRow
+from ofu_exporter.fleet.reports.job_result import EarlierRow, JobResult, PointRow
 from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.values.losses import Loss
