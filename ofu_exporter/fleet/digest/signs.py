@@ -165,12 +165,12 @@ def _targets(
     client: PrometheusClient, reader: PartReader, history: FleetHistory
 ) -> dict[PartitionKey, float]:
     part = TimeSpan(history.span.end - HOUR, history.span.end)
-    asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
+    answers = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
     return {
         PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", "")): one.points[
             -1
         ][1]
-        for _, answer in asked
+        for _, answer in answers
         for one in answer
         if one.points
     }
@@ -191,8 +191,8 @@ def _job_signs(
         place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
         idle[place] = idle.get(place, 0) + len(one.points)
     if with_dram:
-        asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
-        for key, busy in _ratios(answer for _, answer in asked).items():
+        answers = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
+        for key, busy in _ratios(answer for _, answer in answers).items():
             signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
     return signs
 

@@ -84,9 +84,9 @@ class AbsentNodeReader(HistoryAnswers):
         span = self._history.clock.span(gap.first, gap.last)
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
-            asked = expression.replace("NODES", wanted)
+            of_nodes = expression.replace("NODES", wanted)
             hour = TimeSpan(time - HOUR, time)
-            for _, (answer,) in self.stepped("nodes that were away", [asked], hour):
+            for _, (answer,) in self.stepped("nodes that were away", [of_nodes], hour):
                 for one in answer:
                     node = one.labels.get("instance", "")
                     if expression is queries.PRESENT:

@@ -33,8 +33,10 @@ class HistoryAnswers:
         """The one value of an expression at the end of the time."""
         values: list[float] = []
         part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        asked = self._reader.read(what, part, lambda one: self._client.instant(expression, one.end))
-        for _, series in asked:
+        answers = self._reader.read(
+            what, part, lambda one: self._client.instant(expression, one.end)
+        )
+        for _, series in answers:
             values += [value for one in series for _, value in one.points]
         return values[0] if values else None
 
@@ -66,8 +68,8 @@ class HistoryAnswers:
         are_always_there = all(each.is_always_there for each in quantities)
         if history.recorded or not history.raw:
             there: set[ClusterHour] = set()
-            asked = [each.of_jobs(self._jobs) for each in quantities]
-            for _, answers in self.stepped(what, asked, history.span):
+            expressions = [each.of_jobs(self._jobs) for each in quantities]
+            for _, answers in self.stepped(what, expressions, history.span):
                 if are_always_there:
                     there |= self.seen(answers)
                 yield [
@@ -77,8 +79,8 @@ class HistoryAnswers:
             if are_always_there:
                 wanted |= self._agents - there
         for cluster, span in self.raw_spans(wanted):
-            asked = [each.of_cluster(cluster, self._jobs) for each in quantities]
-            for _, answers in self.stepped(f"{what} without rules", asked, span):
+            expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
+            for _, answers in self.stepped(f"{what} without rules", expressions, span):
                 yield answers
 
     def raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:

@@ -154,8 +154,8 @@ def _add_losses(
     """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
 
     def fetch(part: TimeSpan) -> list[list[Series]]:
-        asked = (_QUERIES[1], _QUERIES[2], *_LOSSES)
-        return [client.steps(each, *part, HOUR) for each in asked]
+        expressions = (_QUERIES[1], _QUERIES[2], *_LOSSES)
+        return [client.steps(each, *part, HOUR) for each in expressions]
 
     for _, answers in reader.read("engines on these pages", history.span, fetch):
         sums: list[dict[dcgm_parts.Place, float]] = [defaultdict(float) for _ in answers]

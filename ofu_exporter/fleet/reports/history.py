@@ -112,9 +112,9 @@ class _Collector(HistoryAnswers):
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
         for cluster, span in self.raw_spans(history.raw):
-            asked = [each.of_cluster(cluster, self._jobs) for each in wanted]
+            expressions = [each.of_cluster(cluster, self._jobs) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
-            for _, answers in self.stepped("hours without rules", [*asked, names], span):
+            for _, answers in self.stepped("hours without rules", [*expressions, names], span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
@@ -246,8 +246,8 @@ class _Collector(HistoryAnswers):
             for key, hour, value in self._values(answer):
                 idle[key, hour] = value
         span = self._history.span
-        asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
-        for _, (answer,) in self.stepped("idle GPUs", asked, span):
+        expression = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
+        for _, (answer,) in self.stepped("idle GPUs", expression, span):
             for key, hour, value in self._values(answer):
                 idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):

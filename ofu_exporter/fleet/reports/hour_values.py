@@ -59,8 +59,8 @@ def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
     if not hours:
         return one
     cluster = cluster_of(one.labels)
-    kept = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
-    return Series(one.labels, kept)
+    points = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
+    return Series(one.labels, points)
 
 
 def cluster_of(labels: Mapping[str, str]) -> str:

@@ -152,8 +152,8 @@ def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str
     )
     hourly = f"max_over_time(({expression}){WITHIN})"
     ids: set[str] = set()
-    asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
-    for _, series in asked:
+    answers = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
+    for _, series in answers:
         ids.update(one.labels.get("job_id", "") for one in series)
     return ids
 
@@ -193,8 +193,8 @@ def _points(
         for _, time, value in _values(client, reader, span, (name, expression, step)):
             if (point := points.get(round(time, 3))) is not None:
                 setattr(point, name, value)
-    asked = ("losses", _losses(one), step)
-    for labels, time, value in _values(client, reader, span, asked):
+    query = ("losses", _losses(one), step)
+    for labels, time, value in _values(client, reader, span, query):
         if (point := points.get(round(time, 3))) is not None:
             _add_loss(point, labels.get("part", ""), value)
     return _alive(list(points.values()))
@@ -240,10 +240,10 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
 
 
 def _values(
-    client: PrometheusClient, reader: PartReader, span: TimeSpan, asked: tuple[str, str, float]
+    client: PrometheusClient, reader: PartReader, span: TimeSpan, query: tuple[str, str, float]
 ) -> Iterator[tuple[Mapping[str, str], float, float]]:
     """The labels, the time and the value of each point."""
-    name, expression, step = asked
+    name, expression, step = query
     for _, series in reader.read(
         f"{name} of the job", span, lambda part: client.steps(expression, *part, step)
     ):
