@@ -62,11 +62,10 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for _, (answer,) in self.stepped("nodes", [queries.ABSENT], self._history.span):
-            for one in answer:
-                place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
-                for time, share in one.points:
-                    nodes[place][self._history.clock.hour_of(time)] = share
+        for one in self.series("nodes", queries.ABSENT, self._history.span):
+            place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
+            for time, share in one.points:
+                nodes[place][self._history.clock.hour_of(time)] = share
         by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
         for (cluster, node), shares in nodes.items():
             for first, last in runs(shares):
@@ -86,14 +85,13 @@ class AbsentNodeReader(HistoryAnswers):
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
             of_nodes = expression.replace("NODES", wanted)
             hour = TimeSpan(time - HOUR, time)
-            for _, (answer,) in self.stepped("nodes that were away", [of_nodes], hour):
-                for one in answer:
-                    node = one.labels.get("instance", "")
-                    if expression is queries.PRESENT:
-                        around.back.add(node)
-                    else:
-                        gpus = around.gpus.setdefault(node, {})
-                        gpus[one.labels.get("model", "")] = one.points[-1][1]
+            for one in self.series("nodes that were away", of_nodes, hour):
+                node = one.labels.get("instance", "")
+                if expression is queries.PRESENT:
+                    around.back.add(node)
+                else:
+                    gpus = around.gpus.setdefault(node, {})
+                    gpus[one.labels.get("model", "")] = one.points[-1][1]
         return around
 
     def _install(

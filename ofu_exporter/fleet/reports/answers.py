@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
 from ofu_exporter.fleet.parts import PartReader
@@ -58,6 +58,17 @@ class HistoryAnswers:
 
         return self._reader.read(what, span, fetch)
 
+    def series(
+        self, what: str, expression: str, span: TimeSpan, step: float = HOUR
+    ) -> Iterator[Series]:
+        """The series of an expression at the end of every step, part by part."""
+
+        def fetch(part: TimeSpan) -> list[Series]:
+            return self._client.steps(expression, *part, step)
+
+        for _, series in self._reader.read(what, span, fetch):
+            yield from series
+
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
         return (answer for (answer,) in self.together(quantity.name, [quantity]))
@@ -90,7 +101,7 @@ class HistoryAnswers:
             for first, last in runs(hours):
                 yield name, self._history.clock.span(first, last)
 
-    def seen(self, answers: Answers) -> set[ClusterHour]:
+    def seen(self, answers: Iterable[Iterable[Series]]) -> set[ClusterHour]:
         """The hours that answers have a value of."""
         hour_of = self._history.clock.hour_of
         times: dict[str, set[float]] = defaultdict(set)

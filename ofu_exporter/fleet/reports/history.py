@@ -106,8 +106,7 @@ class _Collector(HistoryAnswers):
     def read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        for _, (agents,) in self.stepped("agents", [queries.AGENTS], history.span):
-            self._agents |= self.seen([agents])
+        self._agents = self.seen([self.series("agents", queries.AGENTS, history.span)])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
@@ -245,11 +244,10 @@ class _Collector(HistoryAnswers):
         for answer in self.either(queries.IDLE):
             for key, hour, value in self._values(answer):
                 idle[key, hour] = value
-        span = self._history.span
-        expression = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
-        for _, (answer,) in self.stepped("idle GPUs", expression, span):
-            for key, hour, value in self._values(answer):
-                idle[key, hour] = max(idle[key, hour], value)
+        expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
+        of_gpus = self.series("idle GPUs", expression, self._history.span)
+        for key, hour, value in self._values(of_gpus):
+            idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
             day = self._history.clock.day_of(hour)
             if key in self._history.jobs and day in self._history.jobs[key].days:
