@@ -303,3 +303,11 @@ def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) ->
     outside = hours["free"] + hours["unclaimed"] + hours["unknown"]
     assert hours["installed"] == pytest.approx(outside + hours["held"])
     assert hours["effective"] <= hours["active"] + 1e-9
+
+
+def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None:
+    jobs = [job(f"{number}", f"user{number}", JobSums(held=number)) for number in range(1, 7)]
+    for written in (text.text(report(history(*jobs)), 4), text.markdown(report(history(*jobs)), 4)):
+        assert written.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
+    assert "more held" not in text.text(report(history(*jobs)), 6)
+    assert "more held" not in page(report(history(*jobs)))
