@@ -82,8 +82,8 @@ def _waterfall(report: FleetReport) -> Iterator[StepBar]:
         before, level = level, level if is_end else level - share
         left = 0.0 if is_end else min(before, level)
         bar = _bar(report, step, step.advice or step.meaning, left, is_part=not is_end)
-        sign = "" if is_end or step.share is None else "+" if share < 0 else "-"
-        yield bar._replace(share=sign + bar.share.lstrip("-"))
+        is_signed = not is_end and abs(share) >= 0.0005  # a step of 0.0% has no sign
+        yield bar._replace(share=f"{-share:+.1%}") if is_signed else bar
 
 
 def _bar(
