@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
+from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.reasons import QueryReason
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class PrometheusClient:
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time") from error
 
+    @collector_paused()
     def _asked(self, path: str, form: dict[str, str]) -> list[Series]:
         data = self._data(path, {**form, "stats": "all"})
         try:
@@ -239,7 +241,7 @@ def _document(body: bytes) -> dict[str, Any] | None:
 
 def _series(row: Mapping[str, Any]) -> Series:
     values = row["values"] if "values" in row else [row["value"]]
-    points = [(float(time_), float(value)) for time_, value in values]
+    points = ((float(time_), float(value)) for time_, value in values)
     labels = {str(name): str(value) for name, value in row["metric"].items()}
     return Series(labels, [point for point in points if isfinite(point[1])])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from ofu_exporter.values.text import shown
 
@@ -35,6 +35,17 @@ class TextTable(NamedTuple):
         rule = ["---:" if side == RIGHT else "---" for side in self.sides]
         rows = [[_of_markdown(cell) for cell in row] for row in (self.heads, *self.rows)]
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
+RowT = TypeVar("RowT")
+Column = tuple[str, str, Callable[[RowT], str]]
+"""A column of a table about rows of some kind: its head, LEFT or RIGHT, and what writes the cell of a row."""
+
+
+def table(columns: Sequence[Column[RowT]], rows: Iterable[RowT]) -> TextTable:
+    """The cells of these columns, row by row."""
+    cells = [[write(row) for _, _, write in columns] for row in rows]
+    return TextTable([head for head, _, _ in columns], [side for _, side, _ in columns], cells)
 
 
 def _cut(cell: str) -> str:

@@ -14,11 +14,12 @@ PART = ".part"
 def whole_file(path: Path) -> Iterator[TextIO]:
     """A file to write, which gets its name at the end of the block. If the block fails, the file is deleted.
 
-    Raises OSError.
+    A link that somebody left under either name is replaced and not followed. Raises OSError.
     """
     part = path.with_name(path.name + PART)
+    part.unlink(missing_ok=True)
     try:
-        with part.open("w") as file:
+        with part.open("x", encoding="utf-8", errors="backslashreplace") as file:
             yield file
         part.replace(path)
     finally:

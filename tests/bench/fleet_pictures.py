@@ -20,7 +20,7 @@ from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from tests.helpers.screenshots import FOLDER, picture
 from tests.helpers.stored_fleet import read_in, stored
 
-REPORT_SIZE, JOB_SIZE = (1400, 1250), (1400, 1160)
+REPORT_SIZE, JOB_SIZE = (1400, 1640), (1400, 1160)
 JOB_FLEET = """
 start: 2025-08-27T00:00:00Z
 length: 1d

@@ -8,6 +8,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.credentials import PASSWORD_VARIABLE, TOKEN_VARIABLE, ServerAccess
+from tests.helpers.every import every
 
 
 def secret(folder: Path, text: str, mode: int = 0o600) -> Path:
@@ -48,14 +49,13 @@ def test_a_secret_that_no_header_can_have_is_refused_and_not_shown(
     assert not text.strip() or text.strip() not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("access", "environ", "why"),
+@every(
     [
         (ServerAccess(user="u"), {}, "--user needs"),
         (ServerAccess(password_file=Path("x")), {}, "--password-file needs --user"),
         (ServerAccess(tenant="a\nb"), {}, "--tenant"),
         (ServerAccess(user="u"), {TOKEN_VARIABLE: "t"}, "either a bearer token or a user"),
-    ],
+    ]
 )
 def test_what_does_not_fit_together_is_refused(
     access: ServerAccess, environ: dict[str, str], why: str

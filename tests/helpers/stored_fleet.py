@@ -27,6 +27,8 @@ BEGIN = 1767571200.0
 """2026-01-05 00:00 UTC."""
 HOUR = 3600.0
 SCRAPE = 60.0
+IDLE_WATTS = 50.0
+"""Of every GPU in windows without a kernel, whoever has it."""
 RETENTION = ("--storage.tsdb.retention.time=100y",)
 
 
@@ -148,6 +150,8 @@ def put_node(
         free = [t for t in times if not any(runs(job, t) for job in jobs)]
         put("ofu_gpu_info", labelled(**which, model=node.model), ((t, 1.0) for t in free))
         put("ofu_gpu_observed_seconds_total", labelled(**which), ((t, t - BEGIN) for t in times))
+        idle = ((t, IDLE_WATTS * (t - BEGIN)) for t in times)
+        put("ofu_gpu_idle_energy_joules_total", labelled(**which), idle)
         used = [
             (
                 t,

@@ -19,5 +19,5 @@ def file_name(name: str) -> str:
     if _PLAIN.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
-    kept = _OTHERS.sub("_", name.lower())[:_LONGEST].strip("_-") or "name"
-    return f"{kept}~{digest}"
+    safe = _OTHERS.sub("_", name.lower())[:_LONGEST].strip("_-") or "name"
+    return f"{safe}~{digest}"

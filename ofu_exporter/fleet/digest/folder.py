@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +11,7 @@ from ofu_exporter.fleet.digest.file_names import file_name
 from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.digest.text import text
+from ofu_exporter.support.whole_file import whole_file
 
 
 class WrittenFile(NamedTuple):
@@ -35,15 +34,9 @@ def write(digests: Iterable[Digest], folder: Path, most_jobs: int) -> Iterator[W
 
 
 def _written(path: Path, content: str) -> WrittenFile:
-    """Write a file as a whole, replacing an older one, or a link that somebody left there."""
-    new = path.with_name(f".{path.name}.new")
     try:
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            file.write(content.encode(errors="backslashreplace"))
-        new.replace(path)
+        with whole_file(path) as file:
+            file.write(content)
     except OSError as error:
-        with contextlib.suppress(OSError):  # half a file would use up the space for a whole one
-            new.unlink(missing_ok=True)
         return WrittenFile(path, error.strerror or str(error))
     return WrittenFile(path, None)

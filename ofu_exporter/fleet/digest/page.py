@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
-from ofu_exporter.fleet.reports.tables import job_name
 from ofu_exporter.support.templates import render
 
 
@@ -39,9 +38,9 @@ def page(digest: Digest, most_jobs: int) -> str:
 
 
 def _line(digest: Digest, job: DigestJob) -> JobLine:
-    named = dict(zip(text.HEADS, text.cells(digest, job), strict=True))
+    named = {head: write(job) for head, _, write in text.numbers(digest)}
     return JobLine(
-        id=job_name(job.row),
+        id=job.row.shown_name,
         name=job.row.job_name,
         about=_more_of(digest, job, named),
         gpu_hours=named["GPU-hours"],

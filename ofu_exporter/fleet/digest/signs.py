@@ -6,9 +6,8 @@ None of these is part of a sum. A value without a series stays unknown, and is n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.hourly import HourReader
@@ -19,15 +18,14 @@ from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.hour_values import job_of
 from ofu_exporter.fleet.reports.job_events import SLOW, SLOW_HOURS
-from ofu_exporter.fleet.reports.queries import LOOKS, WITHIN, Quantity
+from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, WITHIN, Quantity
 from ofu_exporter.fleet.reports.sums import JobKey, ratio
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
-_JOB = "cluster, job_id"
-_GPU = "cluster, instance, uuid, gpu_instance"
-_HELD = f'topk by ({_GPU}) (1, ofu_gpu_info{{job_id!="",CLUSTER}})'
+_HELD = f'topk by ({GPU}) (1, ofu_gpu_info{{job_id!="",CLUSTER}})'
 
 
 def _parts_of_ratio(above: str, below: str) -> str:
@@ -37,28 +35,28 @@ def _parts_of_ratio(above: str, below: str) -> str:
 
 
 def _rate(counter: str) -> str:
-    return f"sum by ({_JOB}) (rate({counter}{{CLUSTER}}[5m]))"
+    return f"sum by ({JOB}) (rate({counter}{{CLUSTER}}[5m]))"
 
 
 _ACTIVE = (
-    f"avg by ({_JOB}) (avg by ({_GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
-    f"* on ({_GPU}) group_left (job_id) {_HELD})"
+    f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
+    f"* on ({GPU}) group_left (job_id) {_HELD})"
 )
 _OFU = f"{_rate('ofu_job_utilization_seconds_total')} / ({_rate('ofu_job_gpu_seconds_total')} > 0)"
-_RECORDED_ACTIVE = f"(max by ({_JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
+_RECORDED_ACTIVE = f"(max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
 _RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 
 
 def _clock(ofu: str, active: str) -> str:
     """OFU over activity. At the beginning and end of a job, one is known before the other, so their sums are
     divided."""
-    both = (f"({ofu}) and on ({_JOB}) {active}", f"{active} and on ({_JOB}) ({ofu})")
+    both = (f"({ofu}) and on ({JOB}) {active}", f"{active} and on ({JOB}) ({ofu})")
     return _parts_of_ratio(*(f"sum_over_time(({each}){WITHIN})" for each in both))
 
 
 CLOCK = Quantity(
     "clocks of jobs",
-    _clock(f"max by ({_JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
+    _clock(f"max by ({JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
     _clock(_OFU, _RAW_ACTIVE),
 )
 """SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
@@ -68,7 +66,7 @@ def _slower(of_gpus: Quantity) -> Quantity:
     """GPUs of a job below SLOW of its median in an hour, if three or more can be compared."""
 
     def counted(value: str) -> str:
-        group = f"{_JOB}, gpu_instance"
+        group = f"{JOB}, gpu_instance"
         active = f"(({value}) > {IDLE})"
         return (
             f"sum by ({group}) ({active} < bool on ({group}) group_left () "
@@ -87,7 +85,7 @@ IDLE_GPUS = Quantity("idle GPUs", f"({GPU_WORK.recorded}) < {IDLE}", f"({GPU_WOR
 
 _DRAM_LABELS = 'DCGM_FI_PROF_DRAM_ACTIVE{GPU_I_ID=""}'
 _BUSY_MEMORY = (
-    f"(avg by ({_JOB}) (max by (cluster, uuid) "
+    f"(avg by ({JOB}) (max by (cluster, uuid) "
     f'(label_replace({_DRAM_LABELS}, "uuid", "$1", "UUID", "(.+)")) '
     f"* on (cluster, uuid) group_left (job_id) topk by (cluster, uuid) "
     f'(1, max by (cluster, uuid, job_id) (ofu_gpu_info{{job_id!="",gpu_instance=""}})))){WITHIN}'
@@ -156,50 +154,47 @@ def read_signs(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
 ) -> FleetSigns:
     """The signs of all jobs and partitions. The reader's list of missing parts has what could not be read."""
-    return FleetSigns(
-        _job_signs(client, reader, history, with_dram), _targets(client, reader, history)
-    )
+    signs = _SignReader(client, reader, history)
+    return FleetSigns(signs.of_jobs(with_dram), signs.targets())
 
 
-def _targets(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory
-) -> dict[PartitionKey, float]:
-    part = TimeSpan(history.span.end - HOUR, history.span.end)
-    asked = reader.read("targets", part, lambda one: client.instant(TARGETS, one.end))
-    return {
-        PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", "")): one.points[
-            -1
-        ][1]
-        for _, answer in asked
-        for one in answer
-        if one.points
-    }
+class _SignReader(HourReader):
+    def targets(self) -> dict[PartitionKey, float]:
+        end = self._history.span.end
+        targets: dict[PartitionKey, float] = {}
+        for one in self.series("targets", TARGETS, TimeSpan(end - HOUR, end)):
+            key = PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", ""))
+            targets.update((key, value) for _, value in one.points)
+        return targets
 
+    def of_jobs(self, with_dram: bool) -> Mapping[JobKey, JobSigns]:
+        signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
+        for key, clock in _ratios(self._hourly(CLOCK)).items():
+            signs[key].clock = clock.value
+        for quantity in SLOWER:
+            for one in self._hourly(quantity):
+                _compare(signs, one, self._history)
+        for one in self._hourly(IDLE_GPUS):
+            idle = signs[job_of(one.labels)].idle_gpus
+            place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
+            idle[place] = idle.get(place, 0) + len(one.points)
+        if with_dram:
+            answer = self.series("busy memory", DRAM, self._history.span)
+            for key, busy in _ratios(answer).items():
+                signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
+        return signs
 
-def _job_signs(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
-) -> Mapping[JobKey, JobSigns]:
-    signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
-    hours = HourReader(client, reader, history)
-    for key, clock in _ratios(_parts(hours, client, CLOCK)).items():
-        signs[key].clock = clock.value
-    for quantity in SLOWER:
-        for one in _series(_parts(hours, client, quantity)):
-            _compare(signs, one, history)
-    for one in _series(_parts(hours, client, IDLE_GPUS)):
-        idle = signs[_key(one)].idle_gpus
-        place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
-        idle[place] = idle.get(place, 0) + len(one.points)
-    if with_dram:
-        asked = reader.read("busy memory", history.span, partial(_steps, client, DRAM))
-        for key, busy in _ratios(answer for _, answer in asked).items():
-            signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
-    return signs
+    def _hourly(self, quantity: Quantity) -> Iterator[Series]:
+        def fetch(part: TimeSpan) -> list[Series]:
+            return self._client.steps(quantity.recorded, *part, HOUR)
+
+        for answer in self.parts(quantity.name, fetch, quantity.of_cluster):
+            yield from answer
 
 
 def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
     """Note the hours of a job, except for jobs with several GPU models or parts of GPUs, which cannot be compared."""
-    key = _key(one)
+    key = job_of(one.labels)
     job = history.jobs.get(key)
     if job is None or len(job.models) > 1 or one.labels.get("gpu_instance"):
         return
@@ -210,29 +205,8 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
             signs[key].slow.add(hour)
 
 
-def _parts(
-    hours: HourReader, client: PrometheusClient, quantity: Quantity
-) -> Iterator[list[Series]]:
-    return hours.parts(
-        quantity.name, partial(_steps, client, quantity.recorded), quantity.of_cluster
-    )
-
-
-def _steps(client: PrometheusClient, expression: str, part: TimeSpan) -> list[Series]:
-    return client.steps(expression, *part, HOUR)
-
-
-def _series(answers: Iterator[list[Series]]) -> Iterator[Series]:
-    for answer in answers:
-        yield from answer
-
-
-def _ratios(answers: Iterator[list[Series]]) -> dict[JobKey, _Ratio]:
+def _ratios(answer: Iterable[Series]) -> dict[JobKey, _Ratio]:
     sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
-    for one in _series(answers):
-        sums[_key(one)][one.labels["of"]] += sum(value for _, value in one.points)
+    for one in answer:
+        sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)
     return {key: _Ratio(**parts) for key, parts in sums.items()}
-
-
-def _key(one: Series) -> JobKey:
-    return JobKey(one.labels.get("cluster", ""), one.labels.get("job_id", ""))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.tables import counted, gpus, hours, job_name, money, points, share
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.fleet.reports.tables import counted, gpus, hours, money, points, share
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.values.text import shown, shown_lines
 
 LONGEST_NAME = 60
@@ -149,7 +149,7 @@ def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
 
 def title(job: DigestJob) -> str:
     """A job by its id and its name."""
-    return " ".join(filter(None, [job_name(job.row), job.row.job_name]))
+    return " ".join(filter(None, [job.row.shown_name, job.row.job_name]))
 
 
 def more(digest: Digest, most_jobs: int) -> list[str]:
@@ -158,22 +158,26 @@ def more(digest: Digest, most_jobs: int) -> list[str]:
     return [f"and {left} more, with less waste or exempt."] if left > 0 else []
 
 
-def cells(digest: Digest, job: DigestJob) -> tuple[str, ...]:
-    """The numbers of a job, as HEADS names them."""
-    row = job.row
-    return (
-        gpus(row.gpus),
-        hours(row.held_gpu_hours),
-        share(row.ofu),
-        share(job.target),
-        share(row.mfu),
-        points(row.error),
-        hours(row.wasted_gpu_hours if row.observed_gpu_hours else None),
-        money(row.wasted_cost if row.observed_gpu_hours else None, digest.currency),
-    )
+def numbers(digest: Digest) -> list[Column[DigestJob]]:
+    """The columns of numbers."""
+
+    def cost(job: DigestJob) -> str:
+        return money(job.row.wasted_cost if job.row.observed_gpu_hours else None, digest.currency)
+
+    return [
+        ("GPUs", RIGHT, lambda job: gpus(job.row.gpus)),
+        ("GPU-hours", RIGHT, lambda job: hours(job.row.held_gpu_hours)),
+        ("OFU", RIGHT, lambda job: share(job.row.ofu)),
+        ("aim", RIGHT, lambda job: share(job.target)),
+        ("MFU", RIGHT, lambda job: share(job.row.mfu)),
+        ("MFU - OFU", RIGHT, lambda job: points(job.row.error)),
+        ("wasted", RIGHT, _wasted),
+        ("cost of waste", RIGHT, cost),
+    ]
 
 
-HEADS = ("GPUs", "GPU-hours", "OFU", "aim", "MFU", "MFU - OFU", "wasted", "cost of waste")
+def _wasted(job: DigestJob) -> str:
+    return hours(job.row.wasted_gpu_hours if job.row.observed_gpu_hours else None)
 
 
 def verdict(job: DigestJob) -> str:
@@ -182,20 +186,11 @@ def verdict(job: DigestJob) -> str:
 
 
 def _table(digest: Digest, most_jobs: int) -> TextTable:
-    rows = [
-        (
-            job_name(job.row),
-            job.row.job_name,
-            *_user(digest, job),
-            *cells(digest, job),
-            verdict(job),
-        )
-        for job in digest.jobs[:most_jobs]
+    columns: list[Column[DigestJob]] = [
+        ("job", LEFT, lambda job: job.row.shown_name),
+        ("name", LEFT, lambda job: job.row.job_name),
     ]
-    names = ("job", "name", *(("user",) if digest.by == "account" else ()))
-    sides = (*[LEFT] * len(names), *[RIGHT] * len(HEADS), LEFT)
-    return TextTable((*names, *HEADS, "verdict"), sides, rows)
-
-
-def _user(digest: Digest, job: DigestJob) -> tuple[str, ...]:
-    return (job.row.user,) if digest.by == "account" else ()
+    if digest.by == "account":
+        columns.append(("user", LEFT, lambda job: job.row.user))
+    columns += [*numbers(digest), ("verdict", LEFT, verdict)]
+    return table(columns, digest.jobs[:most_jobs])

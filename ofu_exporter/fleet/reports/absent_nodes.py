@@ -16,6 +16,7 @@ from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode
+from ofu_exporter.fleet.reports.hour_values import job_of
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobSums
 
@@ -61,11 +62,10 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for _, (answer,) in self.stepped("nodes", [queries.ABSENT], self._history.span):
-            for one in answer:
-                place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
-                for time, share in one.points:
-                    nodes[place][self._history.clock.hour_of(time)] = share
+        for one in self.series("nodes", queries.ABSENT, self._history.span):
+            place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
+            for time, share in one.points:
+                nodes[place][self._history.clock.hour_of(time)] = share
         by_hours: dict[tuple[str, int, int], dict[str, dict[int, float]]] = defaultdict(dict)
         for (cluster, node), shares in nodes.items():
             for first, last in runs(shares):
@@ -83,16 +83,15 @@ class AbsentNodeReader(HistoryAnswers):
         span = self._history.clock.span(gap.first, gap.last)
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
         for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
-            asked = expression.replace("NODES", wanted)
+            of_nodes = expression.replace("NODES", wanted)
             hour = TimeSpan(time - HOUR, time)
-            for _, (answer,) in self.stepped("nodes that were away", [asked], hour):
-                for one in answer:
-                    node = one.labels.get("instance", "")
-                    if expression is queries.PRESENT:
-                        around.back.add(node)
-                    else:
-                        gpus = around.gpus.setdefault(node, {})
-                        gpus[one.labels.get("model", "")] = one.points[-1][1]
+            for one in self.series("nodes that were away", of_nodes, hour):
+                node = one.labels.get("instance", "")
+                if expression is queries.PRESENT:
+                    around.back.add(node)
+                else:
+                    gpus = around.gpus.setdefault(node, {})
+                    gpus[one.labels.get("model", "")] = one.points[-1][1]
         return around
 
     def _install(
@@ -101,8 +100,7 @@ class AbsentNodeReader(HistoryAnswers):
         """The GPUs of a node that was there before and after were there between, too."""
         for model, count in gpus.items():
             for hour, share in shares.items():
-                sums = self._history.model(hour, {"cluster": cluster, "model": model})
-                sums.installed += count * share
+                self._history.model(hour, cluster, model).installed += count * share
 
     def _bridge(self, gap: _Gap, around: _Before) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', around.back)}"
@@ -111,14 +109,14 @@ class AbsentNodeReader(HistoryAnswers):
             for labels, hours in self._beyond(gap, quantity, jobs):
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     sums = JobSums()
-                    setattr(sums, quantity.name, part)
-                    self._history.add_hour(self._history.job(labels), hour, sums)
+                    sums.add_one(quantity.name, part)
+                    self._history.add_hour(self._history.job(job_of(labels)), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
                 gpus = around.gpus.get(labels["instance"]) or {"": 0.0}
-                model = {"cluster": gap.cluster, "model": max(gpus, key=gpus.__getitem__)}
+                model = max(gpus, key=gpus.__getitem__)
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
-                    of_model = self._history.model(hour, model)
+                    of_model = self._history.model(hour, gap.cluster, model)
                     setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
     def _beyond(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
 from ofu_exporter.fleet.parts import PartReader
@@ -33,8 +33,10 @@ class HistoryAnswers:
         """The one value of an expression at the end of the time."""
         values: list[float] = []
         part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        asked = self._reader.read(what, part, lambda one: self._client.instant(expression, one.end))
-        for _, series in asked:
+        answers = self._reader.read(
+            what, part, lambda one: self._client.instant(expression, one.end)
+        )
+        for _, series in answers:
             values += [value for one in series for _, value in one.points]
         return values[0] if values else None
 
@@ -56,6 +58,17 @@ class HistoryAnswers:
 
         return self._reader.read(what, span, fetch)
 
+    def series(
+        self, what: str, expression: str, span: TimeSpan, step: float = HOUR
+    ) -> Iterator[Series]:
+        """The series of an expression at the end of every step, part by part."""
+
+        def fetch(part: TimeSpan) -> list[Series]:
+            return self._client.steps(expression, *part, step)
+
+        for _, series in self._reader.read(what, span, fetch):
+            yield from series
+
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
         return (answer for (answer,) in self.together(quantity.name, [quantity]))
@@ -63,20 +76,22 @@ class HistoryAnswers:
     def together(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
         """The same of several quantities, of which an hour has all or none."""
         history, wanted = self._history, set(self._history.raw)
+        are_always_there = all(each.is_always_there for each in quantities)
         if history.recorded or not history.raw:
             there: set[ClusterHour] = set()
-            asked = [each.of_jobs(self._jobs) for each in quantities]
-            for _, answers in self.stepped(what, asked, history.span):
-                there |= self.seen(answers)
+            expressions = [each.of_jobs(self._jobs) for each in quantities]
+            for _, answers in self.stepped(what, expressions, history.span):
+                if are_always_there:
+                    there |= self.seen(answers)
                 yield [
                     [without(one, history.raw, history.clock) for one in answer]
                     for answer in answers
                 ]
-            if all(each.is_always_there for each in quantities):
+            if are_always_there:
                 wanted |= self._agents - there
         for cluster, span in self.raw_spans(wanted):
-            asked = [each.of_cluster(cluster, self._jobs) for each in quantities]
-            for _, answers in self.stepped(f"{what} without rules", asked, span):
+            expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
+            for _, answers in self.stepped(f"{what} without rules", expressions, span):
                 yield answers
 
     def raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
@@ -86,7 +101,7 @@ class HistoryAnswers:
             for first, last in runs(hours):
                 yield name, self._history.clock.span(first, last)
 
-    def seen(self, answers: Answers) -> set[ClusterHour]:
+    def seen(self, answers: Iterable[Iterable[Series]]) -> set[ClusterHour]:
         """The hours that answers have a value of."""
         hour_of = self._history.clock.hour_of
         times: dict[str, set[float]] = defaultdict(set)

@@ -44,7 +44,6 @@ def add(history: FleetHistory, observed: Sums, utilized: Sums, answers: Sequence
             more = JobSums(lost=_parts(hours, utilized.get(place, 0.0), values))
             hour, key = place
             history.jobs[key].days[history.clock.day_of(hour)].add(more)
-            history.hours[hour].add(more)
 
 
 def _parts(observed: float, utilized: float, values: Sequence[float]) -> dict[str, float]:
@@ -62,10 +61,10 @@ def _parts(observed: float, utilized: float, values: Sequence[float]) -> dict[st
         parts = {Loss.WITHOUT_TENSOR: observed - tensor}
     unmeasured = [] if engine_s else [Loss.NO_TENSOR, Loss.EMPTY_SMS]
     unmeasured += [] if with_engine else [Loss.IDLE]
-    kept = {loss: hours for loss, hours in parts.items() if loss not in unmeasured}
+    measured = {loss: hours for loss, hours in parts.items() if loss not in unmeasured}
     merged = (Loss.ENGINE_WITHOUT_TENSOR, Loss.WITHOUT_TENSOR)
     return {
         loss.value: hours
-        for loss, hours in {**clock, **kept}.items()
+        for loss, hours in {**clock, **measured}.items()
         if loss not in merged or abs(hours) > 1e-9 * observed
     }

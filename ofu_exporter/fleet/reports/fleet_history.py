@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock, TimeSpan
@@ -45,7 +45,7 @@ class FleetHistory:
     """Hours that were computed from the agents' own series."""
     absent: list[AbsentNode] = field(default_factory=list)
     hours: dict[int, JobSums] = field(default_factory=dict)
-    """The sums of all jobs, by hour."""
+    """The sums of all jobs, by hour; what was lost is known by day alone."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of GPUs not held by exactly one job, by hour."""
     target: float | None = None
@@ -69,20 +69,17 @@ class FleetHistory:
         names = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
         return sorted(names | {key.cluster for key in self.jobs})
 
-    def job(self, labels: Mapping[str, str]) -> JobHistory:
-        key = JobKey(labels.get("cluster", ""), labels.get("job_id", ""))
+    def job(self, key: JobKey) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
 
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
         """What a job had in an hour."""
         job.seen(hour)
         for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
-            if place in there:
-                there[place].add(sums)
-            else:
-                there[place] = replace(sums, lost=dict(sums.lost))
+            if place not in there:
+                there[place] = JobSums()
+            there[place].add(sums)
 
-    def model(self, hour: int, labels: Mapping[str, str]) -> ModelSums:
-        day = self.clock.day_of(hour)
-        key = (day, labels.get("cluster", ""), labels.get("model", ""))
-        return self.models.setdefault(key, ModelSums())
+    def model(self, hour: int, cluster: str, model: str) -> ModelSums:
+        key = (self.clock.day_of(hour), cluster, model)
+        return self.models.get(key) or self.models.setdefault(key, ModelSums())

@@ -6,27 +6,19 @@ fill. As that asks, columns of our own begin with `x_`. A cost that nobody told 
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 from typing import Any
 
 from ofu_exporter.fleet.reports.result import DayRow, FleetReport
-from ofu_exporter.fleet.reports.rows import cell
+from ofu_exporter.fleet.reports.rows import csv_text
 
 _SERVICE = "GPU fleet"
 
 
 def as_focus(report: FleetReport) -> str:
     """CSV, a line for each day, cluster, account and model, and for each model's GPUs that no job held."""
-    lines = [_line(row, report.currency) for row in report.days]
-    out = io.StringIO()
     empty = DayRow.model_validate({**dict.fromkeys(DayRow.model_fields), **_EMPTY})
-    writer = csv.DictWriter(out, list(_line(empty, "")), lineterminator="\n")
-    writer.writeheader()
-    for line in lines:
-        writer.writerow({name: cell(value) for name, value in line.items()})
-    return out.getvalue()
+    return csv_text(list(_line(empty, "")), (_line(row, report.currency) for row in report.days))
 
 
 _EMPTY = {"day": "2000-01-01", "kind": "free", "cluster": "", "account": "", "gpu_hours": 0.0}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.sums import JobKey, JobSums
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 
 ACCURACY = (
@@ -82,6 +83,7 @@ class _LabelledJob(NamedTuple):
     name: str
 
 
+@collector_paused()
 def read_dcgm_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
@@ -110,18 +112,18 @@ class _Doubts:
 
     def add(self, history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
         spread = {
-            (hour, *_model_labels(series.labels).values()): math.sqrt(value)
+            (hour, *_model_of(series.labels)): math.sqrt(value)
             for hour, series, value in _by_hour(answers[-2], history.clock)
         }
         observed = {_place(*each): each[2] for each in _by_hour(answers[1], history.clock)}
         for hour, series, active in _by_hour(answers[4], history.clock):
             hours = observed.get(_place(hour, series, active), 0.0)
-            labels = _model_labels(series.labels)
-            rated = _rated_hz(labels["model"])
+            cluster, model = _model_of(series.labels)
+            rated = _rated_hz(model)
             if hours > 0 and rated is not None:
                 mean = min(active / hours, 1.0)
-                clock = spread.get((hour, *labels.values()), 0.0)
-                share = _share(labels["model"], series.labels.get("GPU_I_PROFILE", ""))
+                clock = spread.get((hour, cluster, model), 0.0)
+                share = _share(model, series.labels.get("GPU_I_PROFILE", ""))
                 off = 2 * math.sqrt(mean * (1 - mean)) * clock / rated * hours * share
                 self._of_job[owner_of(series.labels, aside).job] += off
 
@@ -152,36 +154,62 @@ def _add_losses(
     """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
 
     def fetch(part: TimeSpan) -> list[list[Series]]:
-        asked = (_QUERIES[1], _QUERIES[2], *_LOSSES)
-        return [client.steps(each, *part, HOUR) for each in asked]
+        expressions = (_QUERIES[1], _QUERIES[2], *_LOSSES)
+        return [client.steps(each, *part, HOUR) for each in expressions]
 
     for _, answers in reader.read("engines on these pages", history.span, fetch):
         sums: list[dict[dcgm_parts.Place, float]] = [defaultdict(float) for _ in answers]
         for place, answer in enumerate(answers):
             for hour, series, value in _by_hour(answer, history.clock):
-                model = series.labels.get("modelName", "")
-                rated, owner = _rated_hz(model), owner_of(series.labels, aside).job
-                if rated is not None and owner is not None:
-                    whole = value * _share(model, series.labels.get("GPU_I_PROFILE", ""))
-                    sums[place][hour, owner] += whole / rated if place == 1 else whole
+                owner = owner_of(series.labels, aside).job
+                name = "utilized" if place == 1 else "observed"
+                gpu_hours = _gpu_hours(name, series.labels, value)
+                if gpu_hours is not None and owner is not None:
+                    sums[place][hour, owner] += gpu_hours
         dcgm_parts.add(history, sums[0], sums[1], sums[2:])
 
 
 def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
     hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
-    for put, answer in zip(_PUTS, answers, strict=False):
+    for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
         for hour, series, value in _by_hour(answer, history.clock):
-            model = series.labels.get("modelName", "")
-            owner = owner_of(series.labels, aside)
-            whose = [hours[hour, owner.job]] if owner.job else _jobless(history, hour, series)
-            place = _Place(history, hour, series.labels, whose, _rated_hz(model))
-            put(place, value * _share(model, series.labels.get("GPU_I_PROFILE", "")))
+            gpu_hours = _gpu_hours(name, series.labels, value)
+            if gpu_hours is None:
+                continue
+            owner = owner_of(series.labels, aside).job
+            sums = [hours[hour, owner]] if owner else _jobless(history, hour, series.labels)
+            for each in sums:
+                each.add_one(name, gpu_hours)
+            _add_to_model(history, hour, series.labels, name, gpu_hours)
     for series in answers[0]:
         _name(history, owner_of(series.labels, aside), len(series.points))
-    for (hour, key), sums in sorted(hours.items()):
-        job = history.job({"cluster": key.cluster, "job_id": key.job_id})
-        history.add_hour(job, hour, sums)
+    for (hour, key), of_hour in sorted(hours.items()):
+        history.add_hour(history.job(key), hour, of_hour)
     _add_sizes(history, answers[-1], aside)
+
+
+def _gpu_hours(name: str, labels: Mapping[str, str], value: float) -> float | None:
+    """An answer in GPU-hours; None of a model whose tensor clock is not known, which is held and not measured."""
+    model = labels.get("modelName", "")
+    rated_hz, share = _rated_hz(model), _share(model, labels.get("GPU_I_PROFILE", ""))
+    if rated_hz is None and name != "held":
+        return None
+    return value * share / rated_hz if name == "utilized" and rated_hz else value * share
+
+
+def _add_to_model(
+    history: FleetHistory, hour: int, labels: Mapping[str, str], name: str, gpu_hours: float
+) -> None:
+    cluster, model = _model_of(labels)
+    sums = history.model(hour, cluster, model)
+    if name == "held":
+        sums.installed += gpu_hours
+        history.covered[cluster, hour] = 1.0
+        history.raw.add((cluster, hour))
+    elif name == "observed":
+        sums.observed += gpu_hours
+    elif name == "utilized":
+        sums.utilized += gpu_hours
 
 
 def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Series, float]]:
@@ -196,67 +224,19 @@ def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Se
         yield hour, ordered[number], value
 
 
-def _jobless(history: FleetHistory, hour: int, series: Series) -> list[JobSums]:
+def _jobless(history: FleetHistory, hour: int, labels: Mapping[str, str]) -> list[JobSums]:
     """Where values count of a GPU that no job has."""
-    model = history.model(hour, _model_labels(series.labels))
-    return [model.jobless, history.jobless_hours.setdefault(hour, JobSums())]
+    jobless = history.model(hour, *_model_of(labels)).jobless
+    return [jobless, history.jobless_hours.setdefault(hour, JobSums())]
 
 
-class _Place(NamedTuple):
-    """Where a value goes."""
-
-    history: FleetHistory
-    hour: int
-    labels: Mapping[str, str]
-    sums: Sequence[JobSums]
-    """Of the job in this hour, or of all GPUs that no job has."""
-    rated_hz: float | None
-
-
-def _put_held(place: _Place, value: float) -> None:
-    labels = _model_labels(place.labels)
-    place.history.model(place.hour, labels).installed += value
-    place.history.covered[labels["cluster"], place.hour] = 1.0
-    place.history.raw.add((labels["cluster"], place.hour))
-    for sums in place.sums:
-        sums.held += value
-
-
-def _put_observed(place: _Place, value: float) -> None:
-    if place.rated_hz is not None:
-        place.history.model(place.hour, _model_labels(place.labels)).observed += value
-        for sums in place.sums:
-            sums.observed += value
-
-
-def _put_utilized(place: _Place, value: float) -> None:
-    if place.rated_hz is not None:
-        used = value / place.rated_hz
-        place.history.model(place.hour, _model_labels(place.labels)).utilized += used
-        for sums in place.sums:
-            sums.utilized += used
-
-
-def _put_idle(place: _Place, value: float) -> None:
-    for sums in place.sums if place.rated_hz is not None else ():
-        sums.idle += value
-
-
-_PUTS: tuple[Callable[[_Place, float], None], ...] = (
-    _put_held,
-    _put_observed,
-    _put_utilized,
-    _put_idle,
-)
-
-
-def _model_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    return {"cluster": labels.get("cluster", ""), "model": labels.get("modelName", "")}
+def _model_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    return labels.get("cluster", ""), labels.get("modelName", "")
 
 
 def _name(history: FleetHistory, owner: _LabelledJob, hours: int) -> None:
     if owner.job is not None and hours:
-        job = history.job({"cluster": owner.job.cluster, "job_id": owner.job.job_id})
+        job = history.job(owner.job)
         named = {"job_name": owner.name, "namespace": owner.namespace}
         key = tuple(named.get(name, "") for name in NAMES)
         job.names[key] = job.names.get(key, 0) + hours

@@ -63,7 +63,7 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
 
 def _name(row: JobRow, by: By) -> str | None:
     if by == "job":
-        return f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id
+        return row.shown_name
     name = getattr(row, by)
     return str(name) if name else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
+from ofu_exporter.fleet.reports.waterfall import largest_loss
 from ofu_exporter.support.percent import percent
 
 _LOSSES = {
@@ -46,4 +47,4 @@ def headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -
     if total.flagged_jobs:
         jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
         text += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
-    return text
+    return f"{text} {largest_loss(total)}".rstrip()

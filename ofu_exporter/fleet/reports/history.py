@@ -17,21 +17,21 @@ from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.hour_values import (
-    HourValue,
     add_up,
     cluster_of,
-    job_key,
     job_of,
     largest,
-    model_key,
-    part_key,
+    model_of,
+    part_of,
     sums_of_hour,
     values_of,
 )
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
+from ofu_exporter.support.garbage import collector_paused
 
 
+@collector_paused()
 def read_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
@@ -106,15 +106,14 @@ class _Collector(HistoryAnswers):
     def read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        for _, (agents,) in self.stepped("agents", [queries.AGENTS], history.span):
-            self._agents |= self.seen([agents])
+        self._agents = self.seen([self.series("agents", queries.AGENTS, history.span)])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
         for cluster, span in self.raw_spans(history.raw):
-            asked = [each.of_cluster(cluster, self._jobs) for each in wanted]
+            expressions = [each.of_cluster(cluster, self._jobs) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
-            for _, answers in self.stepped("hours without rules", [*asked, names], span):
+            for _, answers in self.stepped("hours without rules", [*expressions, names], span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
@@ -131,11 +130,10 @@ class _Collector(HistoryAnswers):
         """What GPUs did that were not held by exactly one job."""
         for answers in self.together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
-                for key, hour, value in values_of(answer, model_key, self._history.clock):
-                    model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+                for key, hour, value in values_of(answer, model_of, self._history.clock):
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
-                    for sums in (model.jobless, of_hour):
-                        sums.add(JobSums.of({quantity.name: value}))
+                    for sums in (self._history.model(hour, *key).jobless, of_hour):
+                        sums.add_one(quantity.name, value)
 
     def read_facts_of_jobs(self) -> None:
         """What is worth knowing of jobs and is no part of a ratio."""
@@ -150,21 +148,20 @@ class _Collector(HistoryAnswers):
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, and their energy."""
-        names = ("lost", "gained", "joules")
-        wanted = (queries.LOST, queries.GAINED, queries.ENERGY)
+        names = ("lost", "gained", "joules", "idle_joules")
+        wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for key, hours in sorted(largest(answer, part_key, self._history.clock).items()):
-                    if job := self._history.jobs.get(JobKey(*key[:2])):
-                        self._add_loss(job, name, key[2], hours)
+                for (*key, part), hours in sorted(
+                    largest(answer, part_of, self._history.clock).items()
+                ):
+                    if job := self._history.jobs.get(JobKey(*key)):
+                        self._add_loss(job, name, part, hours)
 
     def _add_loss(self, job: JobHistory, name: str, part: str, hours: Mapping[int, float]) -> None:
-        day_of = self._history.clock.day_of
         for hour, value in sorted(hours.items()):
-            if of_day := job.days.get(day_of(hour)):
-                of_day.add_one(name, part, value)
-                if of_hour := self._history.hours.get(hour):
-                    of_hour.add_one(name, part, value)
+            if of_day := job.days.get(self._history.clock.day_of(hour)):
+                of_day.add_one(name, value, part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -178,30 +175,26 @@ class _Collector(HistoryAnswers):
         self._history.is_simulated = "1" in flags
         self._history.is_partly_measured = "0" in flags
 
-    def _values(self, answer: Iterable[Series]) -> Iterator[HourValue]:
-        """Each value with its hour. Labels that only a replica of the server adds are left to the one who adds up."""
+    def _values(self, answer: Iterable[Series]) -> Iterator[tuple[JobKey, int, float]]:
+        """Each value of jobs with its hour."""
         hour_of = self._history.clock.hour_of
         for one in answer:
-            for time, value in one.points:
-                yield HourValue(hour_of(time), one.labels, value)
+            key = job_of(one.labels)
+            yield from ((key, hour_of(time), value) for time, value in one.points)
 
     def _add_jobs(self, answers: Answers) -> None:
-        by_name = {
-            quantity.name: largest(answer, job_key, self._history.clock)
-            for quantity, answer in zip(queries.JOB_HOURS, answers, strict=True)
-        }
-        for key in sorted(set().union(*by_name.values())):
-            job = self._history.job({"cluster": key[0], "job_id": key[1]})
-            of_job = {name: values.get(key, {}) for name, values in by_name.items()}
-            for hour in sorted(set().union(*of_job.values())):
-                sums = sums_of_hour({name: values.get(hour) for name, values in of_job.items()})
+        of_jobs = [largest(answer, job_of, self._history.clock) for answer in answers]
+        for key in sorted(set[JobKey]().union(*of_jobs)):
+            job, of_job = self._history.job(key), [each.get(key, {}) for each in of_jobs]
+            for hour in sorted(set[int]().union(*of_job)):
+                sums = sums_of_hour([hours.get(hour) for hours in of_job])
                 self._history.add_hour(job, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
-        observed, utilized = (largest(answer, model_key, self._history.clock) for answer in answers)
+        observed, utilized = (largest(answer, model_of, self._history.clock) for answer in answers)
         for key in sorted(observed.keys() & utilized.keys()):
             for hour in sorted(observed[key].keys() & utilized[key].keys()):
-                sums = self._history.model(hour, {"cluster": key[0], "model": key[1]})
+                sums = self._history.model(hour, *key)
                 sums.observed += observed[key][hour]
                 sums.utilized += utilized[key][hour]
 
@@ -209,20 +202,19 @@ class _Collector(HistoryAnswers):
         for one in answer:
             named = tuple(one.labels.get(name, "") for name in NAMES)
             if any(named):
-                names = self._history.job(one.labels).names
+                names = self._history.job(job_of(one.labels)).names
                 names[named] = names.get(named, 0) + len(one.points)
             if framework := one.labels.get("framework"):
-                frameworks = self._history.job(one.labels).frameworks
+                frameworks = self._history.job(job_of(one.labels)).frameworks
                 frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
     def _take_installed(self, answer: list[Series]) -> None:
-        for key, hour, value in values_of(answer, model_key, self._history.clock):
-            model = self._history.model(hour, {"cluster": key[0], "model": key[1]})
-            model.installed += value
+        for key, hour, value in values_of(answer, model_of, self._history.clock):
+            self._history.model(hour, *key).installed += value
 
     def _take_covered(self, answer: list[Series]) -> None:
-        for one in self._values(answer):
-            self._history.covered[cluster_of(one.labels), one.hour] = min(1.0, one.value)
+        for key, hour, value in self._values(answer):
+            self._history.covered[key.cluster, hour] = min(1.0, value)
 
     def _take_size(self, answer: list[Series]) -> None:
         for _, values, job in self._of_jobs(answer):
@@ -250,14 +242,12 @@ class _Collector(HistoryAnswers):
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
         idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
-            for one in self._values(answer):
-                idle[job_of(one.labels), one.hour] = one.value
-        span = self._history.span
-        asked = [Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)]
-        for _, (answer,) in self.stepped("idle GPUs", asked, span):
-            for one in self._values(answer):
-                place = (job_of(one.labels), one.hour)
-                idle[place] = max(idle[place], one.value)
+            for key, hour, value in self._values(answer):
+                idle[key, hour] = value
+        expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
+        of_gpus = self.series("idle GPUs", expression, self._history.span)
+        for key, hour, value in self._values(of_gpus):
+            idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
             day = self._history.clock.day_of(hour)
             if key in self._history.jobs and day in self._history.jobs[key].days:

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
+from pydantic import Field
+
+from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint
+from ofu_exporter.fleet.reports.result import ResultRow
 
 SLOW = 0.9
 """A GPU is slow below this share of the median of the job's GPUs."""
 SLOW_HOURS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SlowGpu:
-    """A GPU that does less, or runs slower, than the others of its job in the same hours."""
+class StretchRow(ResultRow):
+    """A time within the job's life."""
+
+    start: str
+    end: str
+    minutes: float
+
+
+class SlowGpuRow(ResultRow):
+    """A GPU that does less, or runs slower, than the job's others in the same hours."""
 
     node: str
     gpu: str
     uuid: str
     what: str
-    """`OFU` or `SM clock`."""
-    share: float
-    """Of the median of the job's GPUs, the median over hours."""
+    share: float = Field(description="Of the median of the job's GPUs.")
     hours: int
-    """Hours in which it was slow."""
 
 
-def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpu]:
+def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpuRow]:
     """GPUs that are below SLOW of the job's median for SLOW_HOURS and most of their hours, the slowest first."""
-    slow_ones: list[SlowGpu] = []
+    slow_ones: list[SlowGpuRow] = []
     for name, what in (("ofu", "OFU"), ("clock_hz", "SM clock")):
         middles = _medians([getattr(gpu, name) for gpu in gpus])
         for gpu in gpus:
@@ -38,8 +45,13 @@ def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpu]:
             shares = [values[hour] / middles[hour] for hour in values if middles.get(hour)]
             slow = [share for share in shares if share < SLOW]
             if len(slow) >= SLOW_HOURS and 2 * len(slow) > len(shares):
-                one = SlowGpu(gpu.node, gpu.gpu, gpu.uuid, what, median(shares), len(slow))
-                slow_ones.append(one)
+                row = SlowGpuRow(
+                    **{name: getattr(gpu, name) for name in ("node", "gpu", "uuid")},
+                    what=what,
+                    share=median(shares),
+                    hours=len(slow),
+                )
+                slow_ones.append(row)
     return sorted(slow_ones, key=lambda gpu: (gpu.share, gpu.node, gpu.gpu))
 
 
@@ -52,24 +64,16 @@ def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {hour: median(values) for hour, values in by_hour.items() if len(values) >= 3}
 
 
-@dataclass(frozen=True, slots=True)
-class JobStretch:
-    """A time within a job's life."""
-
-    start: float
-    end: float
-
-
 def idle_stretches(
     points: Sequence[JobPoint], step: float, least: float = 600.0
-) -> list[JobStretch]:
+) -> list[StretchRow]:
     """When the job held GPUs, was measured and used none; shorter ones than `least` seconds are left out."""
     return _stretches(
         points, step, least, [point.ofu is not None and point.ofu < 0.001 for point in points]
     )
 
 
-def shortfalls(points: Sequence[JobPoint], step: float) -> list[JobStretch]:
+def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
     """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes."""
     most = max((point.gpus or 0.0 for point in points), default=0.0)
     full = [(point.gpus or 0.0) >= 0.9 * most for point in points]
@@ -82,14 +86,16 @@ def shortfalls(points: Sequence[JobPoint], step: float) -> list[JobStretch]:
 
 def _stretches(
     points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
-) -> list[JobStretch]:
-    stretches: list[JobStretch] = []
+) -> list[StretchRow]:
+    stretches: list[tuple[float, float]] = []
     for point, is_wanted in zip(points, wanted, strict=True):
-        if not is_wanted:
-            continue
         begin = point.time - step
-        if stretches and abs(stretches[-1].end - begin) < step / 2:
-            stretches[-1] = JobStretch(stretches[-1].start, point.time)
-        else:
-            stretches.append(JobStretch(begin, point.time))
-    return [stretch for stretch in stretches if stretch.end - stretch.start >= least]
+        if is_wanted and stretches and abs(stretches[-1][1] - begin) < step / 2:
+            stretches[-1] = (stretches[-1][0], point.time)
+        elif is_wanted:
+            stretches.append((begin, point.time))
+    return [
+        StretchRow(start=iso(start), end=iso(end), minutes=round((end - start) / 60, 1))
+        for start, end in stretches
+        if end - start >= least
+    ]

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.reports import pictures, tables
-from ofu_exporter.fleet.reports.job_result import (
-    EarlierRow,
-    GpuRow,
-    JobResult,
-    SlowGpuRow,
-    StretchRow,
-)
+from ofu_exporter.fleet.reports.job_result import GpuRow, JobResult
 from ofu_exporter.fleet.reports.job_rows import unix
+from ofu_exporter.fleet.reports.job_text import sections
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.tables import ReportSection
 from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.support.drawing import Drawing
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
 
@@ -43,16 +36,14 @@ def page(result: JobResult) -> str:
     )
     return render(
         "fleet_job.html",
-        title=f"Job {tables.job_name(row)} {row.job_name}",
+        title=f"Job {row.shown_name} {row.job_name}",
         facts=facts,
         result=result,
         points=_points(result) if result.points else None,
         losses=_losses(result) if any(point.lost for point in result.points) else None,
-        slow=_slow(result.slow_gpus) if result.slow_gpus else None,
         gpus=_gpus(result.gpus, row) if result.gpus else None,
-        stretches=[*_stretches(result)],
-        earlier=_earlier(result.earlier) if result.earlier else None,
-        missing=[f"{each.what}, {each.start} to {each.end}: {each.why}" for each in result.missing],
+        sections=[*sections(result)],
+        missing=[each.words for each in result.missing],
     )
 
 
@@ -82,14 +73,6 @@ def _losses(result: JobResult) -> TimePicture:
     return over_time(lines, [point.gpus for point in points], axis, label)
 
 
-def _slow(gpus: Sequence[SlowGpuRow]) -> ReportSection:
-    rows = [
-        [each.node, each.gpu, each.what, tables.share(each.share), str(each.hours)] for each in gpus
-    ]
-    heads = ("node", "GPU", "what", "of the median", "hours")
-    return ReportSection("Slow GPUs", TextTable(heads, (LEFT, RIGHT, LEFT, RIGHT, RIGHT), rows))
-
-
 def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
     shown = [(f"{gpu.node.partition(':')[0][-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus]
     if len(gpus) > MOST_ROWS:
@@ -103,31 +86,3 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
 def _mean(values: Sequence[float | None]) -> float:
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else float("inf")
-
-
-def _stretches(result: JobResult) -> Iterator[ReportSection]:
-    both: tuple[tuple[str, Sequence[StretchRow]], ...] = (
-        ("Idle: GPUs held, and nothing computed", result.idle),
-        ("Fewer GPUs than before and after", result.fewer_gpus),
-    )
-    for title, stretches in both:
-        if stretches:
-            rows = [[each.start, each.end, tables.number(each.minutes)] for each in stretches]
-            table = TextTable(("from", "to", "minutes"), (LEFT, LEFT, RIGHT), rows)
-            yield ReportSection(title, table)
-
-
-def _earlier(jobs: Sequence[EarlierRow]) -> ReportSection:
-    rows = [
-        [
-            each.job_id,
-            each.begin,
-            tables.number(each.gpu_hours),
-            tables.share(each.ofu),
-            tables.share(each.mfu),
-        ]
-        for each in jobs
-    ]
-    heads = ("job", "begin", "GPU-hours", "OFU", "MFU")
-    table = TextTable(heads, (LEFT, LEFT, RIGHT, RIGHT, RIGHT), rows)
-    return ReportSection("Earlier jobs of this name and user", table)

@@ -10,14 +10,14 @@ from pydantic import Field
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.job_events import (
-    JobStretch,
-    SlowGpu,
+    SlowGpuRow,
+    StretchRow,
     idle_stretches,
     shortfalls,
     slow_gpus,
 )
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.one_job import JobPoint, JobStory
+from ofu_exporter.fleet.reports.one_job import JobStory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
@@ -40,25 +40,6 @@ class PointRow(ResultRow):
         description="Where the rest of the peak went, by part, as shares of the measured time: with the OFU they add "
         "up to 1. Empty where no part is known.",
     )
-
-
-class StretchRow(ResultRow):
-    """A time within the job's life."""
-
-    start: str
-    end: str
-    minutes: float
-
-
-class SlowGpuRow(ResultRow):
-    """A GPU that does less, or runs slower, than the job's others in the same hours."""
-
-    node: str
-    gpu: str
-    uuid: str
-    what: str
-    share: float = Field(description="Of the median of the job's GPUs.")
-    hours: int
 
 
 class EarlierRow(ResultRow):
@@ -118,10 +99,13 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         begin=iso(story.points[0].time - story.step) if story.points else row.begin,
         end=iso(story.points[-1].time) if story.points else row.end,
         step_seconds=story.step,
-        points=[_point(point) for point in story.points],
-        idle=[_stretch(each) for each in idle],
-        fewer_gpus=[_stretch(each) for each in shortfalls(story.points, story.step)],
-        slow_gpus=[SlowGpuRow.model_validate(asdict(each)) for each in slow],
+        points=[
+            PointRow.model_validate({**asdict(point), "time": iso(point.time)})
+            for point in story.points
+        ],
+        idle=idle,
+        fewer_gpus=shortfalls(story.points, story.step),
+        slow_gpus=slow,
         gpus=_gpu_rows(story),
         earlier=[_earlier_row(job, story.history.clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
@@ -149,26 +133,8 @@ def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
     )
 
 
-def _point(point: JobPoint) -> PointRow:
-    return PointRow(
-        time=iso(point.time),
-        gpus=point.gpus,
-        ofu=point.ofu,
-        mfu=point.mfu,
-        activity=point.activity,
-        clock=point.clock,
-        lost=point.lost,
-    )
-
-
-def _stretch(each: JobStretch) -> StretchRow:
-    return StretchRow(
-        start=iso(each.start), end=iso(each.end), minutes=round((each.end - each.start) / 60, 1)
-    )
-
-
 def _headline(
-    row: JobRow, change: float | None, slow: Sequence[SlowGpu], idle: Sequence[JobStretch]
+    row: JobRow, change: float | None, slow: Sequence[SlowGpuRow], idle: Sequence[StretchRow]
 ) -> str:
     """What matters of the job, in a few sentences."""
     sentences = [
@@ -194,6 +160,6 @@ def _headline(
         count = len({(each.node, each.gpu) for each in slow})
         sentences.append(f"{count} of its GPUs {'was' if count == 1 else 'were'} slow.")
     if idle:
-        nothing = sum(each.end - each.start for each in idle) / 3600
+        nothing = sum(each.minutes for each in idle) / 60
         sentences.append(f"It computed nothing for {nothing:.1f} hours in all.")
     return " ".join(sentences)

@@ -54,6 +54,7 @@ def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[st
         "wasted_gpu_hours": wasted,
         **{f"lost_{part}_gpu_hours": hours for part, hours in sums.parts.items()},
         "energy_kwh": sums.joules / JOULES_PER_KWH if sums.joules else None,
+        "idle_energy_kwh": sums.idle_joules / JOULES_PER_KWH if sums.idle_joules else None,
         "ofu": sums.ofu,
         "mfu": sums.mfu,
         "ofu_compared": sums.ofu_compared,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ofu_exporter.fleet.reports.job_result import JobResult, PointRow
-from ofu_exporter.fleet.reports.tables import NONE, gpus, job_name, number, share
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.fleet.reports.job_events import SlowGpuRow, StretchRow
+from ofu_exporter.fleet.reports.job_result import EarlierRow, JobResult, PointRow
+from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.text import shown
 
@@ -19,43 +20,50 @@ def text(result: JobResult) -> str:
     """The job's story."""
     row = result.job
     lines = [
-        f"Job {job_name(row)} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
+        f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
         f"{gpus(row.gpus)} GPUs of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,
     ]
-    for title, table in _tables(result):
-        lines += ["", f"{title}:", "", table.plain()]
-    for part in result.missing:
-        lines += [f"Not read: {part.what}, {part.start} to {part.end}: {part.why}"]
+    over_time = ReportSection("Over time", _over_time(result.points))
+    for section in (over_time, *sections(result)):
+        lines += ["", f"{section.title}:", "", section.table.plain()]
+    lines += [f"Not read: {part.words}" for part in result.missing]
     return "\n".join(shown(line) if "\n" not in line else line for line in lines)
 
 
-def _tables(result: JobResult) -> Iterator[tuple[str, TextTable]]:
-    yield "Over time", _over_time(result.points)
+def sections(result: JobResult) -> Iterator[ReportSection]:
+    """What is to be known beside how it went over time."""
     if result.slow_gpus:
-        rows = [
-            (each.node, each.gpu, each.what, share(each.share), str(each.hours))
-            for each in result.slow_gpus
-        ]
-        heads = ("node", "GPU", "what", "of the median", "hours")
-        yield "Slow GPUs", TextTable(heads, (LEFT, RIGHT, LEFT, RIGHT, RIGHT), rows)
+        yield ReportSection("Slow GPUs", table(_SLOW, result.slow_gpus))
     for title, stretches in (
         ("Idle: GPUs held, and nothing computed", result.idle),
         ("Fewer GPUs than before and after: restarts, lost nodes", result.fewer_gpus),
     ):
         if stretches:
-            cells = [(each.start, each.end, number(each.minutes)) for each in stretches]
-            yield title, TextTable(("from", "to", "minutes"), (LEFT, LEFT, RIGHT), cells)
+            yield ReportSection(title, table(_STRETCH, stretches))
     if result.earlier:
-        rows = [
-            (each.job_id, each.begin, number(each.gpu_hours), share(each.ofu), share(each.mfu))
-            for each in result.earlier
-        ]
-        heads = ("job", "begin", "GPU-hours", "OFU", "MFU")
-        yield (
-            "Earlier jobs of this name and user",
-            TextTable(heads, (LEFT, LEFT, RIGHT, RIGHT, RIGHT), rows),
-        )
+        yield ReportSection("Earlier jobs of this name and user", table(_EARLIER, result.earlier))
+
+
+_SLOW: Sequence[Column[SlowGpuRow]] = (
+    ("node", LEFT, lambda gpu: gpu.node),
+    ("GPU", RIGHT, lambda gpu: gpu.gpu),
+    ("what", LEFT, lambda gpu: gpu.what),
+    ("of the median", RIGHT, lambda gpu: share(gpu.share)),
+    ("hours", RIGHT, lambda gpu: str(gpu.hours)),
+)
+_STRETCH: Sequence[Column[StretchRow]] = (
+    ("from", LEFT, lambda stretch: stretch.start),
+    ("to", LEFT, lambda stretch: stretch.end),
+    ("minutes", RIGHT, lambda stretch: number(stretch.minutes)),
+)
+_EARLIER: Sequence[Column[EarlierRow]] = (
+    ("job", LEFT, lambda job: job.job_id),
+    ("begin", LEFT, lambda job: job.begin),
+    ("GPU-hours", RIGHT, lambda job: number(job.gpu_hours)),
+    ("OFU", RIGHT, lambda job: share(job.ofu)),
+    ("MFU", RIGHT, lambda job: share(job.mfu)),
+)
 
 
 def _over_time(points: Sequence[PointRow]) -> TextTable:

@@ -40,6 +40,7 @@ def notes(
         *_of_rules(history, cost, wanted.target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),
+        *_of_energy(total),
         *_of_prices(total, wanted.prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
@@ -106,6 +107,16 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:
         yield "No job reported an MFU: see docs/reporting.md."
+
+
+def _of_energy(total: GroupRow) -> Iterator[str]:
+    if total.energy_kwh is not None:
+        idle = total.idle_energy_kwh
+        least = "" if idle is None else f", at least {idle:,.0f} of them while no kernel ran"
+        yield (
+            f"The measured GPUs of jobs took {total.energy_kwh:,.0f} kWh{least}. For other parts of the peak no kWh "
+            "are given: cards count the energy of a window as a whole."
+        )
 
 
 def _of_prices(total: GroupRow, prices: Prices) -> Iterator[str]:

@@ -6,19 +6,19 @@ Every value of a minute is taken from the recorded series where there is one, an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import median
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.history import read_jobs
 from ofu_exporter.fleet.reports.job_rows import longest
-from ofu_exporter.fleet.reports.queries import NAMES, WITHIN, any_of, matcher
+from ofu_exporter.fleet.reports.queries import GPU, JOB, NAMES, WITHIN, any_of, matcher
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 from ofu_exporter.values.losses import Loss
 
@@ -27,11 +27,9 @@ MOST_POINTS = 400
 MOST_EARLIER = 30
 RATE_SECONDS = 300.0
 """What the values of a point are means over."""
-_JOB = "cluster, job_id"
 _PARTS: Mapping[str, Loss] = {loss.value: loss for loss in Loss}
 _GAINED = "gained"
 """Stands for a part in the answer about losses."""
-_GPU = "cluster, instance, uuid, gpu_instance"
 
 
 class UnknownJobError(OfuError):
@@ -108,11 +106,11 @@ def read_story(
     job = _only(history, key)
     _read_earlier(client, reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
-    clock = history.clock
-    span = clock.span(job.first_hour or 0, job.last_hour or 0)
+    span = history.clock.span(job.first_hour or 0, job.last_hour or 0)
     step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
-    points = _points(client, reader, (span, step), one)
-    return JobStory(job, history, step, points, _gpus(client, reader, span, one, clock))
+    answers = HistoryAnswers(client, reader, history)
+    points = _points(answers, span, step, one)
+    return JobStory(job, history, step, points, _gpus(answers, span, one, history.clock))
 
 
 def _only(history: FleetHistory, key: JobKey) -> JobHistory:
@@ -138,40 +136,37 @@ def _read_earlier(
         return
     same = [matcher("cluster", job.key.cluster)]
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
-    earlier = _ids(client, reader, history.span, ",".join(same)) - {job.key.job_id}
+    answers = HistoryAnswers(client, reader, history)
+    earlier = _ids(answers, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
         wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
         others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
-def _ids(client: PrometheusClient, reader: PartReader, span: TimeSpan, same: str) -> set[str]:
+def _ids(answers: HistoryAnswers, span: TimeSpan, same: str) -> set[str]:
     expression = (
         f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
     )
     hourly = f"max_over_time(({expression}){WITHIN})"
-    ids: set[str] = set()
-    asked = reader.read("earlier jobs", span, lambda part: client.steps(hourly, *part, HOUR))
-    for _, series in asked:
-        ids.update(one.labels.get("job_id", "") for one in series)
-    return ids
+    return {one.labels.get("job_id", "") for one in answers.series("earlier jobs", hourly, span)}
 
 
 def _expressions(one: str) -> Mapping[str, str]:
     def rate(name: str) -> str:
-        return f"sum by ({_JOB}) (rate({name}{{{one}}}[5m]))"
+        return f"sum by ({JOB}) (rate({name}{{{one}}}[5m]))"
 
     def either(recorded: str, raw: str) -> str:
-        return f"max by ({_JOB}) ({recorded}{{{one}}}) or {raw}"
+        return f"max by ({JOB}) ({recorded}{{{one}}}) or {raw}"
 
-    compared = f"(sum by ({_JOB}) (rate(ofu_job_compared_gpu_seconds_total{{{one}}}[15m])) > 0)"
-    mfu = f"sum by ({_JOB}) (rate(ofu_job_compared_mfu_seconds_total{{{one}}}[15m])) / {compared}"
+    compared = f"(sum by ({JOB}) (rate(ofu_job_compared_gpu_seconds_total{{{one}}}[15m])) > 0)"
+    mfu = f"sum by ({JOB}) (rate(ofu_job_compared_mfu_seconds_total{{{one}}}[15m])) / {compared}"
     used, held = "ofu_job_utilization_seconds_total", "ofu_job_held_gpu_seconds_total"
     observed = f"({rate('ofu_job_gpu_seconds_total')} > 0)"
     active = (
-        f"avg by ({_JOB}) (avg by ({_GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
-        f"* on ({_GPU}) group_left (job_id) topk by ({_GPU}) (1, ofu_gpu_info{{{one}}}))"
+        f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
+        f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, ofu_gpu_info{{{one}}}))"
     )
     return {
         "gpus": either("job:ofu_job_held_gpu_seconds:rate5m", rate(held)),
@@ -181,22 +176,19 @@ def _expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(
-    client: PrometheusClient, reader: PartReader, times: tuple[TimeSpan, float], one: str
-) -> list[JobPoint]:
-    span, step = times
+def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> list[JobPoint]:
     points = {
         round(span.start + step * number, 3): JobPoint(span.start + step * number)
         for number in range(1, round((span.end - span.start) / step) + 1)
     }
-    for name, expression in _expressions(one).items():
-        for _, time, value in _values(client, reader, span, (name, expression, step)):
-            if (point := points.get(round(time, 3))) is not None:
-                setattr(point, name, value)
-    asked = ("losses", _losses(one), step)
-    for labels, time, value in _values(client, reader, span, asked):
-        if (point := points.get(round(time, 3))) is not None:
-            _add_loss(point, labels.get("part", ""), value)
+    for name, expression in {**_expressions(one), "losses": _losses(one)}.items():
+        for series in answers.series(f"{name} of the job", expression, span, step):
+            for time, value in series.points:
+                point = points.get(round(time, 3))
+                if point is not None and name == "losses":
+                    _add_loss(point, series.labels.get("part", ""), value)
+                elif point is not None:
+                    setattr(point, name, value)
     return _alive(list(points.values()))
 
 
@@ -207,9 +199,9 @@ def _losses(one: str) -> str:
         recorded = f"max by ({by}) (job:ofu_job_{name}_seconds:rate5m{{{one}}})"
         return f"({recorded} or sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[5m])))"
 
-    gained = f'label_replace({either("gained", _JOB)}, "part", "{_GAINED}", "", "")'
-    parts = f"({either('lost', f'{_JOB}, part')} or {gained})"
-    return f"{parts} / on ({_JOB}) group_left () ({either('gpu', _JOB)} > 0)"
+    gained = f'label_replace({either("gained", JOB)}, "part", "{_GAINED}", "", "")'
+    parts = f"({either('lost', f'{JOB}, part')} or {gained})"
+    return f"{parts} / on ({JOB}) group_left () ({either('gpu', JOB)} > 0)"
 
 
 def _add_loss(point: JobPoint, part: str, share: float) -> None:
@@ -239,30 +231,16 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
     return points[first : last + 1]
 
 
-def _values(
-    client: PrometheusClient, reader: PartReader, span: TimeSpan, asked: tuple[str, str, float]
-) -> Iterator[tuple[Mapping[str, str], float, float]]:
-    """The labels, the time and the value of each point."""
-    name, expression, step = asked
-    for _, series in reader.read(
-        f"{name} of the job", span, lambda part: client.steps(expression, *part, step)
-    ):
-        for each in series:
-            yield from ((each.labels, time, value) for time, value in each.points)
-
-
-def _gpus(
-    client: PrometheusClient, reader: PartReader, span: TimeSpan, one: str, clock: ServerClock
-) -> list[GpuHours]:
+def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
-    had = f"count_over_time((group by ({_GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
-    mine = f"topk by ({_GPU}) (1, {had} >= 12) > bool 0"
+    had = f"count_over_time((group by ({GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
+    mine = f"topk by ({GPU}) (1, {had} >= 12) > bool 0"
     labels = "cluster, instance, gpu, uuid, gpu_instance"
     used, observed = (
         f"sum by ({labels}) (increase(ofu_gpu_{name}_seconds_total[1h]))"
         for name in ("utilization", "observed")
     )
-    join = f"* on ({_GPU}) group_left (job_id) ({mine})"
+    join = f"* on ({GPU}) group_left (job_id) ({mine})"
     ofu = f"avg_over_time(job_gpu:ofu:ratio_rate5m{{{one}}}{WITHIN}) or {used} / ({observed} > 0) {join}"
     hertz = (
         f"avg_over_time(job_gpu:ofu_gpu_sm_clock_hertz:avg15m{{{one}}}{WITHIN}) or "
@@ -271,15 +249,9 @@ def _gpus(
     gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
-        fetch = partial(_hourly, client, expression)
-        for _, series in reader.read(f"{name or 'rows'} of the job's GPUs", span, fetch):
-            for each in series:
-                _add_gpu(gpus, name, each, clock)
+        for each in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
+            _add_gpu(gpus, name, each, clock)
     return [gpus[place] for place in sorted(gpus)]
-
-
-def _hourly(client: PrometheusClient, expression: str, part: TimeSpan) -> list[Series]:
-    return client.steps(expression, *part, HOUR)
 
 
 def _add_gpu(

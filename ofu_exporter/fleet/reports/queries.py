@@ -15,8 +15,8 @@ NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "
 WITHIN = "[59m59s999ms:5m]"
 """Twelve looks into the hour."""
 LOOKS = 12
-_JOB = "cluster, job_id"
-_GPU = "cluster, instance, uuid, gpu_instance"
+JOB = "cluster, job_id"
+GPU = "cluster, instance, uuid, gpu_instance"
 
 
 class Quantity(NamedTuple):
@@ -69,7 +69,7 @@ _SPECIAL = r".+*?()|[]{}^$\\"
 
 
 def _increase(name: str) -> str:
-    return f"sum by ({_JOB}) (increase({name}{{CLUSTER}}[1h])) / 3600"
+    return f"sum by ({JOB}) (increase({name}{{CLUSTER}}[1h])) / 3600"
 
 
 def _job_hours(name: str, counter: str) -> Quantity:
@@ -92,9 +92,9 @@ def _model_hours(name: str, counter: str) -> Quantity:
     return Quantity(
         name,
         f"model:{name}_gpu_hours:increase1h",
-        f"sum by (cluster, model) (max by ({_GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600 "
-        f"* on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
-        f"group by ({_GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
+        f"sum by (cluster, model) (max by ({GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600 "
+        f"* on ({GPU}) group_left (model) topk by ({GPU}) (1, "
+        f"group by ({GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
         counter=counter,
     )
 
@@ -109,11 +109,18 @@ def _part_of_jobs(name: str, by: str, counter: str, unit: float) -> Quantity:
     )
 
 
-LOST = _part_of_jobs("lost_gpu_hours", f"{_JOB}, part", "ofu_job_lost_seconds_total", 3600)
+LOST = _part_of_jobs("lost_gpu_hours", f"{JOB}, part", "ofu_job_lost_seconds_total", 3600)
 """GPU-hours of a job in which the peak was not used, by part; rules and agents of before have none."""
-GAINED = _part_of_jobs("gained_gpu_hours", _JOB, "ofu_job_gained_seconds_total", 3600)
-ENERGY = _part_of_jobs("energy_joules", _JOB, "ofu_job_energy_joules_total", 1)
-
+GAINED = _part_of_jobs("gained_gpu_hours", JOB, "ofu_job_gained_seconds_total", 3600)
+ENERGY = _part_of_jobs("energy_joules", JOB, "ofu_job_energy_joules_total", 1)
+IDLE_ENERGY = ENERGY._replace(
+    recorded=ENERGY.recorded.replace("energy", "idle_energy"),
+    raw=f"sum by ({JOB}) (max by ({GPU}) (increase(ofu_gpu_idle_energy_joules_total{{CLUSTER}}[1h])) "
+    f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, group by ({GPU}, job_id) (count_over_time("
+    f'ofu_gpu_info{{job_id!="",CLUSTER}}[1h])) unless on ({GPU}) count by ({GPU}) '
+    f"(group by ({GPU}, job_id) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))) > 1))",
+)
+"""Joules in windows in which no kernel ran, of GPUs that one job had for the whole hour; no agent counts it by job."""
 
 MODEL_HOURS = (
     _model_hours("observed", "ofu_gpu_observed_seconds_total"),
@@ -121,17 +128,17 @@ MODEL_HOURS = (
 )
 """GPU-hours by model in an hour, held by a job or not."""
 
-_OBSERVED = f"max by ({_GPU}) (rate(ofu_gpu_observed_seconds_total{{CLUSTER}}[5m]))"
-_UTILIZED = f"max by ({_GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[5m]))"
+_OBSERVED = f"max by ({GPU}) (rate(ofu_gpu_observed_seconds_total{{CLUSTER}}[5m]))"
+_UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[5m]))"
 
 
 def _jobless(name: str, gpus: str) -> Quantity:
     return Quantity(
         name,
         f"max by (cluster, model) (last_over_time(model:jobless_{name}_gpus:avg1h[59m59s999ms]))",
-        f'sum by (cluster, model) (sum_over_time(({gpus} unless on ({_GPU}) last_over_time(ofu_gpu_info{{job_id!="",'
-        f"CLUSTER}}[5m])){WITHIN}) * on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
-        f"group by ({_GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h])))) / {LOOKS} "
+        f'sum by (cluster, model) (sum_over_time(({gpus} unless on ({GPU}) last_over_time(ofu_gpu_info{{job_id!="",'
+        f"CLUSTER}}[5m])){WITHIN}) * on ({GPU}) group_left (model) topk by ({GPU}) (1, "
+        f"group by ({GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h])))) / {LOOKS} "
         f"or 0 * count by (cluster, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))",
         is_always_there=True,
     )
@@ -148,7 +155,7 @@ AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))
 """Agents whose own series the server has, by cluster."""
 
 RAW_NAMES = (
-    f"count by ({_JOB}, {', '.join(NAMES)}, framework) (label_replace(count_over_time("
+    f"count by ({JOB}, {', '.join(NAMES)}, framework) (label_replace(count_over_time("
     'ofu_job_info{CLUSTER}[1h]), "namespace", "$1", "exported_namespace", "(.+)"))'
 )
 
@@ -162,18 +169,18 @@ ABSENT = (
 """The share of the hour in which a node was not seen, of nodes that were there in the day before."""
 NODE_GPUS = (
     "sum by (cluster, instance, model) (last_over_time(gpu:ofu_gpu_share:ratio{NODES}[1h])) or "
-    f"sum by (cluster, instance, model) ((max by ({_GPU}) (last_over_time(ofu_gpu_instance_share_ratio{{NODES}}[1h])) "
-    f"or group by ({_GPU}) (last_over_time(ofu_gpu_info{{NODES}}[1h]))) * on ({_GPU}) group_left (model) "
-    f"topk by ({_GPU}) (1, group by ({_GPU}, model) (last_over_time(ofu_gpu_info{{NODES}}[1h]))))"
+    f"sum by (cluster, instance, model) ((max by ({GPU}) (last_over_time(ofu_gpu_instance_share_ratio{{NODES}}[1h])) "
+    f"or group by ({GPU}) (last_over_time(ofu_gpu_info{{NODES}}[1h]))) * on ({GPU}) group_left (model) "
+    f"topk by ({GPU}) (1, group by ({GPU}, model) (last_over_time(ofu_gpu_info{{NODES}}[1h]))))"
 )
 """GPUs of a node, by model."""
 
 INSTALLED = Quantity(
     "installed",
     f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",
-    f"sum_over_time((sum by (cluster, model) ((max by ({_GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) "
-    f"or group by ({_GPU}) (ofu_gpu_info{{CLUSTER}})) * on ({_GPU}) group_left (model) topk by ({_GPU}) (1, "
-    f"group by ({_GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
+    f"sum_over_time((sum by (cluster, model) ((max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) "
+    f"or group by ({GPU}) (ofu_gpu_info{{CLUSTER}})) * on ({GPU}) group_left (model) topk by ({GPU}) (1, "
+    f"group by ({GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
     is_always_there=True,
 )
 """GPU-hours of the GPUs that agents know of."""
@@ -187,42 +194,42 @@ COVERED = Quantity(
 
 SIZE = Quantity(
     "size",
-    f"max by ({_JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
-    f"max_over_time((sum by ({_JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
+    f"max by ({JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
+    f"max_over_time((sum by ({JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
     is_always_there=True,
 )
 """GPUs of a job."""
 
-_RAW_OBSERVED = f"sum by ({_JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
-_RAW_UTILIZED = f"sum by ({_JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+_RAW_OBSERVED = f"sum by ({JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
+_RAW_UTILIZED = f"sum by ({JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
 IDLE = Quantity(
     "idle",
-    f"max by ({_JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({_JOB}) "
+    f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "
     f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS})",
-    f"sum_over_time(({_RAW_OBSERVED} and on ({_JOB}) ({_RAW_UTILIZED} < 0.001 * {_RAW_OBSERVED})){WITHIN})"
+    f"sum_over_time(({_RAW_OBSERVED} and on ({JOB}) ({_RAW_UTILIZED} < 0.001 * {_RAW_OBSERVED})){WITHIN})"
     f" / {LOOKS}",
 )
 """Measured GPU-hours in which no GPU of the job used its tensor pipes."""
-IDLE_GPUS = f"max by ({_JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
+IDLE_GPUS = f"max by ({JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
 """GPU-hours of single GPUs that had been idle for an hour before."""
 
 VERDICT = Quantity(
     "verdict",
-    f"max by ({_JOB}, verdict) (sum_over_time(job:ofu_job_divergence_verdict:sum{WITHIN}) / {LOOKS})",
-    f"sum_over_time((sum by ({_JOB}, verdict) (ofu_job_divergence_verdict{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    f"max by ({JOB}, verdict) (sum_over_time(job:ofu_job_divergence_verdict:sum{WITHIN}) / {LOOKS})",
+    f"sum_over_time((sum by ({JOB}, verdict) (ofu_job_divergence_verdict{{CLUSTER}})){WITHIN}) / {LOOKS}",
 )
 """Node-hours for which agents held a verdict on a job."""
 CAUSE = Quantity(
     "cause",
-    f"max by ({_JOB}, cause) (sum_over_time(job:ofu_job_divergence_cause:sum{WITHIN}) / {LOOKS})",
-    f"sum_over_time((sum by ({_JOB}, cause) (ofu_job_divergence_cause{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    f"max by ({JOB}, cause) (sum_over_time(job:ofu_job_divergence_cause:sum{WITHIN}) / {LOOKS})",
+    f"sum_over_time((sum by ({JOB}, cause) (ofu_job_divergence_cause{{CLUSTER}})){WITHIN}) / {LOOKS}",
 )
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
 
 JOB_MODELS = Quantity(
     "models of jobs",
-    f"max by ({_JOB}, model) (last_over_time(job_model:ofu_gpu_info:avg1h[59m59s999ms]))",
-    f"sum by ({_JOB}, model) (count_over_time((group by ({_GPU}, job_id, model) "
+    f"max by ({JOB}, model) (last_over_time(job_model:ofu_gpu_info:avg1h[59m59s999ms]))",
+    f"sum by ({JOB}, model) (count_over_time((group by ({GPU}, job_id, model) "
     f'(ofu_gpu_info{{job_id!="",CLUSTER}})){WITHIN})) / {LOOKS}',
     is_always_there=True,
 )

@@ -118,6 +118,11 @@ class SumsRow(ResultRow):
     energy_kwh: float | None = Field(
         default=None, description="Of the measured GPU-hours, by the cards' own counters."
     )
+    idle_energy_kwh: float | None = Field(
+        default=None,
+        description="Of these, in windows in which no kernel ran, as far as one job had the GPU for the whole hour: "
+        "what is known is less than all.",
+    )
     cost: float | None = Field(description="Of the held GPU-hours whose price is known.")
     wasted_cost: float | None
     idle_cost: float | None
@@ -142,6 +147,11 @@ class JobRow(SumsRow):
     relative_error: float | None = Field(description="|MFU - OFU| / OFU.")
     verdict: str | None = Field(description="The verdict that its agents held longest.")
     cause: str | None = Field(description="The cause that its agents named longest.")
+
+    @property
+    def shown_name(self) -> str:
+        """The id, with the cluster where there is one."""
+        return f"{self.cluster}/{self.job_id}" if self.cluster else self.job_id
 
 
 NOT_KNOWN, NO_JOB, ALL_JOBS = "(not known)", "(no job)", "all jobs"
@@ -187,6 +197,10 @@ class MissingRow(ResultRow):
     start: str
     end: str
     why: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.what}, {self.start} to {self.end}: {self.why}"
 
 
 class DayRow(ResultRow):

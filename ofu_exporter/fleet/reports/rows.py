@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -28,12 +28,16 @@ def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
 
 def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
     """One line for each row; what is not known is an empty cell."""
+    return csv_text(list(kind.model_fields), (row.model_dump() for row in members))
+
+
+def csv_text(names: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
+    """CSV with a head."""
     out = io.StringIO()
-    names = list(kind.model_fields)
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
-    for row in members:
-        writer.writerow({name: cell(value) for name, value in row.model_dump().items()})
+    for line in lines:
+        writer.writerow({name: cell(value) for name, value in line.items()})
     return out.getvalue()
 
 

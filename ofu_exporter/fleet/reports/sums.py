@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +29,8 @@ class JobSums:
     gained: float = 0.0
     """What the tensor pipes gained above the tensor clock."""
     joules: float = 0.0
+    idle_joules: float = 0.0
+    """Of these, in windows in which no kernel ran, as far as one job had the GPU for the whole hour."""
     lost: dict[str, float] = field(default_factory=dict)
     """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
 
@@ -44,23 +45,16 @@ class JobSums:
         self.idle += other.idle
         self.gained += other.gained
         self.joules += other.joules
+        self.idle_joules += other.idle_joules
         for part, hours in other.lost.items():
             self.lost[part] = self.lost.get(part, 0.0) + hours
 
-    def add_one(self, name: str, part: str, value: float) -> None:
+    def add_one(self, name: str, value: float, part: str = "") -> None:
         """Add to one of them; to what was lost, by its part."""
         if name == "lost":
             self.lost[part] = self.lost.get(part, 0.0) + value
         else:
             setattr(self, name, getattr(self, name) + value)
-
-    @classmethod
-    def of(cls, sums: Mapping[str, float]) -> JobSums:
-        """Those with these names; all others are 0."""
-        made = cls()
-        for name, hours in sums.items():
-            setattr(made, name, hours)
-        return made
 
     @property
     def parts(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Lays the parts of a report out as titled tables of text, the same for a terminal and for Markdown."""
+"""Lays the parts of a report out as titled tables of text, the same for a terminal, for Markdown and for a page."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import Agreement
 from ofu_exporter.fleet.reports.job_rows import is_flagged
-from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow, SumsRow
-from ofu_exporter.fleet.reports.waterfall import lost_hours
+from ofu_exporter.fleet.reports.result import (
+    FleetReport,
+    FunnelStep,
+    GroupRow,
+    JobRow,
+    SizeRow,
+    SumsRow,
+    WaterfallStep,
+)
+from ofu_exporter.fleet.reports.waterfall import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
 
 NONE = "-"
-Writer = Callable[[float | None], str]
-"""Writes a value for people."""
 
 
 class ReportSection(NamedTuple):
@@ -29,25 +35,47 @@ class ReportSection(NamedTuple):
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     """Every part of a report, the most important first."""
-    yield ReportSection("Where the GPU-hours went", _funnel(report))
+    currency = report.currency
+    yield ReportSection("Where the GPU-hours went", table(_funnel(currency), report.funnel))
     if lost_hours(report.total):
-        yield ReportSection("Where the peak went", _waterfall(report))
-        yield ReportSection(f"Where the peak went, by {report.by}", _parts(report, most_rows))
-    flagged = [row for row in report.jobs if is_flagged(row)]
-    if flagged:
+        steps = table(_waterfall(currency), filter(is_shown, report.waterfall))
+        yield ReportSection("Where the peak went", steps, f"More of each part: {PAGE}.")
+    yield from details(report, most_rows)
+
+
+def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
+    """The same without the two ways from all GPU-hours to what was used of them, which a page draws."""
+    named: Sequence[JobRow | GroupRow] = report.jobs if report.by == "job" else report.groups
+    if lost_hours(report.total):
+        title = f"Where the peak went, by {report.by}"
+        rows = [*named[:most_rows], report.total]
+        yield ReportSection(title, table(_parts(report), rows), _others(named, most_rows))
+    if flagged := [row for row in report.jobs if is_flagged(row)]:
         title = f"Jobs that report more than their GPUs did ({len(flagged)})"
-        yield ReportSection(title, _flagged(sorted(flagged, key=_excess)[:most_rows]))
+        worst = sorted(flagged, key=lambda row: -(row.error or 0.0))
+        yield ReportSection(title, table(_FLAGGED, worst[:most_rows]))
     if report.by != "job":
-        yield ReportSection(f"By {report.by}", _groups(report, report.groups[:most_rows]))
+        no_job = [report.no_job] if report.no_job else []
+        groups = table(_groups(report), [*report.groups[:most_rows], *no_job, report.total])
+        yield ReportSection(f"By {report.by}", groups, _others(named, most_rows))
     if report.agreement.jobs:
-        yield ReportSection("Reported MFU against OFU", _agreement(report))
-        yield ReportSection("By size of job", _sizes(report))
+        both = [
+            ("all that report", report.agreement),
+            ("without the flagged", report.agreement_without_flagged),
+        ]
+        yield ReportSection("Reported MFU against OFU", table(_AGREEMENT, both))
+        yield ReportSection("By size of job", table(_SIZES, report.sizes))
     title = f"Jobs ({len(report.jobs)}), by GPU-hours"
-    yield ReportSection(title, _jobs(report.jobs[:most_rows]))
+    jobs = table(_jobs(report.currency), report.jobs[:most_rows])
+    yield ReportSection(title, jobs, _others(report.jobs, most_rows))
 
 
-def _excess(row: JobRow) -> float:
-    return -(row.error or 0.0)
+def _others(rows: Sequence[SumsRow], most_rows: int) -> str:
+    """What is left out of a table, so that nobody takes its rows for all."""
+    if not (others := rows[most_rows:]):
+        return ""
+    held = hours(sum(row.held_gpu_hours for row in others))
+    return f"{len(others):,} more held {held} GPU-hours; --format csv or json has all."
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -101,167 +129,115 @@ def money(value: float | None, currency: str) -> str:
     return NONE if value is None else f"{value:,.0f} {currency}"
 
 
-def _funnel(report: FleetReport) -> TextTable:
-    rows = [
-        (
-            step.name,
-            hours(step.gpu_hours),
-            share(step.share),
-            money(step.cost, report.currency),
-            step.meaning,
-        )
-        for step in report.funnel
-    ]
-    heads = ("", "GPU-hours", "share", "cost", "")
-    return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
-
-
-def _waterfall(report: FleetReport) -> TextTable:
-    rows = [
-        (
-            _words().get(step.name, step.name),
-            number(step.gpu_hours),
-            share(step.share),
-            money(step.cost, report.currency),
-            step.advice or step.meaning,
-        )
-        for step in report.waterfall
-        if step.gpu_hours or step.name in ("installed", "delivered")
-    ]
-    heads = ("", "GPU-hours", "share", "cost", "")
-    return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), rows)
-
-
-def _words() -> dict[str, str]:
-    return {loss.value: loss.words for loss in Loss}
-
-
-def _parts(report: FleetReport, most_rows: int) -> TextTable:
-    """The shares of the measured GPU-hours of each group or job, with only the parts that somebody has."""
-    of_jobs = [(job_name(row), row) for row in report.jobs[:most_rows]]
-    of_groups = [(row.shown_name, row) for row in report.groups[:most_rows]]
-    named: list[tuple[str, SumsRow]] = [*(of_jobs if report.by == "job" else of_groups)]
-    named.append((report.total.shown_name, report.total))
-    losses = list(lost_hours(report.total))
-    cells = [
-        (
-            name,
-            number(row.observed_gpu_hours),
-            share(row.ofu),
-            *(_share_of(lost_hours(row).get(loss), row.observed_gpu_hours) for loss in losses),
-            number(row.energy_kwh),
-        )
-        for name, row in named
-    ]
-    heads = (report.by, "measured", "used", *(loss.words for loss in losses), "kWh")
-    return TextTable(heads, (LEFT, *[RIGHT] * (len(heads) - 1)), cells)
-
-
-def _share_of(hours: float | None, whole: float) -> str:
-    return NONE if hours is None or not whole else percent(hours / whole)
-
-
-def _sums(row: SumsRow) -> tuple[str, ...]:
-    return (
-        hours(row.held_gpu_hours),
-        share(row.ofu),
-        share(row.mfu),
-        hours(row.idle_gpu_hours),
-        hours(row.wasted_gpu_hours),
-    )
-
-
-_SUM_HEADS = ("GPU-hours", "OFU", "MFU", "idle", "wasted")
-
-
-def _groups(report: FleetReport, rows: Sequence[GroupRow]) -> TextTable:
-    cells = [
-        (
-            row.shown_name,
-            str(row.jobs),
-            *_sums(row),
-            money(row.wasted_cost, report.currency),
-            str(row.flagged_jobs or ""),
-        )
-        for row in (*rows, *([report.no_job] if report.no_job else []), report.total)
-    ]
-    heads = (report.by, "jobs", *_SUM_HEADS, "wasted cost", "flagged")
-    return TextTable(heads, (LEFT, *[RIGHT] * 8), cells)
-
-
-def job_name(row: JobRow) -> str:
-    return f"{row.cluster}/{row.job_id}" if row.cluster else row.job_id
-
-
-def _flagged(rows: Sequence[JobRow]) -> TextTable:
-    cells = [
-        (
-            job_name(row),
-            row.job_name,
-            row.user,
-            gpus(row.gpus),
-            share(row.mfu),
-            share(row.ofu_compared),
-            points(row.error),
-            share(row.relative_error),
-            row.cause or NONE,
-        )
-        for row in rows
-    ]
-    heads = ("job", "name", "user", "GPUs", "MFU", "OFU", "points", "relative", "likeliest cause")
-    return TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 5, LEFT), cells)
-
-
-def _jobs(rows: Sequence[JobRow]) -> TextTable:
-    cells = [
-        (job_name(row), row.job_name, row.user, gpus(row.gpus), *_sums(row), verdict(row))
-        for row in rows
-    ]
-    heads = ("job", "name", "user", "GPUs", *_SUM_HEADS, "verdict and cause")
-    return TextTable(heads, (*[LEFT] * 3, *[RIGHT] * 6, LEFT), cells)
-
-
-def _agreement(report: FleetReport) -> TextTable:
-    rows = [
-        _agreement_row("all that report", report.agreement),
-        _agreement_row("without the flagged", report.agreement_without_flagged),
-    ]
-    heads = ("jobs", "", "MFU", "OFU", "correlation", "mean error", *_LIMITS)
-    return TextTable(heads, (LEFT, *[RIGHT] * 9), rows)
-
-
-_LIMITS = ("within 2 points", "5", "10", "beyond 20")
-
-
-def _agreement_row(name: str, agreement: Agreement) -> tuple[str, ...]:
-    return (
-        name,
-        str(agreement.jobs),
-        share(agreement.mean_mfu),
-        share(agreement.mean_ofu),
-        number(agreement.pearson, 3),
-        points(agreement.mean_absolute_error),
-        share(agreement.within_2_points),
-        share(agreement.within_5_points),
-        share(agreement.within_10_points),
-        share(agreement.beyond_20_points),
-    )
-
-
-def _sizes(report: FleetReport) -> TextTable:
-    rows = [
-        (
-            row.gpus,
-            str(row.jobs),
-            _with_deviation(row.mfu, row.mfu_deviation),
-            share(row.ofu),
-            _with_deviation(row.absolute_error, row.absolute_error_deviation),
-        )
-        for row in report.sizes
-    ]
-    heads = ("GPUs", "jobs", "MFU, %", "OFU", "|MFU - OFU|, points")
-    return TextTable(heads, (RIGHT,) * 5, rows)
-
-
 def _with_deviation(value: float | None, deviation: float | None) -> str:
     return points(value) if deviation is None else f"{points(value)} ± {points(deviation)}"
+
+
+def _funnel(currency: str) -> list[Column[FunnelStep]]:
+    return [
+        ("", LEFT, lambda step: step.name),
+        ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
+        ("share", RIGHT, lambda step: share(step.share)),
+        ("cost", RIGHT, lambda step: money(step.cost, currency)),
+        ("", LEFT, lambda step: step.meaning),
+    ]
+
+
+def _waterfall(currency: str) -> list[Column[WaterfallStep]]:
+    return [
+        ("", LEFT, step_words),
+        ("GPU-hours", RIGHT, lambda step: number(step.gpu_hours)),
+        ("share", RIGHT, lambda step: share(step.share)),
+        ("cost", RIGHT, lambda step: money(step.cost, currency)),
+        ("", LEFT, lambda step: step.advice or step.meaning),
+    ]
+
+
+def _parts(report: FleetReport) -> list[Column[JobRow | GroupRow]]:
+    """The shares of the measured GPU-hours, with only the parts that somebody has."""
+    return [
+        (report.by, LEFT, lambda row: row.shown_name),
+        ("measured", RIGHT, lambda row: number(row.observed_gpu_hours)),
+        ("used", RIGHT, lambda row: share(row.ofu)),
+        *((loss.words, RIGHT, _share_lost(loss)) for loss in lost_hours(report.total)),
+        ("kWh", RIGHT, lambda row: number(row.energy_kwh)),
+        ("kWh idle", RIGHT, lambda row: number(row.idle_energy_kwh)),
+    ]
+
+
+def _share_lost(loss: Loss) -> Callable[[SumsRow], str]:
+    """Writes which share of its measured GPU-hours a row lost in a part."""
+
+    def write(row: SumsRow) -> str:
+        lost, whole = lost_hours(row).get(loss), row.observed_gpu_hours
+        return NONE if lost is None or not whole else percent(lost / whole)
+
+    return write
+
+
+_SUMS: Sequence[Column[SumsRow]] = (
+    ("GPU-hours", RIGHT, lambda row: hours(row.held_gpu_hours)),
+    ("OFU", RIGHT, lambda row: share(row.ofu)),
+    ("MFU", RIGHT, lambda row: share(row.mfu)),
+    ("idle", RIGHT, lambda row: hours(row.idle_gpu_hours)),
+    ("wasted", RIGHT, lambda row: hours(row.wasted_gpu_hours)),
+)
+_JOB: Sequence[Column[JobRow]] = (
+    ("job", LEFT, lambda row: row.shown_name),
+    ("name", LEFT, lambda row: row.job_name),
+    ("user", LEFT, lambda row: row.user),
+    ("GPUs", RIGHT, lambda row: gpus(row.gpus)),
+)
+_FLAGGED: Sequence[Column[JobRow]] = (
+    *_JOB,
+    ("MFU", RIGHT, lambda row: share(row.mfu)),
+    ("OFU", RIGHT, lambda row: share(row.ofu_compared)),
+    ("points", RIGHT, lambda row: points(row.error)),
+    ("relative", RIGHT, lambda row: share(row.relative_error)),
+    ("likeliest cause", LEFT, lambda row: row.cause or NONE),
+)
+
+
+def _groups(report: FleetReport) -> list[Column[GroupRow]]:
+    return [
+        (report.by, LEFT, lambda row: row.shown_name),
+        ("jobs", RIGHT, lambda row: str(row.jobs)),
+        *_SUMS,
+        ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, report.currency)),
+        ("flagged", RIGHT, lambda row: str(row.flagged_jobs or "")),
+    ]
+
+
+def _jobs(currency: str) -> list[Column[JobRow]]:
+    return [
+        *_JOB,
+        *_SUMS,
+        ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, currency)),
+        ("MFU - OFU", RIGHT, lambda row: points(row.error)),
+        ("verdict and cause", LEFT, verdict),
+    ]
+
+
+_AGREEMENT: Sequence[Column[tuple[str, Agreement]]] = (
+    ("jobs", LEFT, lambda row: row[0]),
+    ("number", RIGHT, lambda row: str(row[1].jobs)),
+    ("MFU", RIGHT, lambda row: share(row[1].mean_mfu)),
+    ("OFU", RIGHT, lambda row: share(row[1].mean_ofu)),
+    ("correlation", RIGHT, lambda row: number(row[1].pearson, 3)),
+    ("mean error", RIGHT, lambda row: points(row[1].mean_absolute_error)),
+    ("within 2 points", RIGHT, lambda row: share(row[1].within_2_points)),
+    ("5", RIGHT, lambda row: share(row[1].within_5_points)),
+    ("10", RIGHT, lambda row: share(row[1].within_10_points)),
+    ("beyond 20", RIGHT, lambda row: share(row[1].beyond_20_points)),
+)
+_SIZES: Sequence[Column[SizeRow]] = (
+    ("GPUs", RIGHT, lambda row: row.gpus),
+    ("jobs", RIGHT, lambda row: str(row.jobs)),
+    ("MFU, %", RIGHT, lambda row: _with_deviation(row.mfu, row.mfu_deviation)),
+    ("OFU", RIGHT, lambda row: share(row.ofu)),
+    (
+        "|MFU - OFU|, points",
+        RIGHT,
+        lambda row: _with_deviation(row.absolute_error, row.absolute_error_deviation),
+    ),
+)

@@ -16,10 +16,10 @@ def text(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
     """The report as text."""
     lines = [*map(shown, (report.headline, *facts(report)))]
     for section in sections(report, most_rows):
-        lines += ["", f"{section.title}:", "", section.table.plain()]
-    remarks = [*missing(report), *report.notes]
-    if remarks:
-        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in remarks)]
+        remark = [shown(section.remark)] if section.remark else []
+        lines += ["", f"{section.title}:", "", section.table.plain(), *remark]
+    if to_know := [*remarks(report)]:
+        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in to_know)]
     return "\n".join(lines)
 
 
@@ -33,10 +33,10 @@ def markdown(report: FleetReport, most_rows: int = MOST_ROWS) -> str:
         markdown_words(" ".join(facts(report))),
     ]
     for section in sections(report, most_rows):
-        lines += ["", f"## {section.title}", "", section.table.markdown()]
-    remarks = [*missing(report), *report.notes]
-    if remarks:
-        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in remarks)]
+        remark = ["", markdown_words(section.remark)] if section.remark else []
+        lines += ["", f"## {section.title}", "", section.table.markdown(), *remark]
+    if to_know := [*remarks(report)]:
+        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in to_know)]
     return "\n".join(lines)
 
 
@@ -63,7 +63,13 @@ def facts(report: FleetReport) -> Iterator[str]:
         yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
 
 
+def remarks(report: FleetReport) -> Iterator[str]:
+    """What could not be read, and what else a reader should know."""
+    yield from missing(report)
+    yield from report.notes
+
+
 def missing(report: FleetReport) -> Iterator[str]:
     """What could not be read."""
     for row in report.missing:
-        yield f"Not read: {row.what}, {row.start} to {row.end}: {row.why}"
+        yield f"Not read: {row.words}"

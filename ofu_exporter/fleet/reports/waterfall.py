@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.reports.job_rows import times
 from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow, SumsRow, WaterfallStep
+from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Loss
 
 PAGE = "docs/where.md"
@@ -28,6 +29,25 @@ def lost_hours(row: SumsRow) -> dict[Loss, float]:
     by_loss = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
     measured = {loss: hours for loss, hours in by_loss.items() if hours is not None}
     return dict(sorted(measured.items(), key=lambda part: -part[1]))
+
+
+def step_words(step: WaterfallStep) -> str:
+    """The name as people read it."""
+    return Loss(step.name).words if step.name in set(Loss) else step.name
+
+
+def is_shown(step: WaterfallStep) -> bool:
+    """Whether a step is worth a line: the ends are, and what is not 0."""
+    return bool(step.gpu_hours) or step.name in ("installed", "delivered")
+
+
+def largest_loss(total: GroupRow) -> str:
+    """What jobs lost most of the peak to, and what usually helps; empty where no part is known."""
+    loss, hours = next(iter(lost_hours(total).items()), (Loss.UNSPLIT, 0.0))
+    if loss is Loss.UNSPLIT or hours <= 0:
+        return ""
+    share = percent(hours / total.observed_gpu_hours)
+    return f"Jobs lost most to {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
 
 
 def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:

@@ -47,13 +47,13 @@ def derived(series: Iterable[RecordedSeries], length: int) -> Iterator[RecordedS
     by_name: dict[str, Vector] = {}
     for one in series:
         by_name.setdefault(one.name, []).append(one)
-    given = frozenset(by_name)
+    names = frozenset(by_name)
     for rule in rules():
-        if rule.record not in given:
+        if rule.record not in names:
             for one in _Evaluation(by_name, length).of(rule.expression):
-                made = RecordedSeries(rule.record, one.labels, one.first, one.values, one.step)
-                by_name.setdefault(rule.record, []).append(made)
-                yield made
+                following = RecordedSeries(rule.record, one.labels, one.first, one.values, one.step)
+                by_name.setdefault(rule.record, []).append(following)
+                yield following
 
 
 class _Evaluation:

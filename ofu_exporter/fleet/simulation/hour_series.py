@@ -56,8 +56,8 @@ class HourSums:
                 yield RecordedSeries(f"job:{name}", named, HOUR * first, _where(each, mask), HOUR)
             for part, each in lost.items():
                 labels = {**named, "part": part}
-                kept = _where(each, mask)
-                yield RecordedSeries(f"job:{LOST_HOURS}", labels, HOUR * first, kept, HOUR)
+                shown = _where(each, mask)
+                yield RecordedSeries(f"job:{LOST_HOURS}", labels, HOUR * first, shown, HOUR)
 
     def gpus(self, gpus: GpuSums) -> Iterator[RecordedSeries]:
         """The hours of GPU models, held by a job or not."""

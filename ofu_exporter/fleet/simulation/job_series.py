@@ -203,9 +203,9 @@ class JobSeries:
 
     def _last_report(self) -> Values:
         last, latest = {}, 0
-        made = {minute for minute, _ in self.job.reported}
+        report_minutes = {minute for minute, _ in self.job.reported}
         for minute in range(self.job.start, self._end + GRACE + 1):
-            latest = minute if minute in made else latest
+            latest = minute if minute in report_minutes else latest
             last[minute] = self._begin + MINUTE * latest
         return lambda t: last[t]
 
@@ -258,9 +258,9 @@ class JobSeries:
 
     def _cause(self, minute: int, divergence: Divergence) -> str:
         """The cause that an agent names first, found by the agent's own search."""
-        made = [each for each, _ in self.job.reported if each <= minute]
+        minutes = [each for each, _ in self.job.reported if each <= minute]
         truth = self.job.truth
-        body = report_body(truth, made[-1], self._fleet.spec, self._begin)
+        body = report_body(truth, minutes[-1], self._fleet.spec, self._begin)
         node = self._fleet.nodes[next(iter(truth.job.devices))]
         name = node.model.names[0]
         hardware = Hardware(1, name, frozenset({name}), node.rating.peak_flops)
@@ -273,10 +273,10 @@ class JobSeries:
         return first.cause if first else NO_CAUSE
 
     def _report_rate(self, first: int) -> Values:
-        made = {minute for minute, _ in self.job.reported}
+        report_minutes = {minute for minute, _ in self.job.reported}
         count, counts = 0, {}
         for minute in range(self.job.start, self._end + 1):
-            count += minute in made
+            count += minute in report_minutes
             counts[minute] = count
         nodes = len(self.job.truth.job.devices)
 
@@ -294,11 +294,11 @@ def _rate(sums: GrowingSum, minutes: int) -> Values:
 
 
 def _told(job: ObservedJob) -> Iterator[tuple[int, float]]:
-    made = [minute for minute, _ in job.reported]
+    minutes = [minute for minute, _ in job.reported]
     runs = job.truth.job.runs
     for (begin, end), following in zip(
         runs, [*(run[0] for run in runs[1:]), math.inf], strict=True
     ):
-        place = bisect_right(made, begin)
-        if place < len(made) and made[place] <= end:
-            yield made[place], following
+        place = bisect_right(minutes, begin)
+        if place < len(minutes) and minutes[place] <= end:
+            yield minutes[place], following

@@ -116,17 +116,17 @@ def _divided(whole: Gpu, profiles: Sequence[str]) -> Iterable[Gpu]:
         )
 
 
-def named(names: Iterable[str], known: Mapping[str, int]) -> tuple[list[int], str]:
+def named(names: Iterable[str], number_of: Mapping[str, int]) -> tuple[list[int], str]:
     """The numbers of nodes by name, where `a1..4` stands for a1 to a4; and the first name that no node has, or ""."""
     chosen: dict[int, None] = {}
     for name in names:
         match = _RANGE.fullmatch(name)
         each = [name]
         if match:
-            last = min(int(match["last"]), int(match["first"]) + len(known))
+            last = min(int(match["last"]), int(match["first"]) + len(number_of))
             each = [f"{match['name']}{n}" for n in range(int(match["first"]), last + 1)]
         for one in each:
-            if one not in known:
+            if one not in number_of:
                 return [], one
-            chosen[known[one]] = None
+            chosen[number_of[one]] = None
     return list(chosen), "" if chosen else "nothing"

@@ -102,9 +102,11 @@ class JobTruth:
 
 def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
     """What a job truly does. `seed` is the fleet's."""
-    shares = [nodes[node].shares[device] for node, own in job.devices.items() for device in own]
+    shares = [
+        nodes[node].shares[device] for node, of_node in job.devices.items() for device in of_node
+    ]
     spec = job.draft.group.straggler
-    devices = [(node, device) for node, own in job.devices.items() for device in own]
+    devices = [(node, device) for node, of_node in job.devices.items() for device in of_node]
     straggler = devices[spec.gpu] if spec else None
     running = bytearray(job.end - job.start)
     for start, end in job.runs:

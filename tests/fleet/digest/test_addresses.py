@@ -12,6 +12,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.addresses import AddressBook, NoAddressError
 from ofu_exporter.fleet.digest.config_file import ADDRESS, SendConfig
 from tests.helpers.digests import HOSTILE
+from tests.helpers.every import every
 
 BY_PATTERN = AddressBook(SendConfig(url="mailto://mx", to="{name}@example.org"))
 
@@ -22,13 +23,12 @@ def config(path: Path, text: str, **more: object) -> SendConfig:
     return SendConfig.model_validate({"url": "mailto://mx", "addresses": file, **more})
 
 
-@pytest.mark.parametrize("name", ["ada", "Ada.Lovelace", "svc_7", "a+b"])
+@every(["ada", "Ada.Lovelace", "svc_7", "a+b"])
 def test_a_plain_name_is_put_into_the_pattern(name: str) -> None:
     assert BY_PATTERN.of(name) == f"{name}@example.org"
 
 
-@pytest.mark.parametrize(
-    "name",
+@every(
     [
         *("", "eve@evil.example", "ada,eve", "ada eve", "<ada>", '"ada"', "-f", ".ada"),
         *(
@@ -49,7 +49,7 @@ def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
         BY_PATTERN.of(name)
 
 
-@pytest.mark.parametrize("name", ["ada.", "a..b"])
+@every(["ada.", "a..b"])
 def test_a_name_that_makes_no_address_has_none(name: str) -> None:
     with pytest.raises(NoAddressError, match="does not make a valid address"):
         BY_PATTERN.of(name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.sums import JobSums
 from ofu_exporter.flops.causes import Cause, Side, causes
 from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.helpers.every import every
 
 NOTHING = JobSigns()
 FINE = JobSums(80, 80, 40, 80, 40, 40)
@@ -42,7 +41,7 @@ def test_a_job_with_one_idle_gpu_of_eight_is_told_which_one() -> None:
     assert "It held" not in found
 
 
-@pytest.mark.parametrize(("idle", "is_told"), [(0.0, False), (7.9, False), (8.0, True)])
+@every([(0.0, False), (7.9, False), (8.0, True)])
 def test_a_little_idle_time_is_no_matter(idle: float, is_told: bool) -> None:
     assert ("idle" in said(JobSums(80, 80, 40, idle=idle))) == is_told
 
@@ -55,7 +54,7 @@ def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
     assert common in said(JobSums(80, 80, 0, idle=80))["idle"]
 
 
-@pytest.mark.parametrize("cause", causes(), ids=lambda cause: cause.slug)
+@every(causes(), lambda cause: cause.slug)
 def test_a_cause_is_told_in_its_own_words(cause: Cause) -> None:
     above = cause.side is Side.REPORT
     sums = JobSums(80, 80, 40, 80, 64 if above else 20, 40)
@@ -82,9 +81,7 @@ def test_a_verdict_that_the_sums_of_the_whole_time_contradict_is_not_told() -> N
     assert said(sums, verdicts={"mfu_above_ofu": 1.0}) == {}
 
 
-@pytest.mark.parametrize(
-    ("ofu", "target", "is_told"), [(20, 0.4, True), (40, 0.4, False), (20, None, False)]
-)
+@every([(20, 0.4, True), (40, 0.4, False), (20, None, False)])
 def test_a_low_ofu_is_told_where_an_aim_is_known(
     ofu: float, target: float | None, is_told: bool
 ) -> None:
@@ -95,15 +92,12 @@ def test_what_was_not_measured_is_not_low() -> None:
     assert said(JobSums(80)) == {}
 
 
-@pytest.mark.parametrize(("clock", "is_told"), [(0.59, True), (0.6, False), (None, False)])
+@every([(0.59, True), (0.6, False), (None, False)])
 def test_a_low_clock_is_told(clock: float | None, is_told: bool) -> None:
     assert ("low_clock" in said(FINE, JobSigns(clock=clock))) == is_told
 
 
-@pytest.mark.parametrize(
-    ("slow", "compared", "is_told"),
-    [(2, 3, True), (1, 1, False), (2, 4, False), (0, 9, False), (0, 0, False)],
-)
+@every([(2, 3, True), (1, 1, False), (2, 4, False), (0, 9, False), (0, 0, False)])
 def test_slow_gpus_are_told_when_it_is_most_of_the_time(
     slow: int, compared: int, is_told: bool
 ) -> None:

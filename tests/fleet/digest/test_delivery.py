@@ -17,6 +17,7 @@ from tests.doubles.hook_server import HookAnswer, hook_server
 from tests.doubles.mail_server import PASSWORD, USER, MailServer, mail_server
 from tests.helpers.certificates import Certificates
 from tests.helpers.digests import HOSTILE, digest, many
+from tests.helpers.every import every
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +147,7 @@ def test_a_plan_sends_nothing_and_names_who_has_no_address(tmp_path: Path) -> No
     assert (fates["a b"].fate, fates["a b"].is_fault) == ("not sent", True)
 
 
-@pytest.mark.parametrize("answer", [HookAnswer(404, b"no s3cret-path here"), HookAnswer(503)])
+@every([HookAnswer(404, b"no s3cret-path here"), HookAnswer(503)])
 def test_an_error_names_the_host_and_no_secret_of_the_url(answer: HookAnswer) -> None:
     with hook_server() as server:
         server.answers = [answer]
@@ -185,9 +186,7 @@ def test_a_url_that_cannot_be_used_is_refused_and_not_shown(
     assert "s3cret" not in "".join([str(raised.value), *capsys.readouterr()])
 
 
-@pytest.mark.parametrize(
-    ("url", "to"), [("json://h/{to}", None), ("json://h", "{name}@example.org")]
-)
+@every([("json://h/{to}", None), ("json://h", "{name}@example.org")])
 def test_an_address_has_its_place_in_the_url(url: str, to: str | None) -> None:
     with pytest.raises(ConfigError, match="needs `to` or `addresses`"):
         sender(url, to=to)

@@ -13,6 +13,7 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of
+from tests.helpers.every import every
 
 
 def config(**wanted: object) -> DigestConfig:
@@ -23,7 +24,7 @@ def by_name(found: list[Digest]) -> dict[str, Digest]:
     return {each.name: each for each in found}
 
 
-@pytest.mark.parametrize("by", ["user", "account"])
+@every(["user", "account"])
 def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
     whole = report(ALL, by=by)  # type: ignore[arg-type]
     found = digests(DigestSource(whole, NO_SIGNS, ""), by, DigestConfig())  # type: ignore[arg-type]
@@ -36,7 +37,7 @@ def test_totals_are_the_reports_rows_and_jobs_add_up_to_them(by: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["ada", "(not known)", "(no job)", "all jobs"])
+@every(["ada", "(not known)", "(no job)", "all jobs"])
 def test_jobs_of_nobody_known_have_no_reader_whatever_others_are_called(name: str) -> None:
     unknown = job("9", "x", JobSums(80, 80, 20))
     unknown.names = {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ofu_exporter.fleet.digest.config_file import Exemptions
 from ofu_exporter.fleet.digest.exemptions import exemption
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.sums import JobSums
 from tests.fleet.reports.test_fleet_report import history, job, report
+from tests.helpers.every import every
 
 NOTHING = JobSigns()
 
@@ -30,15 +29,14 @@ def test_by_default_nothing_is_exempt() -> None:
     assert why(row(0.01), JobSigns(dram_busy=1.0, dram_hours=1.0)) is None
 
 
-@pytest.mark.parametrize(
-    ("wanted", "said"),
+@every(
     [
         ({"partitions": ["inter*"]}, None),
         ({"partitions": ["inter*", "g?u"]}, "its partition is exempt"),
         ({"job_names": ["train-*"]}, "its name is exempt"),
         ({"users": ["ada"]}, "its user is exempt"),
         ({"users": ["ad"]}, None),
-    ],
+    ]
 )
 def test_names_are_exempt_by_pattern(wanted: dict[str, Any], said: str | None) -> None:
     assert why(row(), **wanted) == said
@@ -48,9 +46,7 @@ def test_a_name_that_is_not_known_fits_no_pattern() -> None:
     assert why(row(names={}), partitions=["*"], job_names=["*"], users=["*"]) is None
 
 
-@pytest.mark.parametrize(
-    ("held", "is_exempt"), [(1.0, True), (1.33, True), (1.34, False), (8.0, False)]
-)
+@every([(1.0, True), (1.33, True), (1.34, False), (8.0, False)])
 def test_a_job_is_short_by_the_time_for_which_it_held_its_gpus(
     held: float, is_exempt: bool
 ) -> None:
@@ -62,9 +58,8 @@ def test_a_job_whose_gpus_are_not_known_is_not_short() -> None:
     assert why(row(0.01, sizes=[]), shorter_than="10m") is None
 
 
-@pytest.mark.parametrize(
-    ("busy", "hours", "is_exempt"),
-    [(0.7, 1.0, True), (0.6, 1.0, True), (0.59, 1.0, False), (0.9, 0.4, False), (None, 0.0, False)],
+@every(
+    [(0.7, 1.0, True), (0.6, 1.0, True), (0.59, 1.0, False), (0.9, 0.4, False), (None, 0.0, False)]
 )
 def test_a_job_is_memory_bound_only_where_most_of_it_was_measured_so(
     busy: float | None, hours: float, is_exempt: bool

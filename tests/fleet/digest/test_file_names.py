@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.digest.file_names import file_name
+from tests.helpers.every import every
 
 HOSTILE = (
     "../x",
@@ -26,12 +26,12 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("name", ["ada", "ada.lovelace", "svc_7", "x-1"])
+@every(["ada", "ada.lovelace", "svc_7", "x-1"])
 def test_a_plain_name_is_the_name_of_its_file(name: str) -> None:
     assert file_name(name) == name
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@every(HOSTILE, repr)
 def test_a_hostile_name_is_one_short_plain_part_of_a_path(name: str) -> None:
     made = file_name(name)
     assert PurePosixPath(made).name == made

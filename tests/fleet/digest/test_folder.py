@@ -25,7 +25,7 @@ def test_a_link_that_somebody_left_is_replaced_and_not_followed(tmp_path: Path) 
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (tmp_path / "out").mkdir()
-    for name in ("ada.txt", ".ada.txt.new"):
+    for name in ("ada.txt", "ada.txt.part"):
         (tmp_path / "out" / name).symlink_to(precious)
     assert [each.fault for each in write(many("ada"), tmp_path / "out", 20)] == [None, None]
     assert precious.read_text() == "mine"

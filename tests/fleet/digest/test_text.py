@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest, Rank
@@ -11,6 +9,7 @@ from ofu_exporter.fleet.digest.text import place, subject, text
 from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import job
 from tests.helpers.digests import HOSTILE, digest, of
+from tests.helpers.every import every
 
 THREE = [
     job("1", "ada", JobSums(80, 80, 16)),
@@ -48,8 +47,7 @@ def test_who_is_above_the_target_is_told_that() -> None:
     assert "Most is to be had" not in said
 
 
-@pytest.mark.parametrize(
-    ("number", "said"),
+@every(
     [
         (1, "1st"),
         (2, "2nd"),
@@ -59,7 +57,7 @@ def test_who_is_above_the_target_is_told_that() -> None:
         (13, "13th"),
         (21, "21st"),
         (112, "112th"),
-    ],
+    ]
 )
 def test_places_are_written_as_people_say_them(number: int, said: str) -> None:
     assert place(Rank(place=number, of=200)) == f"{said} of 200"
@@ -100,7 +98,7 @@ def test_an_account_is_told_whose_jobs_they_are() -> None:
     assert "  user  " not in text(digest(), 20)
 
 
-@pytest.mark.parametrize("name", [HOSTILE, "\x1b[31m", "a\nb", "x" * 5000, "\ud800"])
+@every([HOSTILE, "\x1b[31m", "a\nb", "x" * 5000, "\ud800"])
 def test_no_name_is_obeyed_or_fills_the_screen(name: str) -> None:
     made = digest(name)
     assert len(subject(made)) < 160

@@ -19,6 +19,7 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+from tests.helpers.every import every
 
 CLOCK = ServerClock(0.0)
 SPAN = TimeSpan(480_000 * HOUR, 480_048 * HOUR)
@@ -230,7 +231,7 @@ def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -
     assert '"covered_ratio": 0.5' in found.model_dump_json(indent=1)
 
 
-@pytest.mark.parametrize("by", ["user", "account", "partition", "model", "namespace", "cluster"])
+@every(["user", "account", "partition", "model", "namespace", "cluster"])
 def test_groups_add_up_to_all_jobs(by: By) -> None:
     found = report(by=by)
     assert sum(row.jobs for row in found.groups) == 4
@@ -264,16 +265,12 @@ def test_text_names_the_cause_of_a_job_below_its_ofu_in_words() -> None:
     assert " -0 " not in shown
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.14, "0.14"), (8.0, "8"), (0.0, "0"), (64.001, "64"), (None, "-")]
-)
+@every([(0.14, "0.14"), (8.0, "8"), (0.0, "0"), (64.001, "64"), (None, "-")])
 def test_a_part_of_a_gpu_is_not_none(value: float | None, shown: str) -> None:
     assert tables.gpus(value) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.4, "0.4"), (-0.04, "0.0"), (-0.4, "-0.4"), (12.4, "12"), (None, "-")]
-)
+@every([(0.4, "0.4"), (-0.04, "0.0"), (-0.4, "-0.4"), (12.4, "12"), (None, "-")])
 def test_few_gpu_hours_have_a_decimal_and_nothing_has_no_sign(
     value: float | None, shown: str
 ) -> None:
@@ -306,3 +303,11 @@ def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) ->
     outside = hours["free"] + hours["unclaimed"] + hours["unknown"]
     assert hours["installed"] == pytest.approx(outside + hours["held"])
     assert hours["effective"] <= hours["active"] + 1e-9
+
+
+def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None:
+    jobs = [job(f"{number}", f"user{number}", JobSums(held=number)) for number in range(1, 7)]
+    for written in (text.text(report(history(*jobs)), 4), text.markdown(report(history(*jobs)), 4)):
+        assert written.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
+    assert "more held" not in text.text(report(history(*jobs)), 6)
+    assert "more held" not in page(report(history(*jobs)))

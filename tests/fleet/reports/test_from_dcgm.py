@@ -25,6 +25,7 @@ from ofu_exporter.fleet.reports.sums import JobKey
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 from tests.fleet.reports.test_outside import told
+from tests.helpers.every import every
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
 
@@ -197,8 +198,7 @@ class TestOnARealPrometheus:
         assert {row.name for row in found.groups} == {"(not known)", "ml", "web"}
 
 
-@pytest.mark.parametrize(
-    ("labels", "job"),
+@every(
     [
         ({"hpc_job": "5", "pod": "x"}, "5"),
         ({"jobid": "51234567", "userid": "12"}, "51234567"),
@@ -208,7 +208,7 @@ class TestOnARealPrometheus:
         ({"job": "op", "pod": "x", "namespace": "n"}, None),
         ({"pod": "nvidia-dcgm-exporter-abc", "namespace": "gpu"}, None),
         ({}, None),
-    ],
+    ]
 )
 def test_whose_a_gpu_is_by_its_labels(labels: dict[str, str], job: str | None) -> None:
     found = owner_of(labels, {"op"}).job

@@ -20,6 +20,7 @@ from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
+    IDLE_WATTS,
     ScheduledJob,
     StoredNode,
     labelled,
@@ -72,7 +73,7 @@ def recorded_folder(raw_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def hourly() -> str:
-    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS)
+    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, *queries.JOBLESS, queries.IDLE_ENERGY)
     return " ".join(each.recorded for each in asked)
 
 
@@ -214,6 +215,19 @@ def test_a_fleet_with_a_node_that_once_was_simulated_is_known_as_such(
         assert known.is_partly_measured
         assert known.mark.startswith("SIMULATED in part")
         assert read(server, begin=BEGIN + 11 * HOUR).mark == ""
+
+
+def test_idle_energy_is_that_of_the_hours_for_which_one_job_had_the_gpu(
+    history: FleetHistory,
+) -> None:
+    for cluster, job, hours in (
+        ("a", HONEST, 18),
+        ("a", WRONG, 8),
+        ("a", IDLE, 13),
+        ("b", HALF, 25),
+    ):
+        joules = total(history, cluster, job).idle_joules
+        assert joules == pytest.approx(job.gpus * hours * HOUR * IDLE_WATTS, rel=NEAR), job.job_id
 
 
 def test_the_framework_is_the_one_that_any_node_tells_and_unknown_where_none_does(

@@ -17,6 +17,7 @@ from ofu_exporter.fleet.reports.pictures import (
     round_up,
     scatter,
 )
+from tests.helpers.every import every
 from tests.helpers.page_parts import picture
 
 VALUES = st.lists(st.one_of(st.none(), st.floats(0.0, 1.2)), max_size=50)
@@ -47,7 +48,7 @@ def test_a_gap_stays_a_gap() -> None:
     assert "2026-01-01 03:00" in drawn
 
 
-@pytest.mark.parametrize(("most", "top"), [(0.11, 0.12), (0.31, 0.4), (0.98, 1.0), (1.13, 1.2)])
+@every([(0.11, 0.12), (0.31, 0.4), (0.98, 1.0), (1.13, 1.2)])
 def test_ticks_are_round_percents(most: float, top: float) -> None:
     assert round_up(most) == pytest.approx(top)
 

@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.reports.job_events import SlowGpuRow, StretchRow
 from ofu_exporter.fleet.reports.job_page import page as job_page
-from ofu_exporter.fleet.reports.job_result import (
-    EarlierRow,
-    GpuRow,
-    JobResult,
-    PointRow,
-    SlowGpuRow,
-    StretchRow,
-)
+from ofu_exporter.fleet.reports.job_result import EarlierRow, GpuRow, JobResult, PointRow
 from ofu_exporter.fleet.reports.job_text import text as job_text
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.sums import JobSums
@@ -143,7 +137,7 @@ def test_on_paper_a_hundred_and_fifty_jobs_are_few_pages(tmp_path: Path) -> None
 def test_a_head_that_is_pressed_sorts_the_table(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     press = (
-        "const t=[...document.querySelectorAll('table')].find(t=>t.getAttribute('aria-label')=='Jobs');"
+        "const t=[...document.querySelectorAll('table')].find(t=>t.getAttribute('aria-label').startsWith('Jobs ('));"
         "const b=[...t.querySelectorAll('button')].find(b=>b.textContent=='MFU');b.focus();"
         "const all=()=>[...t.tBodies[0].rows].map(r=>r.cells[0].textContent).join();"
         "b.click();const one=all();b.click();"

@@ -10,6 +10,7 @@ import pytest
 from ofu_exporter.fleet.reports.result import By, FleetReport
 from ofu_exporter.fleet.reports.rows import as_parquet, rows
 from tests.fleet.reports.test_fleet_report import UNMEASURED, history, report
+from tests.helpers.every import every
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow, which tests/run installs")
 
@@ -18,13 +19,13 @@ def read(found: FleetReport) -> Any:
     return parquet.read_table(io.BytesIO(as_parquet(found)))
 
 
-@pytest.mark.parametrize("by", ["job", "user"])
+@every(["job", "user"])
 def test_what_is_read_back_is_what_was_written_and_unknown_is_null(by: By) -> None:
     found = report(by=by)
     assert read(found).to_pylist() == [row.model_dump() for row in rows(found)[1]]
 
 
-@pytest.mark.parametrize("by", ["job", "user"])
+@every(["job", "user"])
 def test_columns_have_the_same_types_whether_anything_is_known_or_not(by: By) -> None:
     """Files of many weeks are read together."""
     full, unknown, empty = (

@@ -10,10 +10,13 @@ NUMBERS = [each.name for each in fields(JobSums) if each.name != "lost"]
 
 
 def test_every_sum_is_added() -> None:
-    sums = JobSums.of({name: float(number) for number, name in enumerate(NUMBERS, 1)})
-    sums.lost["idle"] = 3.0
+    sums, more = JobSums(), JobSums()
+    for number, name in enumerate(NUMBERS, 1):
+        sums.add_one(name, float(number))
+        more.add_one(name, float(number))
+    sums.add_one("lost", 3.0, "idle")
     sums.add(JobSums(lost={"idle": 1.0, "clock": 0.5}))
-    sums.add(JobSums.of({name: float(number) for number, name in enumerate(NUMBERS, 1)}))
+    sums.add(more)
     assert [getattr(sums, name) for name in NUMBERS] == [
         2.0 * number for number, _ in enumerate(NUMBERS, 1)
     ]

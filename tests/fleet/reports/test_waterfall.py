@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.sums import JobSums
 from ofu_exporter.fleet.reports.text import text
 from tests.fleet.reports.test_fleet_report import history, job, report
@@ -61,3 +64,29 @@ def test_the_text_has_the_largest_loss_first_and_a_sentence_of_what_helps() -> N
     assert places == sorted(places)
     assert "more data loader workers" in said
     assert "Where the peak went, by user:" in said
+
+
+def test_the_drawn_way_falls_from_all_gpu_hours_to_what_was_delivered_without_a_gap() -> None:
+    gain = job("9", "eve", JobSums(held=9, observed=9, utilized=5, gained=2, lost={"idle": 6.0}))
+    for made in (report(history(SPLIT)), report(history(gain))):
+        drawn = page(made).partition("<h2>Where the peak went</h2>")[2].partition("</section>")[0]
+        bars = re.findall(
+            r'<rect class="(\w+)" x="([\d.]+)" width="([\d.]+)"', drawn.partition("</p>")[2]
+        )
+        shown = [step for step in made.waterfall if step.gpu_hours]
+        assert [kind for kind, _, _ in bars] == [step.name for step in shown]
+        level = 100.0
+        for step, (_, left, width) in zip(shown[1:-1], bars[1:-1], strict=True):
+            level -= 100 * (step.share or 0.0)
+            is_gain = (step.share or 0.0) < 0
+            assert float(left) + is_gain * float(width) == pytest.approx(level, abs=0.02)
+        assert level == pytest.approx(float(bars[-1][2]), abs=0.02)
+
+
+def test_page_and_text_say_what_helps_against_the_largest_loss_and_which_energy_is_known() -> None:
+    for shown in (text(report(history(SPLIT))), page(report(history(SPLIT)))):
+        assert (
+            "Jobs lost most to no tensor work (33.3% of their measured GPU-hours). Memory," in shown
+        )
+        assert "See docs/where.md" in shown
+        assert "The measured GPUs of jobs took 2 kWh. For other parts of the peak no kWh" in shown

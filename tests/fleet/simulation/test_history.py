@@ -158,7 +158,10 @@ def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
     rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
     made = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
     no_report_is_refused = {"cluster:ofu_exporter_rejected_reports:rate15m"}
-    no_card_counts_its_energy = {"job:energy_joules:increase1h"}
+    no_card_counts_its_energy = {
+        "job:energy_joules:increase1h",
+        "job:idle_energy_joules:increase1h",
+    }
     of_gpus = {rule for rule in rules if rule.startswith(PER_GPU)}
     assert rules - made == of_gpus | no_report_is_refused | no_card_counts_its_energy
     assert made <= rules

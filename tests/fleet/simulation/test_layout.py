@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.fleet.simulation.layout import named
+from tests.helpers.every import every
 from tests.helpers.fleets import fleet
 
 KNOWN = {"a1": 0, "a2": 1, "a3": 2, "b1": 3}
 
 
-@pytest.mark.parametrize(
-    ("names", "found", "unknown"),
+@every(
     [
         (["a1", "b1"], [0, 3], ""),
         (["a1..3"], [0, 1, 2], ""),
@@ -22,7 +22,7 @@ KNOWN = {"a1": 0, "a2": 1, "a3": 2, "b1": 3}
         (["c1"], [], "c1"),
         (["a3..1"], [], "nothing"),
         (["a1..999999999999"], [], "a4"),
-    ],
+    ]
 )
 def test_nodes_are_named_one_by_one_or_by_a_range(
     names: list[str], found: list[int], unknown: str

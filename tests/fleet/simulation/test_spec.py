@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-import pytest
 import yaml
 from pydantic import BaseModel
 
 from ofu_exporter.fleet.simulation import spec, spec_file
 from ofu_exporter.fleet.simulation.fleet import fleet_of
+from tests.helpers.every import every
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
 MODELS = (
@@ -19,7 +19,7 @@ MODELS = (
 )
 
 
-@pytest.mark.parametrize("model", MODELS)
+@every(MODELS)
 def test_every_key_is_documented(model: type[BaseModel]) -> None:
     for name in model.model_fields:
         assert f"`{name}`" in PAGE or f"{{{name}:" in PAGE or f" {name}: " in PAGE, name
@@ -32,7 +32,7 @@ def test_every_fault_work_and_level_is_documented() -> None:
 
 
 def test_the_example_is_a_fleet(tmp_path: Path) -> None:
-    _, _, rest = PAGE.partition("This one has two nodes and two jobs:\n\n")
+    _, _, rest = PAGE.partition("\nFor example:\n\n")
     lines = []
     for line in rest.splitlines():
         if not line.startswith("    "):
@@ -46,8 +46,6 @@ def test_the_example_is_a_fleet(tmp_path: Path) -> None:
     assert yaml.safe_load(path.read_text())["length"] == "2h"
 
 
-@pytest.mark.parametrize(
-    ("text", "minutes"), [("90m", 90), ("2h", 120), ("14d", 20160), ("120s", 2), ("0.5h", 30)]
-)
+@every([("90m", 90), ("2h", 120), ("14d", 20160), ("120s", 2), ("0.5h", 30)])
 def test_times_are_whole_minutes(text: str, minutes: int) -> None:
     assert spec.RawPages(nodes=("a",), at=text).at == minutes  # type: ignore[arg-type]
