@@ -32,6 +32,7 @@ from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import Snapshot
 from tests.doubles import native, nvml
+from tests.helpers.agent import until
 from tests.simulator.grid import ROUNDING, SETTLED_SECONDS
 from tests.simulator.loads import LOADS, Load
 
@@ -78,6 +79,11 @@ def watch_too(folder: Path, port: int, field: int, seconds: float) -> None:
         time.sleep(60)
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def running(
     folder: Path, scratch: Path, options: argparse.Namespace
@@ -91,6 +97,7 @@ def running(
     with socket.socket() as any_port:
         any_port.bind(("127.0.0.1", 0))
         port = int(any_port.getsockname()[1])
+    begun = scratch / "scenario.begun"
     spawn = multiprocessing.get_context("spawn")
     processes = [spawn.Process(target=serve, args=(folder, scenario.path, port))]
     if options.client:
@@ -99,10 +106,12 @@ def running(
             spawn.Process(target=watch_too, args=(folder, port, int(field), float(seconds)))
         )
     try:
-        for process in processes:
+        processes[0].start()
+        until(lambda: begun.exists() and listens(port), 60.0)
+        for process in processes[1:]:
             process.start()
-            time.sleep(4.0)
-        yield port, float((scratch / "scenario.begun").read_text())
+            time.sleep(2.0)
+        yield port, float(begun.read_text())
     finally:
         for process in processes:
             process.kill()
