@@ -2,11 +2,9 @@
 
     python -m tests.bench.host_engine FOLDER [--seconds 300] [--interval 5] [--driver 595.45] [--client 1001:0.1]
 
-FOLDER has a real `libdcgm.so.4`, which is the engine and the client. The engine reads tests/doubles/nvml_of_engine.c
-for a driver, whose GPUs do what the loads of tests/simulator say, in real time; each GPU is one load. The agent's own
-sampler reads the engine. Each row is a load: bias over all windows, mean stated error and largest error, in points;
-the share of windows with the truth within two stated errors; the shortest window as a share of the interval; the share
-of windows by cycle counters.
+tests/measured/host-engine.md says how. Each row is a load: bias over all windows, mean stated error and largest error,
+in points; the share of windows with the truth within two stated errors; the shortest window as a share of the interval;
+the share of windows by cycle counters.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import ctypes
 import math
 import multiprocessing
 import os
+import signal
 import socket
 import statistics
 import tempfile
@@ -51,11 +50,11 @@ class Shown:
     def publish(self, snapshot: Snapshot) -> None:
         for view in snapshot.gpus:
             windows = self.windows.setdefault(int(view.gpu.index), [])
-            window = view.window
-            if window is None or window.utilization is None:
+            if view.window is None or view.window.utilization is None:
                 continue
-            if not windows or window.end > windows[-1].end:
-                windows.append(window)
+            if windows and view.window.start < windows[-1].end:
+                windows.pop()  # shown again, with what was measured since
+            windows.append(view.window)
 
 
 def serve(folder: Path, scenario: Path, port: int) -> None:
@@ -64,10 +63,8 @@ def serve(folder: Path, scenario: Path, port: int) -> None:
     native.load(native.build(NVML_SOURCE, nvml.SONAME))
     library = ctypes.CDLL(str(folder / LIBRARY))
     HostEngine(Library(), EMBEDDED)
-    if library.dcgmEngineRun(ctypes.c_ushort(port), b"127.0.0.1", TCP):
-        raise RuntimeError("the engine does not serve")
-    while True:
-        time.sleep(60)
+    library.dcgmEngineRun(ctypes.c_ushort(port), b"127.0.0.1", TCP)
+    signal.pause()
 
 
 def watch_too(folder: Path, port: int, field: int, seconds: float) -> None:
@@ -75,8 +72,7 @@ def watch_too(folder: Path, port: int, field: int, seconds: float) -> None:
     ctypes.CDLL(str(folder / LIBRARY))
     engine = HostEngine(Library(), f"127.0.0.1:{port}")
     engine.watch([Entity(GPU, number) for number in engine.gpus()], (field,), seconds)
-    while True:
-        time.sleep(60)
+    signal.pause()
 
 
 def listens(port: int) -> bool:
