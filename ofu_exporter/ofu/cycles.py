@@ -88,12 +88,11 @@ class Expected(NamedTuple):
 def judge(trust: CycleTrust, totals: CycleTotals | None, expected: Expected) -> CycleVerdict:
     """Take the totals at the end of a window; say whether they describe it.
 
-    The previous totals must be those at its start: the caller resets the trust after a gap.
+    The previous totals must be those at its start: the caller resets the trust after a gap. A window that ends without
+    totals takes no trust away, as a host engine may have none of its last instant.
     """
-    if totals is None:
-        return CycleVerdict(CycleTrust())
-    if trust.previous is None:
-        return CycleVerdict(CycleTrust(totals))
+    if totals is None or trust.previous is None:
+        return CycleVerdict(trust._replace(previous=totals))
     elapsed = totals.elapsed - trust.previous.elapsed
     tensor = totals.tensor - trust.previous.tensor
     scale = trust.scale if trust.earned else _scale(elapsed, expected)

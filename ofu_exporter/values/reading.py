@@ -142,7 +142,7 @@ class Reading:
     edge_seconds: float = 0.0
     """Seconds by which what was counted may begin or end before or after the window."""
     cut_seconds: float = 0.0
-    """Seconds at the ends of the window for which a part of a longer sample stands."""
+    """Seconds of the window for which a part of a sample stands that lies partly elsewhere."""
     activity: Activity = NO_ACTIVITY
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ ALIKE = (0.0, 0.5, 0.8)
 POOLS = ((1, 20), (1, 60), (1, 200), (3, 20), (3, 60), (10, 20), (10, 60), (50, 20), (300, 20))
 """Series and the points of each."""
 SCATTER, GROWTH = 0.1, 3.0
-MOST_SERIES = 1500
+MOST_SERIES = 45_000
 """Series of a cell, so that the largest pools make fewer answers."""
 
 

@@ -104,8 +104,16 @@ def test_a_reset_counter_loses_trust_and_earns_it_again() -> None:
     assert not verdict.trust.earned
 
 
-def test_a_missing_counter_ends_the_trust() -> None:
-    assert judge(after(9).trust, None, EXPECTED) == CycleVerdict(CycleTrust())
+def test_a_window_that_ends_without_totals_takes_no_trust_away() -> None:
+    """As seen of a host engine: for half a minute no two totals were of one instant."""
+    trusted = after(9)
+    missing = judge(trusted.trust, None, EXPECTED)
+    assert (missing.tensor_active, missing.sm_clock_hz, missing.implausible) == (None, None, False)
+    first = judge(missing.trust, CycleTotals(9e15, 6e15), EXPECTED)
+    assert first.sm_clock_hz is None, "nobody knows the totals at its start"
+    again = judge(first.trust, CycleTotals(9e15 + 5 * 1400e6, 6e15 + 3 * 1400e6), EXPECTED)
+    assert again.sm_clock_hz == pytest.approx(1400e6)
+    assert again.error_ratio == trusted.error_ratio
 
 
 def test_counters_that_change_what_they_are_summed_over_have_to_agree_anew() -> None:

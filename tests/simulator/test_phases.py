@@ -105,7 +105,7 @@ def test_under_a_harsh_load_the_parts_are_those_of_the_hardwares_definitions(kin
         for loss, share in window.losses.items():
             errors.setdefault(loss, []).append(share - counted[loss.value])
     for loss in (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE):
-        most = 2.5 * POINT if isinstance(kind, Dcgm) else 0.1 * POINT
+        most = 0.6 * POINT if isinstance(kind, Dcgm) else 0.1 * POINT
         assert max(map(abs, errors[loss])) <= most
     assert all(abs(statistics.fmean(each)) <= POINT for each in errors.values())
     assert view.rejected == {}

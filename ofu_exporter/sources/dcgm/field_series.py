@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.library import NO_DATA, Sample
+from ofu_exporter.sources.dcgm.sample_times import Measured
 
 MOST_POINTS = 4096
 """Most samples that are kept of a device whose tensor counter has no values."""
@@ -22,6 +23,8 @@ class Point(NamedTuple):
     micros: int
     value: float | None
     """None = blank."""
+    apart: int = 0
+    """Microseconds between the beginning of what the value is a mean of and the point before: an overlap or a gap."""
 
 
 class FieldSeries:
@@ -53,18 +56,20 @@ class FieldSeries:
         self._stamp = sample.micros
         return True
 
-    def add(self, sample: Sample, measured: int) -> None:
+    def add(self, sample: Sample, measured: Measured) -> None:
         """Add a new sample at the time at which it was measured. One that was measured before is only added if it is
         blank, and then at its stamp."""
         value = sample.value if isinstance(sample.value, (int, float)) else None
         self.last_code = 0 if value is not None else sample.code or NO_DATA
-        if measured <= self.last_micros:
+        micros, since = measured
+        if micros <= self.last_micros:
             if value is not None:
                 return
-            measured = sample.micros
-        self.points.append(Point(measured, value))
+            micros = sample.micros
+        apart = 0 if since is None or not self.points else abs(since - self.last_micros)
+        self.points.append(Point(micros, value, apart))
         if value is not None and not self.brought_micros:
-            self.brought_micros = measured
+            self.brought_micros = micros
         del self.points[:-MOST_POINTS]
 
     def keep_from(self, micros: int) -> None:

@@ -28,7 +28,7 @@ from ofu_exporter.sources.dcgm.fields import (
 )
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
 from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
-from ofu_exporter.sources.dcgm.sample_times import SampleTimes
+from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     Activity,
@@ -120,7 +120,7 @@ class DeviceSamples(DeviceSeries):
         self._waiting = [sample for sample in self._waiting if sample.micros > until]
         for sample in due:
             if sample.field < FIRST_PROFILING_FIELD:
-                self.field_series(sample.field).add(sample, sample.micros)
+                self.field_series(sample.field).add(sample, Measured(sample.micros))
         profiled = [sample for sample in due if sample.field >= FIRST_PROFILING_FIELD]
         for sample, measured in self._times.in_order(profiled):
             self.field_series(sample.field).add(sample, measured)
@@ -175,9 +175,13 @@ class DeviceSamples(DeviceSeries):
                 inside.append(Point(until, after.value))
         return inside
 
-    def _cut(self, micros: int) -> int:
-        """Microseconds between the end of a window and the sample of the tensor counter that is nearest to it."""
-        return min(abs(point.micros - micros) for point in self.field_series(TENSOR).points)
+    def _cut(self, run: Sequence[Point]) -> float:
+        """Microseconds for which a part of another sample stands: at both ends of a window, and inside."""
+        points = self.field_series(TENSOR).points
+        ends = (
+            min(abs(point.micros - end.micros) for point in points) for end in (run[0], run[-1])
+        )
+        return math.hypot(max(ends), *(point.apart / math.sqrt(2) for point in run[1:]))
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
@@ -213,7 +217,7 @@ class DeviceSamples(DeviceSeries):
             activity=self._activity(first, last),
             pace=self._interval,
             edge_seconds=STAMP_SECONDS,
-            cut_seconds=max(self._cut(first), self._cut(last)) * MICROS,
+            cut_seconds=self._cut(run) * MICROS,
         )
         self.missing = frozenset(self._missing(first, last))
         return reading

@@ -77,10 +77,8 @@ class GpmSeries:
         self._samples: list[Any] = []
         self._start = math.nan
         self._edge_seconds = 0.0
-        self._is_quiet = False
-        """Whether the last window counted nothing: its GPU is idle, or its counters are dead."""
         self._worked_at: float | None = None
-        """When utilization and power last showed work in a window after such a one."""
+        """When utilization and power last showed work in the open window."""
         self._clocks: list[ClockSample] = []
         self._joules: float | None = None
         """What the card's energy counter showed when the window began; None where it has none."""
@@ -104,8 +102,8 @@ class GpmSeries:
             del self._clocks[1::2]  # keep every other one: they still cover the whole window
 
     def look_for_work(self) -> None:
-        """Ask for utilization and power while the counters count nothing, because work comes and goes."""
-        if not self._is_quiet or self.target.instance is not None:
+        """Ask for utilization and power: should the window count nothing, they say whether the GPU worked in it."""
+        if self.target.instance is not None:
             return
         seen = Evidence(utilization_ratio=self._utilization())
         if (seen.utilization_ratio or 0.0) >= BUSY_UTILIZATION:
@@ -192,12 +190,12 @@ class GpmSeries:
         other_active = max(others) if len(others) == len(OTHER_PIPES) else None
         if self.target.instance is not None:
             return Evidence(_ratio(values, GRAPHICS), other_active)
-        self._is_quiet = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
+        is_quiet = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
         worked_at, self._worked_at = self._worked_at, None
         at_end = Evidence(
             graphics_active=_ratio(values, GRAPHICS),
             other_active=other_active,
-            utilization_ratio=self._utilization() if self._is_quiet else None,
+            utilization_ratio=self._utilization() if is_quiet else None,
             worked_seconds=None if worked_at is None else worked_at - self._start,
         )
         return self._with_power(at_end)

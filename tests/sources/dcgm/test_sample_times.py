@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Sample
-from ofu_exporter.sources.dcgm.sample_times import SampleTimes
+from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 
 EPOCH = 1_800_000_000_000_000
 
@@ -22,19 +22,20 @@ class Watch(NamedTuple):
     first: int
 
 
-def polled(watches: list[Watch], seconds: int) -> list[tuple[Sample, int]]:
-    """Every sample, with the time at which it was measured: a poll takes a new one if the newest is as old as the
-    field's interval. Polls follow one another, each is up to 0.3 ms late, and the
-    next is due one interval after it."""
+def polled(watches: list[Watch], seconds: int) -> list[tuple[Sample, Measured]]:
+    """Every sample, with the time over which it was measured: a poll takes a new one if the newest is as old as the
+    field's interval, and its value is the mean since the newest that is older than that by the interval. Polls follow
+    one another, each is up to 0.3 ms late, and the next is due one interval after it."""
     chance = random.Random(len(watches))
     due = {watch: EPOCH + watch.first for watch in watches}
-    now, newest, made = 0, 0, []
+    now, takes, made = 0, [0], []
     while min(due.values()) < EPOCH + seconds * 1_000_000:
         watch = min(due, key=lambda each: due[each])
         now = at = max(now + 15, due[watch] + chance.randrange(300))
-        if at - newest >= watch.interval:
-            newest = at
-        made.append((Sample(Entity(GPU, 0), watch.field, 0, at, 0.5), newest))
+        if at - takes[-1] >= watch.interval:
+            takes.append(at)
+        since = next(each for each in reversed(takes) if each <= takes[-1] - watch.interval)
+        made.append((Sample(Entity(GPU, 0), watch.field, 0, at, 0.5), Measured(takes[-1], since)))
         due[watch] = at + watch.interval
     return made
 
@@ -56,7 +57,7 @@ ALONE = [Watch(TENSOR, 500_000, 0), Watch(1014, 1_000_000, 60), Watch(1084, 1_00
 )
 def test_every_value_is_of_the_time_at_which_it_was_measured(others: list[Watch]) -> None:
     watches = [*ALONE, *others]
-    truth = {(sample.field, sample.micros): at for sample, at in polled(watches, 600)}
+    truth = {(sample.field, sample.micros): over for sample, over in polled(watches, 600)}
     times = SampleTimes()
     samples = [sample for sample, _ in polled(watches, 600)]
     chance, found = random.Random(2), {}
@@ -66,15 +67,21 @@ def test_every_value_is_of_the_time_at_which_it_was_measured(others: list[Watch]
         chance.shuffle(piece)
         for sample, measured in times.in_order(piece):
             found[sample.field, sample.micros] = measured
-    settled = {key: at for key, at in truth.items() if key[1] > EPOCH + 5_000_000}
-    assert {key: found[key] for key in settled} == settled
+    settled = {key: over for key, over in truth.items() if key[1] > EPOCH + 5_000_000}
+    begun = {key for key in settled if found[key].since is None}
+    assert len(begun) <= len(others), "the interval of a field shows with its second poll"
+    assert {key: found[key] for key in settled.keys() - begun} == {
+        key: settled[key] for key in settled.keys() - begun
+    }
 
 
 def test_a_client_that_comes_and_goes_decides_only_while_it_is_there() -> None:
     before = polled(ALONE, 20)
     client = [Watch(1001, 100_000, 5_037_000)]
     during = [each for each in polled([*ALONE, *client], 20) if each[0].micros < EPOCH + 12_000_000]
-    assert any(at != sample.micros for sample, at in during if sample.field == TENSOR)
-    assert all(at == sample.micros for sample, at in before if sample.field == TENSOR)
+    assert any(over.until != sample.micros for sample, over in during if sample.field == TENSOR)
+    assert all(over.until == sample.micros for sample, over in before if sample.field == TENSOR)
     found = list(SampleTimes().in_order([sample for sample, _ in during]))
-    assert found[-100:] == during[-100:]
+    assert [(each, over.until) for each, over in found][-100:] == [
+        (each, over.until) for each, over in during
+    ][-100:]

@@ -24,6 +24,7 @@ from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
 from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
+from tests.sources.dcgm.test_sample_times import ALONE, Watch, polled
 
 EPOCH_MICROS = 1_800_000_000_000_000
 ENTITY = Entity(GPU, 0)
@@ -245,6 +246,25 @@ def test_a_client_that_watches_faster_decides_when_samples_are_taken() -> None:
         1.03, 1.53, 2.03, 2.53, 3.03, 3.53, 4.03
     ]  # fmt: skip
     assert reading.parts[-1].pipes == {"hmma": pytest.approx((0.36 + 0.37 + 0.38 + 0.39 + 0.4) / 5)}
+
+
+def test_samples_that_overlap_or_leave_a_gap_widen_the_error_of_their_window() -> None:
+    """As seen of a real host engine: polls drift apart, and now and then one finds a sample too few."""
+    rounds = polled([*ALONE, Watch(1001, 100_000, 37_000)], 300)
+    made, found, apart, before = DeviceSamples(gpu(), 1.0), list[Reading](), list[float](), None
+    for number, (each, over) in enumerate(rounds):
+        made.add(each)
+        if each.field == TENSOR:
+            if before is not None and over.since != before:
+                apart.append((over.until - EPOCH_MICROS) / 1e6)
+            before = over.until
+        if number % 80 == 79:
+            found += made.readings(anchor((each.micros - EPOCH_MICROS) / 1e6))
+    assert len(apart) > 3
+    for at in apart[1:]:
+        (reading,) = (each for each in found if each.start < 50 + at <= each.end + 1e-4)
+        assert reading.cut_seconds > 0.06
+    assert found[1].cut_seconds == 0.0
 
 
 def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:

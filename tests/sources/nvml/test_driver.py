@@ -230,6 +230,7 @@ def test_a_metric_that_the_driver_passes_over_does_not_repeat_the_last_window(
 # --- evidence of work ------------------------------------------------------------------------------
 
 WORKS = {"tensor": 0.7, "hmma": 0.7, "integer": 0.1, "graphics": 1.0, "power": 650}
+IDLES = {**dict.fromkeys(WORKS, 0), "power": 90}
 DEAD = {**WORKS, "dead": 1}
 
 
@@ -309,24 +310,33 @@ def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
     assert counted.tensor_active == pytest.approx(0.7)
 
 
-def test_dead_counters_under_work_that_comes_and_goes_are_found_out(bench: NvmlNode) -> None:
-    """2 s on and 7 s off: at the end of most windows the GPU is idle."""
-    bench.scenario.gpu(0, **DEAD)
+@pytest.mark.parametrize("seconds", [5, 30])
+@pytest.mark.parametrize("begins", range(9))
+def test_counters_that_die_under_work_that_comes_and_goes_hide_none_of_it(
+    bench: NvmlNode, seconds: int, begins: int
+) -> None:
+    """2 s on and 7 s off: at the end of most windows the GPU is idle.
+
+    Utilization trails the work, so what was on when the counters died may be what was before.
+    """
     probe = bench.began()
-    state, reasons = GpuState(probe.gpus()[0], rate(probe.gpus()[0])), []
-    for half in range(180):
-        is_on = half / 2 % 9 < 2
-        bench.scenario.gpu(0, graphics=float(is_on), power=650 if is_on else 90)
+    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    work = hidden = 0.0
+    for half in range(-2 * seconds, 4 * seconds + 60):
+        is_on = (half / 2 + begins) % 9 < 2
+        bench.scenario.gpu(0, **(WORKS if is_on else IDLES), dead=int(half >= 0))
+        work += is_on / 2
         bench.advance(0.5)
-        if half % 10 < 9:
+        if (half + 1) % (2 * seconds):
             probe.poll()
             continue
         (each,) = probe.read()
         assert isinstance(each, Reading)
-        state, _ = take_reading(state, each, 5.0)
-        reasons.append(state.reason)
-    assert set(reasons[2:]) == {Reason.IMPLAUSIBLE}
-    assert state.observed_seconds <= 10.0
+        state, counted = take_reading(state, each, seconds)
+        hidden += work if counted is not None and half >= 0 else 0.0
+        work = 0.0
+    assert state.reason is Reason.IMPLAUSIBLE
+    assert hidden <= 2.0
 
 
 def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
