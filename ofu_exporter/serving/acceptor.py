@@ -40,7 +40,7 @@ class Acceptor:
         self._listening = listening
         self._connection = connection
         self._limit = limit
-        self._hellos = Line(self._shake_hands)
+        self._hellos = Line(self._open)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
@@ -68,12 +68,10 @@ class Acceptor:
                 return
             accepted.setblocking(False)
             peer = client_network(address[0]) if isinstance(address, tuple) else ""
-            if self.tls is None:
-                self._connection(peer).open(accepted, None)
-            else:
-                Arrival(accepted, peer, self._limit, self._hellos.add)
+            come = self._open if self.tls is None else self._hellos.add
+            Arrival(accepted, peer, self._limit, come, self.tls is not None)
 
-    def _shake_hands(self, arrival: Arrival) -> None:
+    def _open(self, arrival: Arrival) -> None:
         self._limit.leave(arrival)
         self._connection(arrival.peer).open(arrival.socket, self.tls)
 

@@ -1,7 +1,7 @@
-"""Holds a TLS connection as a bare socket from its accept until its client has sent a whole hello.
+"""Holds a connection as a bare socket from its accept until its client has sent a whole head, or a TLS hello.
 
-Whoever says nothing, or half of it, costs no more than a socket: no keys are made. A lower limit on open handshakes
-does not replace this: silent clients then push out a scraper that has their address.
+Whoever says nothing, or half of it, costs no more than a socket: neither a parser nor keys are made. A lower limit on
+open handshakes does not replace this: silent clients then push out a scraper that has their address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _HANDSHAKE = 0x16
 _RECORD_HEAD = 5
 """Bytes before the content of a record; the last two are its length (RFC 8446, 5.1)."""
 _LONGEST = 16 << 10
-"""Bytes of a record of TLS."""
+"""Bytes of a record of TLS, and of a head."""
+_FIRST_PRINTABLE = 0x21
+"""What begins below this is no request (RFC 9112, 3), and its refusal needs no more bytes."""
 
 
 class Arrival:
@@ -32,6 +34,7 @@ class Arrival:
         peer: str,
         limit: ConnectionLimit,
         come: Callable[[Arrival], None],
+        is_tls: bool,
     ) -> None:
         """`come` is called once, when the client has said enough."""
         self.socket = accepted
@@ -39,11 +42,13 @@ class Arrival:
         self.phase = RequestPhase.HELLO
         self._limit = limit
         self._come = come
+        self._is_tls = is_tls
         self._wakes_at = 1
         self._loop = asyncio.get_running_loop()
         limit.enter(self)
-        # The descriptor: asyncio puts a socket into words, which is dear.
-        self._loop.add_reader(accepted.fileno(), self._look)
+        self._loop.add_reader(
+            accepted.fileno(), self._look
+        )  # asyncio shows a socket, which is dear
 
     def _look(self) -> None:
         try:
@@ -58,12 +63,12 @@ class Arrival:
             self._come(self)
 
     def _has_enough(self) -> bool:
-        """Whether the first record is there; if not, the kernel wakes us when it is. Raises OSError."""
         seen = self.socket.recv(_LONGEST, socket.MSG_PEEK)
-        if len(seen) < self._wakes_at or seen[0] != _HANDSHAKE:  # no more will come, or no TLS
+        if len(seen) < self._wakes_at:  # no more will come
             raise ConnectionAbortedError
-        length = int.from_bytes(seen[3:_RECORD_HEAD], "big") if len(seen) >= _RECORD_HEAD else 0
-        wanted = min(_LONGEST, _RECORD_HEAD + length)
+        wanted = min(_LONGEST, _record_bytes(seen) if self._is_tls else _head_bytes(seen))
+        if wanted > len(seen) and self.socket.family == socket.AF_UNIX:
+            return True  # there the kernel wakes us for every byte
         self._wakes_at = wanted if wanted > len(seen) else 1
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._wakes_at)
         return wanted <= len(seen)
@@ -72,6 +77,20 @@ class Arrival:
         """Close the connection at once."""
         self._loop.remove_reader(self.socket.fileno())
         self.socket.close()
+
+
+def _record_bytes(seen: bytes) -> int:
+    """How long the first record of TLS is, as far as is known. Raises ConnectionAbortedError for what is none."""
+    if seen[0] != _HANDSHAKE:
+        raise ConnectionAbortedError
+    known = len(seen) >= _RECORD_HEAD
+    return _RECORD_HEAD + (int.from_bytes(seen[3:_RECORD_HEAD], "big") if known else 0)
+
+
+def _head_bytes(seen: bytes) -> int:
+    """How many bytes a parser can make something of: a head with its empty line, or what is no request."""
+    is_whole = seen[0] < _FIRST_PRINTABLE or b"\n\r\n" in seen or b"\n\n" in seen
+    return len(seen) + (not is_whole)
 
 
 class Line:

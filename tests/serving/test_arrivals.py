@@ -1,16 +1,18 @@
-"""What comes before TLS: whoever says half a hello, or leaves, costs no more than a socket, and no time of ours."""
+"""What comes before a request: whoever says half of it, or leaves, costs no more than a socket, and no time of ours."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from ofu_exporter.serving import arrivals
 from ofu_exporter.serving.arrivals import Arrival, Line
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
+from tests.helpers.server import Client, serving, tell
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 HELLO = b"\x16\x03\x01\x00\x05hello"
@@ -20,9 +22,10 @@ HELLO = b"\x16\x03\x01\x00\x05hello"
 class Crowd:
     """Arrivals over pairs of sockets, and who has said enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_tls: bool) -> None:
         self.limit = ConnectionLimit()
         self.come: list[Arrival] = []
+        self._is_tls = is_tls
 
     def arrive(self, peer: str = "a") -> tuple[socket.socket, Arrival]:
         """A client's socket, and its arrival, over TCP as the kernel wakes us there."""
@@ -31,7 +34,7 @@ class Crowd:
             accepted, _ = listening.accept()
         accepted.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return client, Arrival(accepted, peer, self.limit, self.come.append)
+        return client, Arrival(accepted, peer, self.limit, self.come.append, self._is_tls)
 
 
 async def settle() -> None:
@@ -40,27 +43,33 @@ async def settle() -> None:
         await asyncio.sleep(0.001)
 
 
-def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel() -> None:
+@pytest.mark.parametrize(("is_tls", "said"), [(False, GET), (True, HELLO)])
+def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel(
+    is_tls: bool, said: bytes
+) -> None:
     async def body() -> None:
-        crowd = Crowd()
+        crowd = Crowd(is_tls)
         client, arrival = crowd.arrive()
-        for byte in HELLO[:-1]:
+        for byte in said[:-1]:
             client.sendall(bytes([byte]))
             await settle()
         assert (crowd.come, arrival.phase) == ([], RequestPhase.HELLO)
-        client.sendall(HELLO[-1:])
+        client.sendall(said[-1:])
         await settle()
         assert (crowd.come, arrival.phase) == ([arrival], RequestPhase.TURN)
-        assert arrival.socket.recv(100) == HELLO
+        assert arrival.socket.recv(100) == said
         client.close()
         arrival.socket.close()
 
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("said", [b"", HELLO[:3], HELLO[:-1]])
+@pytest.mark.parametrize(
+    ("is_tls", "said"),
+    [(False, b""), (False, GET[:-2]), (True, b""), (True, HELLO[:3]), (True, HELLO[:-1])],
+)
 def test_whoever_leaves_before_is_forgotten_after_few_looks(
-    said: bytes, monkeypatch: pytest.MonkeyPatch
+    is_tls: bool, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
     measure = arrivals.Arrival._has_enough
@@ -72,7 +81,7 @@ def test_whoever_leaves_before_is_forgotten_after_few_looks(
     monkeypatch.setattr(arrivals.Arrival, "_has_enough", counted)
 
     async def body() -> None:
-        crowd = Crowd()
+        crowd = Crowd(is_tls)
         client, _ = crowd.arrive()
         client.sendall(said)
         await settle()
@@ -89,7 +98,7 @@ def test_whoever_leaves_before_is_forgotten_after_few_looks(
 
 def test_what_is_no_tls_is_closed_at_once() -> None:
     async def body() -> None:
-        crowd = Crowd()
+        crowd = Crowd(is_tls=True)
         client, _ = crowd.arrive()
         client.sendall(GET)
         await settle()
@@ -99,9 +108,31 @@ def test_what_is_no_tls_is_closed_at_once() -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("said", [b"\x16\x03\x01", b"\x00", b"x" * (16 << 10)])
+def test_what_can_be_no_head_is_the_parsers_to_refuse(said: bytes) -> None:
+    async def body() -> None:
+        crowd = Crowd(is_tls=False)
+        client, arrival = crowd.arrive()
+        client.sendall(said)
+        await settle()
+        assert crowd.come == [arrival]
+        client.close()
+        arrival.socket.close()
+
+    asyncio.run(body())
+
+
+def test_over_the_unix_socket_a_head_may_come_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "reports.sock"
+    with serving(tell, report_socket=path), Client(str(path)) as client:
+        for byte in GET:
+            client.send(bytes([byte]))
+        assert client.answer()[0] == 200
+
+
 def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newest() -> None:
     async def body() -> None:
-        crowd = Crowd()
+        crowd = Crowd(is_tls=True)
         went: list[Arrival] = []
         line = Line(went.append)
         flood = [crowd.arrive("flood") for _ in range(3)]
