@@ -22,6 +22,7 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer
+from ofu_exporter.schedulers.kubernetes.pod_tokens import PodTokens
 from ofu_exporter.schedulers.kubernetes.token_review import pod_of
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.connection_limit import (
@@ -29,7 +30,6 @@ from ofu_exporter.serving.connection_limit import (
     MOST_CONNECTIONS,
     ConnectionLimit,
 )
-from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.support.descriptors import raise_descriptor_limit
@@ -103,7 +103,7 @@ def build_access(settings: Settings) -> Access:
     """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file
     site = SiteTokens(path) if path else None
-    return Access(site, settings.job_tokens, _pod_tokens() if settings.pod_tokens else None)
+    return Access(site, settings.job_tokens, _pod_tokens().pod if settings.pod_tokens else None)
 
 
 def _pod_tokens() -> PodTokens:

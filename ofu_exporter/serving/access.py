@@ -10,7 +10,7 @@ connection itself, so that a later change of settings does not matter to it. Tok
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.reports import own_pod
-from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
 from ofu_exporter.support.addresses import client_network, is_loopback
 from ofu_exporter.values.job import Job
@@ -34,6 +33,10 @@ every POST; it speaks for any page that it shows, also for one whose name resolv
 
 CERTIFIED = "ofu.certified"
 """The key of a request's `state` that is true when its connection has shown a certificate that was verified."""
+
+
+PodOf = Callable[[bytes, str], Awaitable[str | None]]
+"""Finds the pod, as `namespace/name`, that has a token which an address shows. Raises ReportError."""
 
 
 class Warrant(str, Enum):
@@ -70,11 +73,11 @@ class Access:
         self,
         site_tokens: SiteTokens | None = None,
         job_tokens: bool = False,
-        pod_tokens: PodTokens | None = None,
+        pod_of: PodOf | None = None,
     ) -> None:
         self._site_tokens = site_tokens
         self._job_tokens = job_tokens
-        self._pod_tokens = pod_tokens
+        self._pod_of = pod_of
 
     def start(self) -> None:
         """Watch the file of the site's tokens from now on."""
@@ -85,15 +88,15 @@ class Access:
         """Who may report, in words for the log; `authority` is the file whose certificates are taken."""
         local = "this node with a token" if self._job_tokens else "this node"
         site = f"whoever has a token of {self._site_tokens.path}" if self._site_tokens else ""
-        pods = "each pod for its own job by its token" if self._pod_tokens else ""
+        pods = "each pod for its own job by its token" if self._pod_of else ""
         holders = f"whoever has a certificate by {authority}" if authority else ""
         return ", ".join(filter(None, (local, site, pods, holders)))
 
     async def admitted(self, scope: Mapping[str, Any]) -> Writer:
         """The sender, who may also show the token of a pod. Raises ReportError when the sender may not write."""
-        token = _bearer(scope) if self._pod_tokens else None
-        if self._pod_tokens is not None and token is not None and not self._is_site(token):
-            pod = await self._pod_tokens.pod(token, client_network(_peer(scope)))
+        token = _bearer(scope) if self._pod_of else None
+        if self._pod_of is not None and token is not None and not self._is_site(token):
+            pod = await self._pod_of(token, client_network(_peer(scope)))
             if pod is not None:
                 return Writer(Warrant.POD_TOKEN, sha256(token), pod=pod)
         return self.writer(scope)
@@ -117,7 +120,7 @@ class Access:
         return Writer(Warrant.LOCAL, digest)
 
     def _stranger(self, digest: str) -> ReportError:
-        if self._site_tokens is None and self._pod_tokens is None:
+        if self._site_tokens is None and self._pod_of is None:
             return ReportError(
                 ReportRejection.NOT_LOCAL, detail="only this node may report", where="peer"
             )

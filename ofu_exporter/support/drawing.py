@@ -34,6 +34,15 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Shape:
     return Shape("line", {"class": kind, **place})
 
 
+def rectangle(
+    place: tuple[float, float, float, float], title: str = "", **attributes: object
+) -> Shape:
+    """A rectangle with its left, top, width and height."""
+    names = ("x", "y", "width", "height")
+    placed = {name: f"{value:.1f}" for name, value in zip(names, place, strict=True)}
+    return Shape("rect", {**attributes, **placed}, title)
+
+
 def words(text: str, x: float, y: float, anchor: str, kind: str = "") -> Shape:
     """Text that begins, ends or has its middle at `x`: start, end or middle."""
     place = {"x": f"{x:.0f}", "y": f"{y:.0f}", "text-anchor": anchor}

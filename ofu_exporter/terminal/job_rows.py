@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ofu_exporter.serving.history import HISTORY_SECONDS
+from ofu_exporter.ofu.track import HISTORY_SECONDS
 from ofu_exporter.serving.node_json import NodeGpu, NodeJob, NodeJson, mean_ofu
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.terminal import pictures

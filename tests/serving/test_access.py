@@ -12,7 +12,6 @@ import pytest
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import CERTIFIED, Access, Warrant, Writer
-from ofu_exporter.serving.pod_tokens import PodTokens
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -159,8 +158,11 @@ POD_TOKEN = "head.body.signature"
 
 def with_pods(path: Path | None = None, job_tokens: bool = False) -> Access:
     """An agent whose API server knows one token: that of the pod ns/trainer-0."""
-    pods = PodTokens({POD_TOKEN: "ns/trainer-0"}.get)
-    return Access(SiteTokens(path) if path else None, job_tokens, pods)
+
+    async def pod_of(token: bytes, address: str) -> str | None:
+        return "ns/trainer-0" if token == POD_TOKEN.encode() else None
+
+    return Access(SiteTokens(path) if path else None, job_tokens, pod_of)
 
 
 def admitted(access: Access, scope: dict[str, Any]) -> Writer:

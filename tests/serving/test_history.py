@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.serving.history import (
-    GPU_STEP_SECONDS,
-    HISTORY_SECONDS,
-    MOST_TRACKS,
-    History,
-    Sums,
-    Track,
-)
+from ofu_exporter.ofu.track import HISTORY_SECONDS, Sums, Track
+from ofu_exporter.serving.history import GPU_STEP_SECONDS, MOST_TRACKS, History
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.desk import CLOCK, Desk

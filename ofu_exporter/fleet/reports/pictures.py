@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.support.drawing import Drawing, Shape, line, words
+from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
 MOST_DOTS = 2000
@@ -148,10 +148,3 @@ def round_up(value: float) -> float:
     """A top of an axis whose quarters are whole percents, and of five above 20 %."""
     steps = 25 if value <= 0.2 else 5
     return math.ceil(value * steps - 1e-9) / steps
-
-
-def rectangle(place: tuple[float, float, float, float], title: str, **attributes: object) -> Shape:
-    """A rectangle with its left, top, width and height."""
-    names = ("x", "y", "width", "height")
-    placed = {name: f"{value:.1f}" for name, value in zip(names, place, strict=True)}
-    return Shape("rect", {**placed, **attributes}, title)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
-from ofu_exporter.support.drawing import Drawing, Shape, line
+from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Losses, spans
 
@@ -18,15 +18,7 @@ def bar(used: float | None, losses: Losses = MappingProxyType({})) -> Drawing | 
     if used is None:
         return None
     parts = [
-        Shape(
-            "rect",
-            {
-                "class": kind,
-                "x": f"{100 * x:.1f}",
-                "width": f"{100 * (end - x):.1f}",
-                "height": 8,
-            },
-        )
+        rectangle((100 * x, 0, 100 * (end - x), 8), **{"class": kind})
         for kind, x, end in spans(used, losses)
     ]
     label = ", ".join(
@@ -60,20 +52,14 @@ def histogram(shares: Sequence[float], label: str) -> Drawing | None:
     if highest <= 0:
         return None
     columns = [
-        Shape(
-            "rect",
-            {
-                "class": "used",
-                "x": f"{place + 0.08:.2f}",
-                "width": "0.84",
-                "y": f"{100 * (1 - each / highest):.1f}",
-                "height": f"{100 * each / highest:.1f}",
-            },
+        rectangle(
+            (10 * place + 0.8, 100 - 100 * each / highest, 8.4, 100 * each / highest),
+            **{"class": "used"},
         )
         for place, each in enumerate(shares)
         if each > 0
     ]
-    return _stretched("chart", len(shares), 100, label, columns)
+    return _stretched("chart", 10 * len(shares), 100, label, columns)
 
 
 def _line(points: Points, height: float, kind: str, top: float = 1.0) -> Iterator[Shape]:

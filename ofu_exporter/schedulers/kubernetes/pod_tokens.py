@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 from ofu_exporter.errors import ReportError, SchedulerError
-from ofu_exporter.serving.site_tokens import sha256
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -39,7 +39,7 @@ class PodTokens:
     def __init__(self, review: Review, clock: Callable[[], float] = time.monotonic) -> None:
         self._review = review
         self._clock = clock
-        self._answers: OrderedDict[str, tuple[asyncio.Task[_Answer], float]] = OrderedDict()
+        self._answers: OrderedDict[bytes, tuple[asyncio.Task[_Answer], float]] = OrderedDict()
         """By the token's SHA-256: the answer, which may be under way, and until when it is good."""
         self._rates: RateLimit[str] = RateLimit(PER_SECOND, BURST)
         self._turn = asyncio.Semaphore(MOST_AT_ONCE)
@@ -58,7 +58,7 @@ class PodTokens:
         return answer
 
     def _answer(self, token: bytes, address: str) -> asyncio.Task[_Answer]:
-        now, key = self._clock(), sha256(token)
+        now, key = self._clock(), hashlib.sha256(token).digest()
         task, until = self._answers.get(key, (None, now))
         if task is None or until <= now:
             wait = self._rates.wait(address, now)
@@ -71,7 +71,7 @@ class PodTokens:
                 self._answers.popitem(last=False)
         return task
 
-    async def _ask(self, token: str, key: str) -> _Answer:
+    async def _ask(self, token: str, key: bytes) -> _Answer:
         async with self._turn:
             if self._failed is not None and self._clock() < self._failed[0]:
                 answer: _Answer = self._failed[1]

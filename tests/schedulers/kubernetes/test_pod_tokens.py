@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ofu_exporter.errors import ReportError, SchedulerError
-from ofu_exporter.serving.pod_tokens import (
+from ofu_exporter.schedulers.kubernetes.pod_tokens import (
     BURST,
     LONGEST_TOKEN,
     REMEMBER_SECONDS,
