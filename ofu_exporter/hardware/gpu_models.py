@@ -109,6 +109,10 @@ def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
     return fitting[0].names[0], () if exact else tuple(row.key for row in fitting[1:])
 
 
+HOPPER = (9, 0)
+"""Compute capability from which on all counters are of the same instants (GPM)."""
+
+
 def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
     """The rating that a device is measured against; None = no row has a clock for it."""
     row = find(gpu, extra)
@@ -127,6 +131,7 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
         row.max_sm_clock_hz,
         row.sm_count,
         None if gpu.instance else LINKS.get(row.key),
+        (row.chip.compute_capability or HOPPER) < HOPPER,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.values.losses import Bounds, Cause, Loss
+from ofu_exporter.values.losses import Bounds, Cause, Loss, Losses
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
@@ -26,6 +26,10 @@ class WindowJson(BaseModel):
         default_factory=dict,
         description="Where the rest of the peak went, by part; with the OFU it adds up to 1. clock is negative where "
         "the pipes ran above the tensor clock.",
+    )
+    lost_is_estimate: bool = Field(
+        default=False,
+        description="Whether the card counts in turns, so that these parts are of other instants.",
     )
     no_tensor_bounds: dict[Cause, Bounds] = Field(
         default_factory=dict,
@@ -110,6 +114,7 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             if window.clock_limits is None
             else tuple(limit.value for limit in window.clock_limits),
             lost_ratio=dict(window.losses),
+            lost_is_estimate=bool(rating and rating.counts_in_turns and _splits(window.losses)),
             no_tensor_bounds={
                 cause: Bounds(*(each / window.gpu_seconds for each in bounds))
                 for cause, bounds in window.sums.causes.items()
@@ -121,6 +126,11 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             },
         ),
     )
+
+
+def _splits(losses: Losses) -> bool:
+    """Whether the parts come from more counters than that of the tensor pipes."""
+    return bool(losses) and Loss.WITHOUT_TENSOR not in losses
 
 
 def _is_simulated(view: GpuView, snapshot: Snapshot) -> bool:

@@ -47,6 +47,8 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     yield "tensor pipes active", percent(window.tensor_active_ratio)
     for loss, share in window.lost_ratio.items():
         yield "lost of the peak", f"{percent(share)} {loss.words}: {loss.meaning}"
+    if window.lost_is_estimate:
+        yield "", "estimated: this card counts in turns, so the parts are of other instants"
     if window.clock_limits is not None:
         yield "clock held down by", limit_words(known_limits(window.clock_limits)) or "nothing"
     yield "SM clock", _mhz(window.sm_clock_hz) + f" ({window.clock_method or 'not read'})"

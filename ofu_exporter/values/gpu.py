@@ -100,3 +100,5 @@ class Rating:
     """SMs of the model, for a source that does not say how many the GPU has."""
     links: LinkPeaks | None = None
     """None where the model's links are not known."""
+    counts_in_turns: bool = False
+    """Whether the card cannot count everything at once, so that DCGM measures its counters in turns (before Hopper)."""

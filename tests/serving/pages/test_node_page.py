@@ -15,6 +15,7 @@ from ofu_exporter.support.logs import LastLine
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Share
 from ofu_exporter.values.job import Job
+from ofu_exporter.values.reading import Activity
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
@@ -50,6 +51,15 @@ def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
     assert "of 1830 · power cap</small>" in row(page, 0)
     for number in (1, 2):
         assert "of 1830</small>" in row(page, number)
+
+
+def test_parts_of_a_card_that_counts_in_turns_are_called_estimated() -> None:
+    """Those of an A100, as a dcgm-exporter gives them; of its tensor pipes alone, or of an H100, they are not."""
+    a100, engine = gpu(0, name="NVIDIA A100-SXM4-80GB"), Activity(engine=0.9)
+    estimated = shown(snapshot_of(reading(device=a100, hz=[1200e6] * 4, activity=engine)))
+    assert "parts estimated" in row(estimated, 0)
+    for exact in (reading(device=a100, hz=[1200e6] * 4), reading(activity=engine)):
+        assert "parts estimated" not in row(shown(snapshot_of(exact)), 0)
 
 
 def test_what_is_not_measured_has_a_reason_and_no_number() -> None:
