@@ -115,6 +115,7 @@ class Fleet:
             yield f"ofu_gpu_up{{{here}}}", 1
             yield f"ofu_gpu_utilization_seconds_total{{{here}}}", ofu * elapsed
             yield f"ofu_gpu_observed_seconds_total{{{here}}}", elapsed
+            yield f"ofu_gpu_idle_energy_joules_total{{{here}}}", 50.0 * elapsed
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
             yield f"ofu_gpu_sample_timestamp_seconds{{{here}}}", at - 2

@@ -94,6 +94,7 @@ def _gpus(job: SteadyJob, here: dict[str, str], second: float, ran: float) -> It
         yield "ofu_gpu_info", labelled(**which, model=MODELS[job.cluster], **owner), 1.0
         yield "ofu_gpu_observed_seconds_total", device, float(second)
         yield "ofu_gpu_utilization_seconds_total", device, job.ofu * max(ran, 0.0)
+        yield "ofu_gpu_idle_energy_joules_total", device, 20.0 * max(ran, 0.0)
         yield "ofu_gpu_sm_clock_hertz", device, clock + 1e8 * turn
         yield "ofu_gpu_tensor_active_ratio", device, job.ofu * (1.25 + 0.1 * turn)
 
