@@ -19,6 +19,9 @@ def why_not(address: str, job: Job) -> str:
     return f"{address or 'a socket'} is no address of a pod of job {job.job_id}"
 
 
-def is_of(pod: str, job: Job) -> bool:
-    """Whether a pod, as `namespace/name`, is one of the job's."""
-    return job.scheduler == "kubernetes" and pod in (f"{job.namespace}/{job.name}", *job.aliases)
+def why_not_of(pod: str, job: Job) -> str:
+    """Why a pod, as `namespace/name`, is none of the job's; "" where it is one."""
+    is_one = pod in (f"{job.namespace}/{job.name}", *job.aliases)
+    if is_one and job.scheduler == "kubernetes":
+        return ""
+    return f"the token is that of pod {pod}, which is none of job {job.job_id}"

@@ -130,21 +130,20 @@ class Access:
 
     def may_speak_for(self, writer: Writer, job: Job) -> None:
         """Raises ReportError (not_yours) when this writer may not report for this job."""
-        if writer.pod_address is not None and (why := own_pod.why_not(writer.pod_address, job)):
+        if why := self._why_not(writer, job):
             raise ReportError(ReportRejection.NOT_YOURS, "job_id", why)
+
+    def _why_not(self, writer: Writer, job: Job) -> str:
         if writer.warrant is Warrant.POD_TOKEN:
-            if not own_pod.is_of(writer.pod, job):
-                detail = f"the token is that of pod {writer.pod}, which is none of job {job.job_id}"
-                raise ReportError(ReportRejection.NOT_YOURS, "job_id", detail)
-            return
+            return own_pod.why_not_of(writer.pod, job)
+        if writer.pod_address is not None:
+            return own_pod.why_not(writer.pod_address, job)
         if writer.is_site or not self._job_tokens:
-            return
+            return ""
         if not job.token_sha256:
-            detail = f"job {job.job_id} has no token, so only the site may report for it"
-            raise ReportError(ReportRejection.NOT_YOURS, "job_id", detail)
-        if not hmac.compare_digest(writer.token_sha256, job.token_sha256):
-            detail = f"the token is not that of job {job.job_id}"
-            raise ReportError(ReportRejection.NOT_YOURS, "job_id", detail)
+            return f"job {job.job_id} has no token, so only the site may report for it"
+        is_the_jobs = hmac.compare_digest(writer.token_sha256, job.token_sha256)
+        return "" if is_the_jobs else f"the token is not that of job {job.job_id}"
 
 
 def _about_token(reason: ReportRejection, detail: str) -> ReportError:

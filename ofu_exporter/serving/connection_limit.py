@@ -28,7 +28,7 @@ class RequestPhase(Enum):
     __hash__ = object.__hash__  # Enum's own is written in Python, and every look needs some
 
     HELLO = "hello", 10.0
-    """The client: its first record of TLS."""
+    """The client: its first head, or its first record of TLS."""
     TURN = "turn", float("inf")
     """Us: its turn to begin."""
     HANDSHAKE = "handshake", 10.0

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable
 
+from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -101,18 +102,12 @@ class ReadAccess:
         return guarded
 
     def _with_headers(self, send: Send) -> Send:
-        added = [(name.lower().encode(), value.encode()) for name, value in self._web.headers]
-        if not added:
-            return send
-        names = {name for name, _ in added}
-
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [each for each in message.get("headers", ()) if each[0].lower() not in names]
-                message["headers"] = [*kept, *added]
+                MutableHeaders(scope=message).update(self._web.headers)
             await send(message)
 
-        return with_headers
+        return with_headers if self._web.headers else send
 
     async def _has_password(self, scope: Scope, passwords: Passwords) -> bool:
         given = _basic(scope)
@@ -128,11 +123,8 @@ class ReadAccess:
     def _note_wrong(self, client: object) -> None:
         self._wrong += 1
         if not self._lines.wait("", self._clock()):
-            log.warning(
-                "wrong user or password to read with, the last from %s: %d in all",
-                client,
-                self._wrong,
-            )
+            words = "wrong user or password to read with, the last from %s: %d in all"
+            log.warning(words, client, self._wrong)
 
 
 def _network(address: str) -> str:

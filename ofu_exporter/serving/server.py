@@ -32,13 +32,7 @@ PAGES_AT_ONCE = 4
 TICK_SECONDS = 1.0
 """Time between two looks for clients that are late. uvicorn would wake ten times as often: most of what an idle agent
 costs."""
-UNFINISHED = (
-    RequestPhase.HELLO,
-    RequestPhase.TURN,
-    RequestPhase.HANDSHAKE,
-    RequestPhase.BODY,
-    RequestPhase.UNREAD,
-)
+UNFINISHED = {*RequestPhase} - {RequestPhase.HEAD, RequestPhase.ANSWER, RequestPhase.WORK}
 """Phases of connections that would hold up a stop: their client has to do something first."""
 READ_SECONDS = 0.5
 """How long a client may take for its answer at a stop; below the grace, or uvicorn logs it as an error of ours."""

@@ -150,7 +150,7 @@ class WebConfig:
     tls: TlsFiles | None = None
     users: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The bcrypt hash of each user's password."""
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -185,12 +185,11 @@ def read_web_config(path: Path | None) -> WebConfig:
     except ValueError as error:
         raise ConfigError(f"web configuration {path}: {error}") from None
     tls = read.tls_server_config
-    headers = read.http_server_config.headers.model_dump(by_alias=True, exclude_none=True)
     return WebConfig(
         file=path,
         tls=tls.files(path.parent) if tls else None,
         users={name: value.encode() for name, value in read.basic_auth_users.items()},
-        headers=tuple(headers.items()),
+        headers=read.http_server_config.headers.model_dump(by_alias=True, exclude_none=True),
     )
 
 

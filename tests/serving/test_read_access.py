@@ -32,7 +32,7 @@ from tests.helpers.values import FakeClock
 WEB = WebConfig(
     file=Path("web.yml"),
     users={"prometheus": hashed("s3cret:with:colons").encode()},
-    headers=(("X-Frame-Options", "deny"),),
+    headers={"X-Frame-Options": "deny"},
 )
 GOOD = basic("prometheus", "s3cret:with:colons")
 
