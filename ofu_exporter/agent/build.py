@@ -21,10 +21,7 @@ from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.schedulers import Scheduler
-from ofu_exporter.schedulers.kubernetes.api_server import ApiServer
-from ofu_exporter.schedulers.kubernetes.pod_tokens import PodTokens
-from ofu_exporter.schedulers.kubernetes.token_review import pod_of
-from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.access import Access, PodOf
 from ofu_exporter.serving.connection_limit import (
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
@@ -103,17 +100,21 @@ def build_access(settings: Settings) -> Access:
     """The rules of who may report. Raises ConfigError."""
     path = settings.report_token_file
     site = SiteTokens(path) if path else None
-    return Access(site, settings.job_tokens, _pod_tokens().pod if settings.pod_tokens else None)
+    return Access(site, settings.job_tokens, _pod_of() if settings.pod_tokens else None)
 
 
-def _pod_tokens() -> PodTokens:
-    api = ApiServer()
+def _pod_of() -> PodOf:
+    """Asks the API server whose token it is."""
+    # Few agents need these.
+    from ofu_exporter.schedulers.kubernetes import api_server, pod_tokens, token_review  # noqa: PLC0415
+
+    api = api_server.ApiServer()
     if not api.configured:
         raise ConfigError(
             "pod_tokens: there is no service account here with which to ask the API server; "
             "the pod needs automountServiceAccountToken"
         )
-    return PodTokens(partial(pod_of, api))
+    return pod_tokens.PodTokens(partial(token_review.pod_of, api)).pod
 
 
 def connection_limit() -> ConnectionLimit:
