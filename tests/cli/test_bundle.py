@@ -17,8 +17,7 @@ from ofu_exporter.cli.bundle import CONTENTS, LOG_BYTES, log_tail
 from ofu_exporter.cli.settings import option_models
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import PullSetting, Settings
-from tests.helpers.agent import page_server
-from tests.helpers.in_process import call
+from tests.helpers.agent import call, page_server
 from tests.helpers.passwords import hashed
 
 QUICK = ("--duration", "1s", "--interval", "0.2s")

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from tests.doubles.nvml import Scenario
-from tests.helpers import agent
-from tests.helpers.agent import page_server
-from tests.helpers.in_process import call
+from tests.helpers.agent import call, page_server
 from tests.helpers.job_node import Node
 
 ROW = '{gpu="0",UUID="GPU-a",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"}'
@@ -55,11 +53,11 @@ def test_every_input_is_shown() -> None:
 def test_what_cannot_be_read_is_said_once_and_in_the_table() -> None:
     """The log of an agent beside the table would say everything twice; it comes when it is asked for."""
     args = ("check", "--source", "dcgm-exporter", "--url", "http://127.0.0.1:9/metrics")
-    done = agent.call(*args, env={"OFU_LOG_LEVEL": "debug"})
+    done = call(*args, env={"OFU_LOG_LEVEL": "debug"})
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.count("Connection refused") == 1
     assert "Start the other exporter" in done.stdout
-    loud = agent.call(*args, "--log-level", "info")
+    loud = call(*args, "--log-level", "info")
     assert loud.stdout == done.stdout
     assert "no source can be used" in loud.stderr
 
@@ -118,7 +116,7 @@ def test_a_gpu_without_a_row_shows_activity_and_clock_and_the_row_to_write(tmp_p
     node = Scenario(tmp_path / "nvml")
     node.gpu(0, name="NVIDIA Z999", device_id="1234", tensor=0.5, hmma=0.5, clock_mhz=990)
     quick = ("--source", "nvml", "--interval", "0.3s", "--clock-interval", "0.1s")
-    text = agent.call("check", *quick, env=node.environment()).stdout
+    text = call("check", *quick, env=node.environment()).stdout
     assert "NVIDIA Z999  50.0%   hmma 50.0%  990 MHz   -             -" in text
     row = 'gpus: [{name: "NVIDIA Z999", pci_device_id: "1234", tensor_clock_hz: HZ}]'
     assert "GPU 0: unknown_model (the model is not in the table; write `" + row in text
@@ -129,7 +127,7 @@ def test_a_vgpu_says_that_it_is_one(tmp_path: Path) -> None:
     node = Scenario(tmp_path / "nvml")
     node.gpu(0, name="NVIDIA H100-8C", device_id="1234", gpm=0, virtualization=2)
     quick = ("--source", "nvml", "--interval", "0.3s", "--clock-interval", "0.1s")
-    text = agent.call("check", *quick, env=node.environment()).stdout
+    text = call("check", *quick, env=node.environment()).stdout
     assert "GPU 0: vgpu (NVIDIA H100-8C is a vGPU, not a whole GPU). A vGPU has no" in text
     assert "add a row" not in text
     assert "gpus:" not in text

@@ -12,8 +12,7 @@ import pytest
 
 from ofu_exporter.recordings import recording
 from ofu_exporter.values.reading import Reading
-from tests.helpers.agent import COMMAND, bare_environment, until
-from tests.helpers.in_process import call
+from tests.helpers.agent import COMMAND, bare_environment, call, until
 
 QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.in_process import call
+from tests.helpers.agent import call
 
 FEW = ("--precisions", "bf16,tf32", "--products", "4", "--seconds", "3")
 

@@ -1,4 +1,7 @@
-"""Runs a command in the process of the test: for what a command answers, where its process is not the point."""
+"""Runs a command in the process of the test: for what a command answers, where its process is not the point.
+
+Not for one that opens a source: a double of the driver that another test has loaded ends the whole process.
+"""
 
 from __future__ import annotations
 
