@@ -267,7 +267,6 @@ def test_every_file_that_a_page_for_contributors_names_is_there(page: str) -> No
 
 
 def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:
-    text = (DOCS / "configuration.md").read_text()
-    block = text.split("    gpus:\n")[1].split("\n\n")[0]
-    example = yaml.safe_load("gpus:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
+    (block,) = re.findall(r"```yaml\n(gpus:.*?)```", (DOCS / "gpus.md").read_text(), re.DOTALL)
+    example = yaml.safe_load(block)
     assert Settings.model_validate(example).gpus[0].tensor_clock_hz == 1.83e9

@@ -32,7 +32,9 @@ pytestmark = [
     pytest.mark.xdist_group("fleet-digest"),
 ]
 
-PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/fleet.md").read_text()
+DEPLOY = ROOT / "deploy"
 NODES = [StoredNode("", f"n{each}:9846", "NVIDIA H100 80GB HBM3", 4) for each in range(4)]
 USERS = ("alice", "bob", "../x, all@example.org", "carol")
 JOBS = [
@@ -198,22 +200,18 @@ def test_a_week_is_the_usual_time() -> None:
     assert "[default: 7d]" in CliRunner().invoke(cli, ["fleet", "digest", "--help"]).stdout
 
 
-def blocks(kind: str) -> list[str]:
-    """What the page shows in a language."""
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
-
-
 def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
     path = tmp_path / "digest.yaml"
-    path.write_text(blocks("yaml")[0])
+    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    path.write_text(shown)
     found = config_file.read(path)
     assert found.exempt.dram_busy == 0.6
     assert found.send is not None
 
 
-def test_the_cron_job_of_the_page_is_one_and_has_flags_that_exist() -> None:
+def test_the_cron_job_is_one_and_has_flags_that_exist() -> None:
     kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
-    made = yaml.safe_load(blocks("yaml")[1])
+    made = yaml.safe_load((DEPLOY / "kubernetes/digest.yaml").read_text())
     kubernetes.validate(made, kubernetes.latest_version().rpartition(".")[0], strict=True)
     (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     known = {flag for each in digest.params for flag in each.opts}
@@ -221,11 +219,10 @@ def test_the_cron_job_of_the_page_is_one_and_has_flags_that_exist() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_the_units_of_the_page_are_what_systemd_takes(tmp_path: Path) -> None:
-    for name, text in zip(("service", "timer"), blocks("ini"), strict=True):
-        (tmp_path / f"ofu-digest.{name}").write_text(
-            text.replace("/usr/local/bin/ofu-exporter", "/bin/true")
-        )
+def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
+    for unit in (DEPLOY / "systemd").glob("ofu-digest.*"):
+        text = unit.read_text().replace("/opt/ofu-exporter/bin/ofu-exporter", "/bin/true")
+        (tmp_path / unit.name).write_text(text)
     verify = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "ofu-digest.timer")]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
