@@ -131,13 +131,6 @@ def test_verl_is_not_defined_where_verl_counts_nothing(name: str) -> None:
     assert "which verl counts as 0" in refusal(name, "verl")
 
 
-@pytest.mark.parametrize("name", ["qwen2-vl-7b", "qwen2.5-vl-7b", "qwen3-vl-8b"])
-def test_of_a_model_that_verl_counts_by_another_formula_it_is_not_said_that_it_counts_nothing(
-    name: str,
-) -> None:
-    assert "verl has a formula for it" in refusal(name, "verl")
-
-
 def test_verl_warns_of_windows_that_it_ignores() -> None:
     assert any("windows" in text for text in count("mistral-7b-v0.1", "verl").warnings)
     assert not any("windows" in text for text in count("gpt-oss-20b", "verl").warnings)

@@ -3,8 +3,11 @@
 verl `verl/utils/flops_counter.py: ESTIMATE_FUNC` (2026-08). The table of the embedding counts like a second head, tied
 or not. In gpt-oss and Gemma 3 a query of a windowed layer sees half of min(L, W) keys; elsewhere windows are ignored.
 In Apertus the norms of queries and keys are weights, h and kv wide (`_estimate_apertus_flops`). Of Qwen's sparse models
-every layer counts as sparse, and shared experts are left out. Models that are not in the table count 0 there, with a
-line in the log; here the convention is not defined for them, nor for some in the table.
+every layer counts as sparse, and shared experts are left out but in Qwen3.5, whose recurrence costs 5 d_k d_v per head
+and token (`_compute_qwen3_5_gdn_recurrence_flops`). Vision towers have two matrices in an MLP, every pair of patches,
+and mergers on unmerged patches (`_estimate_qwen3_vit_flop`); the heads of the text before them are h / a wide. Models
+that are not in the table count 0 there, with a line in the log; here the convention is not defined for them, nor for
+some in the table.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dataclasses import replace
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import (
     Decoder,
+    DeltaNet,
     Experts,
     FeedForward,
     GroupedAttention,
@@ -30,32 +34,25 @@ EXACT = False
 
 DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
 SPARSE = ("Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
-SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe")
-SHARED = ("DeepseekV3",)
+VISION = ("Qwen2_5_VL", "Qwen3VL", "Qwen3VLMoe", "Qwen3_5", "Qwen3_5Moe")
+NARROW = ("Qwen2_5_VL", "Qwen3VL")
+SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe", "Qwen3VLMoe")
+SHARED = ("DeepseekV3", "Qwen3_5Moe")
 WINDOWED = ("Gemma3", "GptOss")
 NORMED = ("Apertus",)
 """Models of verl's table, by the first part of the architecture's name, and what it counts for each."""
-NOT_HERE = (
-    "Glm4v",
-    "MiniCPMO",
-    "MiniCPMV",
-    "Qwen2VL",
-    "Qwen2_5_VL",
-    "Qwen3VL",
-    "Qwen3VLMoe",
-)
-"""Models of the table whose formulas are not here."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms that the model's function in the table counts."""
-    name = _name(model)
-    if name in NOT_HERE:
+    name, tower = _name(model), model.terms
+    if name == "Qwen2VL":
         raise NotDefined(
-            f"convention verl is not known here for {model.architecture}: verl has a formula for it"
+            f"convention verl is not defined for {model.architecture}: "
+            "verl fails without its vision_config.intermediate_size"
         )
-    shape = decoder_only(model, counting, "verl", halved=True)
-    if name not in (*DENSE, *SPARSE):
+    shape = decoder_only(replace(model, terms=()), counting, "verl", halved=True)
+    if name not in (VISION if tower else (*DENSE, *SPARSE)):
         raise NotDefined(
             f"convention verl is not defined for {model.architecture}, which verl counts as 0"
         )
@@ -65,13 +62,25 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
         for term in _layer(shape.hidden, layer, times, name)
     ]
     ends = 2 * shape.hidden * shape.vocab
-    return merge(
-        [
-            Term("embed_tokens", Part.EMBEDDING, flops=ends, in_layers=False),
-            *counted,
-            Term("lm_head", Part.HEAD, flops=ends, in_layers=False),
-        ]
-    )
+    language = [
+        Term("embed_tokens", Part.EMBEDDING, flops=ends, in_layers=False),
+        *counted,
+        Term("lm_head", Part.HEAD, flops=ends, in_layers=False),
+    ]
+    language = [replace(term, tower=model.towers[-1]) for term in language]
+    return merge([*language, *_vision(tower)])
+
+
+def _vision(tower: Sequence[Term]) -> Iterator[Term]:
+    """Every weight once for each patch, but those of gates; every pair of patches."""
+    for term in tower:
+        if term.linear is not None and not term.name.endswith("gate_proj"):
+            weights = term.linear.inputs * term.linear.outputs * term.linear.stored
+            yield replace(term, flops=2 * weights)
+        elif term.part is Part.CORE:
+            yield replace(
+                term, name="vision.attention.core", extent=replace(term.extent, chunk=None)
+            )
 
 
 def _name(model: Model) -> str:
@@ -79,15 +88,23 @@ def _name(model: Model) -> str:
 
 
 def _layers(shape: Decoder, name: str) -> tuple[Layer, ...]:
-    sparse = shape.feed_forwards(Experts)
-    if name not in SPARSE_EVERYWHERE or not sparse:
-        return shape.layers
-    return tuple(replace(layer, feed_forward=sparse[0]) for layer in shape.layers)
+    sparse, layers = shape.feed_forwards(Experts), shape.layers
+    if name in SPARSE_EVERYWHERE and sparse:
+        layers = tuple(replace(layer, feed_forward=sparse[0]) for layer in layers)
+    return tuple(_narrow(shape.hidden, layer) for layer in layers) if name in NARROW else layers
+
+
+def _narrow(hidden: int, layer: Layer) -> Layer:
+    """The layer with all heads of queries together as wide as the model."""
+    assert isinstance(layer.mixer, GroupedAttention)
+    return replace(layer, mixer=replace(layer.mixer, head_dim=hidden // layer.mixer.heads))
 
 
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
-    if layer.mixer is not None:
-        yield from _mixer(hidden, layer.mixer, times, name in WINDOWED)
+    if isinstance(layer.mixer, DeltaNet):
+        yield from _delta_net(hidden, layer.mixer, times)
+    elif layer.mixer is not None:
+        yield from _attention(hidden, layer.mixer, times, name in WINDOWED)
     if name in NORMED and isinstance(layer.mixer, GroupedAttention):
         norms = hidden + layer.mixer.key_dim
         yield Term("attention.norms", Part.NORM, flops=2 * norms * times)
@@ -95,9 +112,10 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
         yield from _feed_forward(hidden, layer.feed_forward, times, name in SHARED)
 
 
-def _mixer(hidden: int, mixer: Mixer, times: int, has_windows: bool) -> Iterator[Term]:
+def _attention(hidden: int, mixer: Mixer, times: int, has_windows: bool) -> Iterator[Term]:
     if isinstance(mixer, GroupedAttention):
-        weights = 2 * hidden * (mixer.query_dim + mixer.key_dim)
+        gate = mixer.query_dim if mixer.gated else 0
+        weights = hidden * (2 * (mixer.query_dim + mixer.key_dim) + gate)
         extent = Extent(Per.PAIR, causal=True, most=mixer.window if has_windows else None)
         core = 4 * mixer.query_dim
     else:
@@ -106,6 +124,15 @@ def _mixer(hidden: int, mixer: Mixer, times: int, has_windows: bool) -> Iterator
         weights, core = _latent(hidden, mixer)
     yield Term("attention.linear", Part.PROJECTION, flops=2 * weights * times)
     yield Term("attention.core", Part.CORE, extent, flops=core * times)
+
+
+def _delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
+    channels = 2 * mixer.key_dim + mixer.value_dim
+    weights = hidden * (channels + 2 * (mixer.value_dim + mixer.value_heads))
+    weights += mixer.kernel * channels
+    state = mixer.key_head_dim * mixer.value_dim
+    yield Term("delta.linear", Part.PROJECTION, flops=2 * weights * times)
+    yield Term("delta.recurrence", Part.SCAN, flops=5 * state * times)
 
 
 def _latent(hidden: int, mixer: LatentAttention) -> tuple[int, int]:
@@ -122,7 +149,8 @@ def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool)
         yield Term("mlp", Part.MLP, flops=2 * block.matrices * hidden * block.width * times)
         return
     width = block.width * block.active + (block.shared_width if has_shared else 0)
-    yield Term("router", Part.ROUTER, flops=2 * hidden * block.experts * times)
+    gate = 1 if has_shared and block.shared_gate else 0
+    yield Term("router", Part.ROUTER, flops=2 * hidden * (block.experts + gate) * times)
     yield Term("experts", Part.EXPERTS, flops=2 * 3 * hidden * width * times)
 
 
@@ -132,6 +160,8 @@ def warnings(model: Model, counting: Counting) -> Sequence[str]:
     name, shape = _name(model), model.shape
     if shape is None:
         return ()
+    if model.terms:
+        differences.append("verl counts the mergers of images once for each patch")
     if name not in WINDOWED and any(mixer.window for mixer in shape.mixers(GroupedAttention)):
         differences.append("verl ignores sliding windows, which this model has")
     if name not in SHARED and any(block.shared_width for block in shape.feed_forwards(Experts)):
