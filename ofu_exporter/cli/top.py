@@ -147,7 +147,7 @@ def _hosts(
 
 def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """Where scenes come from, and how long the first one may take."""
-    from ofu_exporter.support.json_answer import NoAnswerError
+    from ofu_exporter.support.bounded_get import NoAnswerError
     from ofu_exporter.terminal.agents import Agents, read_node
 
     samples = any(value is not None for value in flags.values())

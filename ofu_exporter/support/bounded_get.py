@@ -15,6 +15,7 @@ import time
 import urllib.parse
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ofu_exporter.errors import OfuError
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class TooLargeError(ValueError):
     """An answer that is larger than it may be."""
 
 
+class NoAnswerError(OfuError):
+    """A server gave no such answer. The text says why, but does not name the server."""
+
+
 class Limits(NamedTuple):
     """How long a whole answer may take, and how large it may be."""
 
@@ -106,6 +111,21 @@ def get(
     response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
     response.begin()
     return Answer(response.status, response.read())
+
+
+def content(
+    server: str, path: str, accept: str, limits: Limits, access: ServerAccess = OPEN
+) -> bytes:
+    """The body of a server's answer. Raises NoAnswerError, and whatever `access` raises."""
+    try:
+        answer = get(server, path, accept, limits, access)
+    except TooLargeError as error:
+        raise NoAnswerError(f"answers with over {limits.most_bytes >> 20} MiB") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise NoAnswerError(no_answer(error)) from error
+    if answer.status != 200:
+        raise NoAnswerError(PROBLEMS.get(answer.status, f"answers {answer.status}"))
+    return answer.body
 
 
 def shown_url(url: str) -> str:
