@@ -7,12 +7,13 @@ interval. A statement too short for a counter of the hardware is averaged with t
 
 from __future__ import annotations
 
-import calendar
+import math
 import re
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -28,9 +29,7 @@ SKEW_SECONDS = 2.0
 SHORTEST_SECONDS = 0.1
 """An interval must be as long as the shortest window of a counter."""
 
-_STAMP = re.compile(
-    r"\b(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
-)
+_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
 _STAMP_WITHIN = 200
 """A time stamp must be within this number of characters at the beginning of a line."""
 
@@ -127,11 +126,7 @@ class LogTail:
         self._held = together = _ShortStatements(
             *(a + b for a, b in zip(self._held, more, strict=True))
         )
-        start = (
-            end - together.seconds
-            if self._until is None
-            else max(end - together.seconds, self._until)
-        )
+        start = max(end - together.seconds, -math.inf if self._until is None else self._until)
         if end - start < SHORTEST_SECONDS:
             return None
         self._held, self._until = _ShortStatements(), end
@@ -172,22 +167,13 @@ def stamp(text: str) -> float | None:
     match = _STAMP.search(text, 0, _STAMP_WITHIN)
     if match is None:
         return None
-    *date, fraction, zone = match.groups()
-    year, month, day, hour, minute, second = (int(part) for part in date)
-    fields = (year, month, day, hour, minute, second, 0, 0, -1)
+    date, clock, fraction, zone = match.groups()
     try:
-        whole = time.mktime(fields) if zone is None else calendar.timegm(fields) - _offset(zone)
+        text, form = f"{date} {clock} {zone or ''}", "%Y-%m-%d %H:%M:%S "
+        written = datetime.strptime(text, form + "%z" * bool(zone)).astimezone()
+        return written.timestamp() + float(f"0.{fraction or 0}")
     except (OverflowError, ValueError):
         return None
-    return whole + float(f"0.{fraction or 0}")
-
-
-def _offset(zone: str) -> int:
-    """Seconds east of Greenwich."""
-    if zone == "Z":
-        return 0
-    size = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
-    return -size if zone[0] == "-" else size
 
 
 def _short(text: str) -> str:
