@@ -13,6 +13,7 @@ import re
 import socket
 import time
 import urllib.parse
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ofu_exporter.errors import OfuError
@@ -108,7 +109,9 @@ def get(
         connection.settimeout(_left(deadline))
         connection.sendall(request)
         received = _received(connection, deadline, limits.most_bytes)
-    response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(
+        SimpleNamespace(makefile=lambda _: io.BytesIO(received))  # type: ignore[arg-type]
+    )
     response.begin()
     return Answer(response.status, response.read())
 
@@ -184,13 +187,3 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError("timed out")
     return left
-
-
-class _Received:
-    """The part of a socket that HTTPResponse needs, over bytes that were already received."""
-
-    def __init__(self, received: bytes) -> None:
-        self._received = received
-
-    def makefile(self, *_: object) -> io.BytesIO:
-        return io.BytesIO(self._received)
