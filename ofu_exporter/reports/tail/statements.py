@@ -80,7 +80,7 @@ class LogTail:
         self._say = say
         self._clock = clock
         self._until: float | None = None
-        self._held = _ShortStatements()
+        self._waiting = _ShortStatements()
         self.drops: Counter[Drop] = Counter()
 
     @property
@@ -123,13 +123,13 @@ class LogTail:
 
     def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
-        self._held = together = _ShortStatements(
-            *(a + b for a, b in zip(self._held, more, strict=True))
+        self._waiting = together = _ShortStatements(
+            *(a + b for a, b in zip(self._waiting, more, strict=True))
         )
         start = max(end - together.seconds, -math.inf if self._until is None else self._until)
         if end - start < SHORTEST_SECONDS:
             return None
-        self._held, self._until = _ShortStatements(), end
+        self._waiting, self._until = _ShortStatements(), end
         mean = together.weighted / together.seconds
         is_mfu = statement.mfu is not None
         mfu, tflops = (mean, None) if is_mfu else (None, mean)
@@ -139,7 +139,7 @@ class LogTail:
         """Seconds since the last statement, even if that one is held back."""
         if self._until is None:
             return None
-        return max(0.0, end - self._until - self._held.seconds)
+        return max(0.0, end - self._until - self._waiting.seconds)
 
     def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
