@@ -29,7 +29,7 @@ from ofu_exporter.serving.connection_limit import (
 )
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
-from ofu_exporter.support.descriptors import raise_descriptor_limit
+from ofu_exporter.support.process import raise_descriptor_limit
 from ofu_exporter.values.snapshot import Snapshot
 
 

@@ -112,15 +112,10 @@ def _may_be_secret(word: str) -> bool:
 
 def versions(checked: Mapping[str, Any] | None) -> dict[str, Any]:
     """Of everything that could make a difference; None where it is not known."""
-    names = sorted(
-        {
-            re.split(r"[^\w.-]", text)[0]
-            for text in importlib.metadata.requires("ofu-exporter") or ()
-            if "extra ==" not in text
-        }
-    )
-    checked = checked or {"gpus": []}
-    models = sorted({str(gpu["model"]) for gpu in checked["gpus"] if gpu["model"]})
+    required = importlib.metadata.requires("ofu-exporter") or ()
+    names = sorted({re.split(r"[^\w.-]", text)[0] for text in required if "extra ==" not in text})
+    gpus = checked["gpus"] if checked else ()
+    models = sorted({str(gpu["model"]) for gpu in gpus if gpu["model"]})
     return {
         "ofu-exporter": __version__,
         "revision": __revision__ or None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,8 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
     window, rating = view.window, view.rating
     if window is None or window.utilization is None or rating is None:
         return None
-    is_known = window.stderr is not None
     return {
-        "clock_interval_95_points": 196 * (window.stderr or 0.0) if is_known else None,
+        "clock_interval_95_points": None if window.stderr is None else 196 * window.stderr,
         "covariance": "not known" if window.clock_method == "point" else "none",
         "fp64_pipe": next((pipe for pipe in FP64_PIPES if pipe in window.pipes), None),
         "window_seconds": window.seconds,
@@ -230,21 +230,19 @@ def _jobs(view: GpuView) -> str:
     return ", ".join(job.job_id for job in view.holders) or "-"
 
 
-def _scheduler_notes(health: SchedulerHealth) -> list[str]:
-    notes = []
+def _scheduler_notes(health: SchedulerHealth) -> Iterator[str]:
     if health.reason is not None:
-        notes.append(f"Scheduler {health.name}: {_sentence(health)}")
+        yield f"Scheduler {health.name}: {_sentence(health)}"
     if health.rejected:
         counts = ", ".join(f"{count} {reason}" for reason, count in sorted(health.rejected.items()))
-        notes.append(f"Scheduler {health.name}: not believed: {counts}")
-    return notes
+        yield f"Scheduler {health.name}: not believed: {counts}"
 
 
-def _error_notes(snapshot: Snapshot) -> list[str]:
+def _error_notes(snapshot: Snapshot) -> Iterator[str]:
     """One line on each part of the error of the OFUs in the table."""
     budgets = [budget for view in snapshot.gpus if (budget := error_budget(view))]
     if not budgets:
-        return []
+        return
     clock = [each["clock_interval_95_points"] for each in budgets]
     measured = [points for points in clock if points is not None]
     clock_error = "one a window, so their error is not known"
@@ -254,21 +252,19 @@ def _error_notes(snapshot: Snapshot) -> list[str]:
             f"±{max(measured):.2g} points a window of {seconds:.3g} s (95 %), "
             "shrinking as 1/sqrt(n) over n windows"
         )
-    return [
-        f"Clock reads: {clock_error}.",
-        "Tiles: OFU counts padding to whole tiles, MFU does not; `ofu-exporter profile` says how much it is.",
-    ]
+    yield f"Clock reads: {clock_error}."
+    yield "Tiles: OFU counts padding to whole tiles, MFU does not; `ofu-exporter profile` says how much it is."
 
 
-def _notes(snapshot: Snapshot) -> list[str]:
-    notes = _error_notes(snapshot)
+def _notes(snapshot: Snapshot) -> Iterator[str]:
+    yield from _error_notes(snapshot)
     for view in snapshot.gpus:
         if view.reason is not None:
-            notes.append(f"GPU {_index(view)}: {_sentence(view)}")
+            yield f"GPU {_index(view)}: {_sentence(view)}"
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
-            notes.append(f"GPU {_index(view)}: samples not believed: {counts}")
+            yield f"GPU {_index(view)}: samples not believed: {counts}"
         if len(view.holders) > 1:
-            notes.append(f"GPU {_index(view)}: several jobs have it; its OFU is credited to none")
-    notes += [note for health in snapshot.schedulers for note in _scheduler_notes(health)]
-    return notes
+            yield f"GPU {_index(view)}: several jobs have it; its OFU is credited to none"
+    for health in snapshot.schedulers:
+        yield from _scheduler_notes(health)

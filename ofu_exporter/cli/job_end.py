@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
 from ofu_exporter.support.bounded_get import PROBLEMS, Limits, get, no_answer
 from ofu_exporter.terminal.agent_access import AgentAccess

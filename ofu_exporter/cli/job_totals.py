@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import print_answer
-from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
 from ofu_exporter.jobs.gather import NodeAgents, ask, gather
 from ofu_exporter.jobs.state_file import find_in_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
 import time
@@ -20,7 +19,7 @@ from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
-from ofu_exporter.support.bounded_get import PROBLEMS, Limits, get, no_answer, shown_url
+from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
 from ofu_exporter.support.durations import duration
 from ofu_exporter.terminal.agent_access import AgentAccess
 
@@ -166,13 +165,10 @@ def _value(agent: str, name: str) -> tuple[float | None, str]:
     """The value of a metric without labels, or why it is not known. Raises ConfigError."""
     where = shown_url(agent)
     try:
-        answer = get(agent, "/metrics", "text/plain", PAGE, AgentAccess(os.environ))
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        return None, f"no agent answers: {where} {no_answer(error)}"
-    if answer.status != http.HTTPStatus.OK:
-        problem = PROBLEMS.get(answer.status, f"answers {answer.status}")
-        return None, f"no agent answers: {where} {problem}"
-    match = re.search(rf"^{name} (\S+)$".encode(), answer.body, re.MULTILINE)
+        page = content(agent, "/metrics", "text/plain", PAGE, AgentAccess(os.environ))
+    except NoAnswerError as error:
+        return None, f"no agent answers: {where} {error}"
+    match = re.search(rf"^{name} (\S+)$".encode(), page, re.MULTILINE)
     return (float(match[1]), "") if match else (None, f"{where} has no {name}")
 
 

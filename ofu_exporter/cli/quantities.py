@@ -26,13 +26,9 @@ def _reading(read: Callable[[str], float]) -> Callback:
     return value_of
 
 
-def _tflops(text: str) -> float:
-    return quantities.tflops(quantities.number(text))
-
-
 RATIO = _reading(quantities.ratio)
 OVERHEAD = _reading(lambda text: quantities.ratio(text, quantities.OVERHEAD))
 NUMBER = _reading(quantities.number)
 STDERR = _reading(lambda text: quantities.ratio(text, 1.0))
-TFLOPS = _reading(_tflops)
+TFLOPS = _reading(lambda text: quantities.tflops(quantities.number(text)))
 """Callbacks of options, by what they take."""

@@ -18,7 +18,7 @@ from ofu_exporter.cli.settings import load, option_models, setting_flags, start_
 from ofu_exporter.recordings import H100_TRAINING, recording
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.settings import Configured
-from ofu_exporter.support.malloc_settings import keep_heap_small
+from ofu_exporter.support.process import keep_heap_small
 from ofu_exporter.values.text import shown
 
 _DEMO = {"listen": Given("127.0.0.1:9846", "demo"), "interval": Given(1.0, "demo")}

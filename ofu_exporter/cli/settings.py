@@ -126,9 +126,8 @@ def load(
     From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
     A flag that is no setting is the command's own. Raises ConfigError, which names what cannot be used.
     """
-    names = {*Settings.model_fields}
-    for model in option_models().values():
-        names.update(model.model_fields)
+    models = option_models()
+    names = {*Settings.model_fields}.union(*(model.model_fields for model in models.values()))
     from_flags = {
         name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
@@ -141,22 +140,18 @@ def load(
     from_environment, ignored = environment_layer(environ, names)
     layer = {**from_file, **from_environment, **(preset or {}), **from_flags}
     settings = build(Settings, layer)
-    models = option_models()
+    of_sources = _chosen("source", sources, settings.source, layer)
+    of_schedulers = _chosen("scheduler", schedulers, settings.scheduler, layer)
     owners = [
-        *(("source", name) for name in _chosen("source", sources, settings.source, layer)),
-        *(
-            ("scheduler", name)
-            for name in _chosen("scheduler", schedulers, settings.scheduler, layer)
-        ),
+        *(("source", name) for name in of_sources),
+        *(("scheduler", name) for name in of_schedulers),
     ]
     _check_used(layer, [models[owner] for owner in owners], settings)
     built = {owner: build(models[owner], layer, " ".join(owner)) for owner in owners}
     return Configured(
         settings,
-        sources={name: options for (kind, name), options in built.items() if kind == "source"},
-        schedulers={
-            name: options for (kind, name), options in built.items() if kind == "scheduler"
-        },
+        sources={name: built["source", name] for name in of_sources},
+        schedulers={name: built["scheduler", name] for name in of_schedulers},
         ignored=ignored,
         file=path,
         file_is_empty=not from_file,

@@ -8,20 +8,22 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.quantities import TFLOPS
 from ofu_exporter.cli.step import shares
+from ofu_exporter.client import identity
+from ofu_exporter.client.channel import Channel
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.statements import JobFacts
+from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
+from ofu_exporter.reports.tail.poster import Poster
+from ofu_exporter.reports.tail.statements import LogTail
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.text import shown
-
-if TYPE_CHECKING:
-    from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
-    from ofu_exporter.reports.tail.poster import Poster
-    from ofu_exporter.reports.tail.statements import LogTail
 
 LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
@@ -67,9 +69,6 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
     OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
-    from ofu_exporter.flops.statements import JobFacts
-    from ofu_exporter.reports.tail.statements import LogTail
-
     once = options["once"]
     job = JobFacts(options["gpus"], options["data_parallel_size"])
     reading = LogTail(framework, job, _print_message)
@@ -86,11 +85,6 @@ def tail(log: Path, framework: str, **options: Any) -> None:
 
 
 def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
-    from ofu_exporter.client import identity
-    from ofu_exporter.client.channel import Channel
-    from ofu_exporter.errors import ConfigError
-    from ofu_exporter.reports.tail.poster import Poster
-
     job_id = options["job"] or identity.job_id(os.environ)
     if not job_id:
         raise ConfigError("--job is needed: neither OFU_EXPORTER_JOB_ID nor SLURM_JOB_ID is set")
@@ -105,9 +99,6 @@ def _poster(framework: str, options: Mapping[str, Any]) -> Poster:
 
 
 def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
-    from ofu_exporter.errors import ConfigError
-    from ofu_exporter.reports.tail.lines import LogFile, Pipe
-
     if str(log) == "-":
         return Pipe(sys.stdin.fileno(), is_new=not from_start)
     file = LogFile(log, from_start)

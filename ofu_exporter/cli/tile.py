@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
+from ofu_exporter.hardware import gemm_csv, tiles
+from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
 
 SIDES = ("m", "n", "k")
 
@@ -39,8 +39,6 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     KERNEL_NAME is the name that a profiler shows. The answer is a lower bound where the name does not say everything.
     """
-    from ofu_exporter.hardware import tiles
-
     kernel = tiles.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
     print_answer(
@@ -49,10 +47,6 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
 
 def _gemms(options: dict[str, Any]) -> list[Gemm]:
-    from dataclasses import replace
-
-    from ofu_exporter.hardware import gemm_csv
-
     sides = {name: options[name] for name in SIDES}
     ways = [bool(options[name]) for name in ("group", "groups")]
     ways.append(any(value is not None for value in sides.values()))
@@ -75,16 +69,12 @@ def _gemms(options: dict[str, Any]) -> list[Gemm]:
 
 
 def _single(sides: dict[str, int | None], batch: int) -> Gemm:
-    from ofu_exporter.hardware.tiles import Gemm
-
     if missing := [f"--{name}" for name, value in sides.items() if value is None]:
         raise ConfigError(f"the product needs {', '.join(missing)} too")
     return Gemm(**{name: value for name, value in sides.items() if value is not None}, batch=batch)
 
 
 def _group(text: str) -> Gemm:
-    from ofu_exporter.hardware.tiles import Gemm
-
     try:
         m, n, k = (int(side) for side in text.split(","))
     except ValueError as error:

@@ -18,9 +18,11 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
-from ofu_exporter.client.agent_url import default_url
+from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.support.extras import install_command
+from ofu_exporter.terminal.agents import Agents, read_node
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
 from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.scene import Feed, Scene
@@ -147,9 +149,6 @@ def _hosts(
 
 def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """Where scenes come from, and how long the first one may take."""
-    from ofu_exporter.support.json_answer import NoAnswerError
-    from ofu_exporter.terminal.agents import Agents, read_node
-
     samples = any(value is not None for value in flags.values())
     if hosts:
         if samples:

@@ -6,13 +6,17 @@ import datetime
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.agent.build import build_sampler, rows
+from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
@@ -20,16 +24,26 @@ from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.cli.subjects import MEASURE
 from ofu_exporter.errors import ConfigError, GpuError
+from ofu_exporter.hardware import gpu_models
+from ofu_exporter.settings import Configured
+from ofu_exporter.validation import (
+    Machine,
+    Product,
+    Trial,
+    Watch,
+    cuda,
+    findings,
+    plan,
+    plot,
+    sampler_watch,
+    session,
+    simulated,
+    storage,
+)
+from ofu_exporter.validation.accuracy import ErrorBounds
+from ofu_exporter.validation.findings import Findings
+from ofu_exporter.validation.storage import ResultsFile, ResultsHeader
 from ofu_exporter.values.reasons import Reason
-
-if TYPE_CHECKING:
-    from contextlib import ExitStack
-
-    from ofu_exporter.settings import Configured
-    from ofu_exporter.validation import Machine, Product, Trial, Watch
-    from ofu_exporter.validation.findings import Findings
-    from ofu_exporter.validation.plan import Size
-    from ofu_exporter.validation.storage import ResultsHeader
 
 EXIT_GPU = 4
 EXIT_OUTSIDE = 5
@@ -103,24 +117,21 @@ CLOCK_SECONDS = 5.0
 )
 @click.option(
     "--plot",
+    "plot_file",
     type=FILE,
     help="Draw the result to this file (matplotlib).",
 )
 @format_option
 @partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
-def validate(format_: str, plot: Path | None, **options: Any) -> None:
+def validate(format_: str, plot_file: Path | None, **options: Any) -> None:
     """Run matrix products whose FLOPs are known, measure their OFU with the agent's sampler, and compare the two.
 
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
     _check_numbers(options)
     results = _stored(options) if options["report"] else _measured(options)
-    from ofu_exporter.validation import findings
-
-    if plot is not None:
-        from ofu_exporter.validation.plot import draw
-
-        draw(results, plot)
+    if plot_file is not None:
+        plot.draw(results, plot_file)
     print_answer(
         format_,
         lambda: findings.text(results),
@@ -142,8 +153,6 @@ def _check_numbers(options: Mapping[str, Any]) -> None:
 
 
 def _stored(options: Mapping[str, Any]) -> Findings:
-    from ofu_exporter.validation import storage
-
     if options["output"] is None:
         raise ConfigError("--report needs --output FILE")
     header, trials = storage.read(options["output"])
@@ -151,12 +160,6 @@ def _stored(options: Mapping[str, Any]) -> Findings:
 
 
 def _measured(options: Mapping[str, Any]) -> Findings:
-    from contextlib import ExitStack
-    from dataclasses import replace
-
-    from ofu_exporter.validation import plan, session
-    from ofu_exporter.validation.storage import ResultsFile
-
     wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
     size = _size(options)
     configured = _configured(options)
@@ -182,12 +185,6 @@ def _place(
     configured: Configured, options: Mapping[str, Any], stack: ExitStack
 ) -> tuple[Machine, Watch, Callable[[], float]]:
     """The machine, the watch over the agent's sampler, and the clock of both; the stack closes them."""
-    from contextlib import closing
-
-    from ofu_exporter.agent.build import build_sampler
-    from ofu_exporter.agent.lanes import SamplingPace
-    from ofu_exporter.validation import cuda, sampler_watch, simulated
-
     settings = configured.settings
     if options["simulate"]:
         pace = SamplingPace(settings.interval, settings.clock_interval)
@@ -218,11 +215,7 @@ def _configured(options: Mapping[str, Any]) -> Configured:
     return configured
 
 
-def _size(options: Mapping[str, Any]) -> Size:
-    from dataclasses import replace
-
-    from ofu_exporter.validation import plan
-
+def _size(options: Mapping[str, Any]) -> plan.Size:
     wanted = {
         "aligned": options["products"],
         "seconds": options["seconds"] or (CLOCK_SECONDS if options["clocks"] else None),
@@ -239,7 +232,7 @@ def _window_seconds(configured: Configured) -> float:
     return max(configured.settings.interval, *others)
 
 
-def _check_seconds(size: Size, configured: Configured, watch: Watch) -> None:
+def _check_seconds(size: plan.Size, configured: Configured, watch: Watch) -> None:
     """Raises ConfigError when a product is too short for a whole window of the source that is read."""
     model = configured.sources[watch.source].model_dump()
     window = float(model.get("collect_interval", configured.settings.interval))
@@ -251,8 +244,6 @@ def _check_seconds(size: Size, configured: Configured, watch: Watch) -> None:
 
 
 def _header(machine: Machine, watch: Watch) -> ResultsHeader:
-    from ofu_exporter.validation.storage import ResultsHeader
-
     return ResultsHeader(
         gpu=watch.gpu(machine.uuid),
         source=watch.source,
@@ -269,11 +260,6 @@ def _findings(
     options: Mapping[str, Any],
 ) -> Findings:
     """The findings on trials. Raises GpuError when no clock is known to measure the GPU against."""
-    from ofu_exporter.agent.build import rows
-    from ofu_exporter.hardware import gpu_models
-    from ofu_exporter.validation import findings
-    from ofu_exporter.validation.accuracy import ErrorBounds
-
     extra = rows(configured.settings.gpus)
     rating = gpu_models.rate(header.gpu, extra) or gpu_models.estimate(header.gpu)
     if rating is None:
@@ -286,8 +272,6 @@ def _findings(
 
 
 def _peak(text: str) -> tuple[str, float]:
-    from ofu_exporter.validation import plan
-
     precision, _, number = text.partition("=")
     try:
         peak = float(number)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import ssl
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from ofu_exporter.client.agent_url import default_url
 from ofu_exporter.client.port_owner import refuse_stranger
 
 PATH = "/v1/mfu"
@@ -23,7 +23,19 @@ LONGEST_ANSWER = 1 << 18
 TLS_VARIABLES = ("OFU_EXPORTER_CA_FILE", "OFU_EXPORTER_CERT_FILE", "OFU_EXPORTER_KEY_FILE")
 """Whom to believe, and the certificate to show with its key."""
 
+LOOPBACK = "http://127.0.0.1:9846"
+SOCKETS = ("/run/ofu-exporter/reports.sock", "/run/ofu-exporter/agent/reports.sock")
+"""Only root and the agent's user can create a socket here, so nobody can take the agent's place while it is down."""
+
 _ENDED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+def default_url() -> str:
+    """The agent's Unix socket if it exists, otherwise the loopback address."""
+    for path in SOCKETS:
+        if os.access(path, os.W_OK):
+            return f"unix:{path}"
+    return LOOPBACK
 
 
 class AgentAnswer(NamedTuple):

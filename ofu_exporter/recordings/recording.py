@@ -25,9 +25,6 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     Activity,
     ActivitySample,
-    ClockSample,
-    CycleTotals,
-    Evidence,
     Fault,
     Reading,
 )
@@ -45,6 +42,7 @@ _OF_EVENTS = frozenset({"n", "start", "at"})
 """Keys of readings and faults. A line that has others instead is of another kind."""
 _GZIP = 16 + zlib.MAX_WBITS
 _GPU = TypeAdapter(Gpu)
+_READING = TypeAdapter(Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,30 +225,16 @@ def decode(fields: Mapping[str, Any], gpu: Gpu) -> Reading | Fault:
     if "fault" in fields:
         reason = Reason(fields["fault"])
         return Fault(gpu, float(fields["at"]), reason, str(fields.get("detail", "")))
-    tensor = fields.get("tensor")
-    cycles = fields.get("cycles")
-    return Reading(
-        gpu=gpu,
-        start=float(fields["start"]),
-        end=float(fields["end"]),
-        tensor_active=None if tensor is None else float(tensor),
-        pipes={str(pipe): float(value) for pipe, value in fields.get("pipes", {}).items()},
-        clocks=tuple(ClockSample(float(at), float(hz)) for at, hz in fields.get("clocks", ())),
-        cycles=None if cycles is None else CycleTotals(float(cycles[0]), float(cycles[1])),
-        pace=float(fields.get("pace", 0.0)),
-        evidence=_evidence(fields.get("evidence")),
-        parts=tuple(_decode_part(*part) for part in fields.get("parts", ())),
-        counts=bool(fields.get("counts", True)),
-        clock_limits=known_limits(fields.get("clock_limits")),
-        edge_seconds=float(fields.get("edge_seconds", 0.0)),
-        cut_seconds=float(fields.get("cut_seconds", 0.0)),
-        activity=_activity(fields),
+    ratios = fields.get("activity", {})
+    return _READING.validate_python(
+        {
+            **fields,
+            "gpu": gpu,
+            "tensor_active": fields.get("tensor"),
+            "clock_limits": known_limits(fields.get("clock_limits")),
+            "activity": {name: ratios[name] for name in Activity._fields if name in ratios},
+        }
     )
-
-
-def _activity(fields: Mapping[str, Any]) -> Activity:
-    values = fields.get("activity", {})
-    return Activity(**{name: float(values[name]) for name in Activity._fields if name in values})
 
 
 def _encode_limits(limits: Sequence[ClockLimit] | None) -> dict[str, Any]:
@@ -262,24 +246,6 @@ def _encode_part(part: ActivitySample, epoch: float) -> list[Any]:
     times = (round(at - epoch, 6) for at in (part.start, part.end))
     sm = [] if part.sm is None else [part.sm]
     return [*times, part.tensor_active, dict(part.pipes), *sm]
-
-
-def _decode_part(
-    start: float,
-    end: float,
-    tensor: float,
-    pipes: Mapping[str, float],
-    sm: float | None = None,
-) -> ActivitySample:
-    shares = {str(pipe): float(value) for pipe, value in pipes.items()}
-    of_sms = None if sm is None else float(sm)
-    return ActivitySample(float(start), float(end), float(tensor), shares, of_sms)
-
-
-def _evidence(values: Sequence[float | None] | None) -> Evidence | None:
-    if values is None:
-        return None
-    return Evidence(*(None if value is None else float(value) for value in values))
 
 
 def encode_gpu(gpu: Gpu) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated, TakenReport, completed
+from ofu_exporter.reports.stated import Hardware, Stated, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -100,7 +100,7 @@ class ReportBook:
         """Take in a report and compare it with OFU. Raises ReportError."""
         receipt = self.take(report, permission)
         if self.is_unexplained(receipt):
-            self.explain(receipt)
+            self.explain(receipt.owner.key)
         return self.answer(receipt)
 
     def submit(self, body: dict[str, Any]) -> MfuAnswer:
@@ -130,11 +130,10 @@ class ReportBook:
                 self._check_pace(owner.key)
                 before = self._entry_of(owner)
                 facts = before.facts if before else None
-            taken = completed(
-                report, facts, hardware, self.policy.recipes
-            )  # it may count a model: not under the lock
+            # It may count a model: not under the lock.
+            taken = completed(report, facts, hardware, self.policy.recipes)
             with self._lock:
-                return self._take(report, owner, taken)
+                return self._take(report, owner, hardware, *taken)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
@@ -165,10 +164,12 @@ class ReportBook:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(self, report: MfuReport, owner: Owner, taken: TakenReport) -> Receipt:
+    def _take(
+        self, report: MfuReport, owner: Owner, hardware: Hardware, facts: MfuReport, stated: Stated
+    ) -> Receipt:
+        """Enter a report; `facts` is the report with what earlier ones said."""
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
-        facts, hardware, stated = taken
         interval = None
         if stated.mfu is not None:
             began = owner.view.current_began if owner.view else None
@@ -211,11 +212,7 @@ class ReportBook:
             entry = self._entries.get(receipt.owner.key)
             return entry is not None and entry.is_unexplained(self._clock())
 
-    def explain(self, receipt: Receipt) -> None:
-        """Look for the causes of a job's divergence."""
-        self._explain(receipt.owner.key)
-
-    def _explain(self, key: JobKey) -> None:
+    def explain(self, key: JobKey) -> None:
         """Look for the causes of a job's divergence: 1 to 40 ms of work, none of it under the lock."""
         with self._lock:
             entry = self._entries.get(key)
@@ -268,10 +265,12 @@ class ReportBook:
             self._take_over_stand_ins(snapshot)
             self._forget(snapshot)
             for view in snapshot.jobs:
-                self._compare(view, snapshot)
+                owner = owner_of(view, snapshot)
+                if (entry := self._entry_of(owner)) is not None:
+                    entry.compare(owner, self.policy, now)
             turned = [key for key, entry in self._entries.items() if entry.has_turned]
         for key in turned[:EXPLAINED_AT_ONCE]:
-            self._explain(key)
+            self.explain(key)
         with self._lock:
             jobs = tuple(self._reviewed(view, now) for view in snapshot.jobs)
             unowned = tuple(
@@ -280,12 +279,6 @@ class ReportBook:
                 if key[0] == UNOWNED
             )
         return replace(snapshot, jobs=jobs, unowned_reports=unowned)
-
-    def _compare(self, view: JobView, snapshot: Snapshot) -> None:
-        owner = owner_of(view, snapshot)
-        entry = self._entry_of(owner)
-        if entry is not None:
-            entry.compare(owner, self.policy, snapshot.at)
 
     def _reviewed(self, view: JobView, now: float) -> JobView:
         entry = self._entries.get(view.job.key)

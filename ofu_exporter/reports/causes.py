@@ -32,7 +32,7 @@ class Question(NamedTuple):
 def causes_or_none(job_id: str, question: Question) -> Causes:
     """The likely causes of a job's divergence; none if the search fails, which is logged."""
     try:
-        return likely_causes(*question)
+        return likely_causes(question)
     except OfuError as error:
         log.warning("job %s: no causes looked for: %s", job_id, error)
     except (
@@ -63,25 +63,19 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
     )
 
 
-def likely_causes(
-    sums: Compared,
-    divergence: Divergence,
-    report: MfuReport,
-    hardware: Hardware,
-    peak: float | None,
-) -> Causes:
+def likely_causes(question: Question) -> Causes:
     """What may have made a job's reports differ from OFU; nothing if no MFU was reported.
 
     Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.
     """
+    sums, divergence, report, hardware, peak = question
     if not sums.mfu or sums.ofu is None:
         return Causes()
     error = max(explain.POINT, min(divergence.error.largest, 1.0))
     observation = explain.Observation(sums.mfu, sums.ofu, error, right_mfu(report, peak))
+    facts = facts_of(report, hardware, peak)
     try:
-        explanation = explain.explain(
-            observation, facts_of(report, hardware, peak), verdict=divergence
-        )
+        explanation = explain.explain(observation, facts, verdict=divergence)
     except UNCOUNTABLE as fault:
         # The search changes the model that the report gave, which may break it.
         detail = f"cannot be explained: {type(fault).__name__}: {fault}"

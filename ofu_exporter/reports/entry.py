@@ -147,7 +147,8 @@ class Entry:
 
     def _adjust(self, view: JobView) -> None:
         """Add what was observed since the last call, but nothing from before the overhead was known."""
-        totals, before, earlier = _totals(view), self.adjusted_until, self.adjusted
+        totals = view.utilization_seconds, view.observed_seconds
+        before, earlier = self.adjusted_until, self.adjusted
         self.adjusted_until = totals
         if self.facts is None or self.facts.tile_overhead is None:
             return
@@ -177,7 +178,3 @@ class Entry:
             adjusted=self.adjusted,
             framework=self.framework,
         )
-
-
-def _totals(view: JobView) -> tuple[float, float]:
-    return view.utilization_seconds, view.observed_seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
@@ -38,10 +39,6 @@ def _number(value: object) -> object:
 def _ratio(value: object, plain: float = quantities.RATIO) -> float:
     is_percentage = isinstance(value, str) and value.endswith("%")
     return quantities.ratio(value if is_percentage else _number(value), plain)
-
-
-def _overhead(value: object) -> float:
-    return _ratio(value, quantities.OVERHEAD)
 
 
 def _printable(value: str) -> str:
@@ -79,7 +76,12 @@ Shares = Annotated[
 ]
 Percent = Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$", description="41% for 0.41.")]
 Ratio = Annotated[float, BeforeValidator(_ratio, json_schema_input_type=float | Percent)]
-Overhead = Annotated[float, BeforeValidator(_overhead, json_schema_input_type=float | Percent)]
+Overhead = Annotated[
+    float,
+    BeforeValidator(
+        partial(_ratio, plain=quantities.OVERHEAD), json_schema_input_type=float | Percent
+    ),
+]
 FlopsPerSecond = Annotated[NotNegative, AfterValidator(quantities.flops_per_second)]
 TflopsDone = Annotated[NotNegative, AfterValidator(quantities.tflops)]
 Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]

@@ -195,7 +195,8 @@ class MfuReport(_Body):
             raise ValueError(f"flops_per_token has no meaning beside {ways[0]}")
         if self.flops_per_token is not None and self.tokens_per_second is None:
             raise ValueError("flops_per_token needs tokens_per_second")
-        if self._needs_no_recompute():
+        is_forward_only = self.model is not None and self.model.forward_only
+        if is_forward_only and self.recompute not in (None, "none"):
             raise ValueError("recompute: a forward-only pass has no activations to compute again")
         length = None if self.model is None else self.model.seq_len
         if self.pack_length is not None and (length or 0) > self.pack_length:
@@ -205,10 +206,6 @@ class MfuReport(_Body):
         if not ways and self.tokens_per_second is None and not self.facts_only:
             raise ValueError(f"give one of {', '.join(WAYS)}")
         return self
-
-    def _needs_no_recompute(self) -> bool:
-        is_forward_only = self.model is not None and self.model.forward_only
-        return is_forward_only and self.recompute not in (None, "none")
 
     @property
     def facts_only(self) -> bool:

@@ -50,13 +50,13 @@ class KnownOwners:
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.snapshot = snapshot
-        self._found: dict[str, tuple[Owner, Hardware]] = {}
+        self._of_job_id: dict[str, tuple[Owner, Hardware]] = {}
 
     def of(self, job_id: str) -> tuple[Owner, Hardware] | None:
         """The job of this id, or of the pod with this name, and its GPUs' hardware; None where it is not here."""
-        remembered = self._found.get(job_id)
+        remembered = self._of_job_id.get(job_id)
         if remembered is None and (owner := self._owner(job_id)) is not None:
-            remembered = self._found[job_id] = owner, hardware_of(owner.gpus, owner.present)
+            remembered = self._of_job_id[job_id] = owner, hardware_of(owner.gpus, owner.present)
         return remembered
 
     def _owner(self, job_id: str) -> Owner | None:

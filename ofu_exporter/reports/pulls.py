@@ -94,11 +94,6 @@ class Pulls:
             counts.update({(job_id, name): count for name, count in each.outcomes.items()})
         return counts
 
-    def pull_all(self) -> None:
-        """Pull from every engine once, in the calling thread; not while the threads run."""
-        for engine in self.engines:
-            self._pull(engine)
-
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
@@ -114,18 +109,18 @@ class Pulls:
     def _run(self, engine: PulledEngine) -> None:
         next_at = self._clock()
         while not self._stop.wait(max(0.0, next_at - self._clock())):
-            self._pull(engine)
+            self.pull(engine)
             next_at = max(next_at + engine.setting.every, self._clock())
-        engine.page.close()
 
-    def _pull(self, engine: PulledEngine) -> None:
+    def pull(self, engine: PulledEngine) -> None:
+        """Pull from an engine once, in the calling thread."""
         detail = ""
         try:
             outcome, report = self._read(engine)
             if report is not None:
                 self._submit(report)
         except PageError as error:
-            outcome, detail = _PAGE_OUTCOMES.get(error.reason, PullOutcome.FAILED), error.detail
+            outcome, detail = PullOutcome(error.reason.value), error.detail
         except OfuError as error:
             outcome, detail = PullOutcome.REFUSED, str(error)
         except Exception as error:  # after any error, the page is pulled again
@@ -161,10 +156,6 @@ class Pulls:
 
 
 _FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN})
-_PAGE_OUTCOMES = {
-    Reason.UNREACHABLE: PullOutcome.UNREACHABLE,
-    Reason.NOT_METRICS: PullOutcome.NOT_METRICS,
-}
 
 
 def _flops(text: str, engine: PulledEngine) -> dict[str, float]:

@@ -9,7 +9,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes
 from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
 from ofu_exporter.flops.recipes import Recipe
-from ofu_exporter.reports.messages import MfuReport, ModelBody, out_of_range
+from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.support.small_files import read_small
 
 MOST_BYTES = 256 << 10
@@ -23,15 +23,13 @@ def with_recipe(report: MfuReport, folder: Path | None) -> tuple[MfuReport, str 
     if model is None or not isinstance(model.recipe, str):
         return report, None
     try:
-        found: ModelBody | None = model.model_copy(
-            update={"recipe": named_recipe(folder, model.recipe)}
-        )
-        problem = None
+        recipe = named_recipe(folder, model.recipe)
     except ConfigError as error:
         if report.counts_model:
             raise out_of_range("model", str(error)) from error
-        found, problem = None, f"model: {error}; it explains nothing"
-    return report.model_copy(update={"model": found}), problem
+        return report.model_copy(update={"model": None}), f"model: {error}; it explains nothing"
+    with_it = model.model_copy(update={"recipe": recipe})
+    return report.model_copy(update={"model": with_it}), None
 
 
 def named_recipe(folder: Path | None, name: str) -> Recipe:

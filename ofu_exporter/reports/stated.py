@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.hardware.gpu_models import find
-from ofu_exporter.reports.messages import MfuReport, out_of_range
+from ofu_exporter.reports.messages import WAYS, MfuReport, out_of_range
 from ofu_exporter.reports.model_count import flops_per_token, problem
 from ofu_exporter.reports.site_recipes import with_recipe
 from ofu_exporter.values import quantities
@@ -66,7 +66,7 @@ def hardware_of(views: Iterable[GpuView], present: frozenset[str] = frozenset())
 
 def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     """The MFU of a report. Raises ReportError, which names the field that cannot be used."""
-    shares, warnings = _shares(report, hardware)
+    shares, warnings = _shares(report, hardware), list[str]()
     peak = _peak(shares, hardware)
     stated = None if report.peak_tflops is None else report.peak_tflops * 1e12
     if peak is None:
@@ -78,27 +78,17 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= quantities.MOST:
-        raise out_of_range(
-            _stated_field(report),
-            f"makes an MFU of {mfu:.3g} on this hardware, which is impossible",
-        )
+        stated_field = next(name for name in WAYS if getattr(report, name) is not None)
+        detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible"
+        raise out_of_range(stated_field, detail)
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))
 
 
-class TakenReport(NamedTuple):
-    """A report, completed with what is known of its job."""
-
-    report: MfuReport
-    """The report with the facts of earlier ones."""
-    hardware: Hardware
-    stated: Stated
-
-
 def completed(
     report: MfuReport, facts: MfuReport | None, hardware: Hardware, recipes: Path | None
-) -> TakenReport:
+) -> tuple[MfuReport, Stated]:
     """A report with earlier facts, and its MFU against the right peak. It may read a file and count a model.
 
     Raises ReportError.
@@ -112,19 +102,19 @@ def completed(
         # The report's MFU needs no model, so it is compared anyway.
         whole = whole.model_copy(update={"model": None})
         stated = stated._replace(warnings=(*stated.warnings, uncountable))
-    return TakenReport(whole, hardware, stated)
+    return whole, stated
 
 
-def _shares(report: MfuReport, hardware: Hardware) -> tuple[Mapping[str, float], list[str]]:
+def _shares(report: MfuReport, hardware: Hardware) -> Mapping[str, float]:
     shares = report.shares()
     if shares is None:
         assumed = next((name for name in ASSUMED if name in hardware.peaks), ASSUMED[0])
-        return {assumed: 1.0}, []
+        return {assumed: 1.0}
     if abs(math.fsum(shares.values()) - 1) > 1e-6:
         raise out_of_range(
             "precision", f"the shares add up to {math.fsum(shares.values()):.6g}, not 1"
         )
-    return shares, []
+    return shares
 
 
 def _peak(shares: Mapping[str, float], hardware: Hardware) -> float | None:
@@ -173,8 +163,3 @@ def _flops_per_second(report: MfuReport) -> float:
     if report.model is None:
         raise out_of_range("tokens_per_second", "needs flops_per_token or model")
     return report.tokens_per_second * flops_per_token(report.model)
-
-
-def _stated_field(report: MfuReport) -> str:
-    names = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
-    return next(name for name in names if getattr(report, name) is not None)

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ofu_exporter.errors import ReportError
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.support.addresses import client_network
+from ofu_exporter.support.patience import limited
 from ofu_exporter.support.rate_limit import RateLimit
-from ofu_exporter.support.time_limit import limited
 from ofu_exporter.values.reasons import ReportRejection
 
 WRITER = "ofu.writer"

@@ -71,7 +71,9 @@ def report_routes(reports: ReportBook, access: Access) -> APIRouter:
         else:
             receipt = take()
         if reports.is_unexplained(receipt):
-            await to_thread.run_sync(partial(reports.explain, receipt), limiter=most_at_work)
+            await to_thread.run_sync(
+                partial(reports.explain, receipt.owner.key), limiter=most_at_work
+            )
         return reports.answer(receipt)
 
     return router

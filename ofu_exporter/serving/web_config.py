@@ -172,11 +172,11 @@ def read_web_config(path: Path | None) -> WebConfig:
     """The web configuration of a file; an empty one without a file. Raises ConfigError, which names the key."""
     if path is None:
         return NOTHING
-    from ofu_exporter.support import strict_yaml  # noqa: PLC0415 - not every agent has such a file
+    from ofu_exporter.support import checked_yaml  # noqa: PLC0415 - not every agent has such a file
 
     text = read_secret(path, "web configuration")
     try:
-        loaded = strict_yaml.load(text)
+        loaded = checked_yaml.load(text)
         if loaded is None:
             raise ValueError("it is empty; leave --web.config.file away to set nothing")
         read = _File.model_validate(loaded)

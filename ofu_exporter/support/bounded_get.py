@@ -13,8 +13,11 @@ import re
 import socket
 import time
 import urllib.parse
+from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ofu_exporter.errors import OfuError
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class OpenAccess:
     def check(self, connection: socket.socket) -> None:
         """Any will do."""
 
+    @cache  # noqa: B019 - there is one of it; to load the authorities takes 20 ms
     def trust(self) -> ssl.SSLContext:
         import ssl  # noqa: PLC0415 - most connections need none
 
@@ -62,10 +66,15 @@ OPEN = OpenAccess()
 class Answer(NamedTuple):
     status: int
     body: bytes
+    content_type: str
 
 
 class TooLargeError(ValueError):
     """An answer that is larger than it may be."""
+
+
+class NoAnswerError(OfuError):
+    """A server gave no such answer. The text says why, but does not name the server."""
 
 
 class Limits(NamedTuple):
@@ -84,13 +93,16 @@ def get(
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
-    A user and a password in the URL are sent along, else those of `access`. Only looking up a name is not bounded.
-    Raises OSError, HTTPException or ValueError, and whatever `access` raises.
+    Without a path the URL itself is asked for, with its query. A user and a password in the URL are sent along, else
+    those of `access`. Only looking up a name is not bounded. Raises OSError, HTTPException or ValueError, and whatever
+    `access` raises.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
     host = url.netloc.rpartition("@")[2] or "localhost"
-    path = path if url.scheme == "unix" else url.path.rstrip("/") + path
+    if url.scheme != "unix":
+        itself = url._replace(scheme="", netloc="", fragment="").geturl()
+        path = url.path.rstrip("/") + path if path else f"/{itself.lstrip('/')}"
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
     credentials = _of_url(url) or access.basic()
     if credentials is not None:
@@ -103,9 +115,26 @@ def get(
         connection.settimeout(_left(deadline))
         connection.sendall(request)
         received = _received(connection, deadline, limits.most_bytes)
-    response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(
+        SimpleNamespace(makefile=lambda _: io.BytesIO(received))  # type: ignore[arg-type]
+    )
     response.begin()
-    return Answer(response.status, response.read())
+    return Answer(response.status, response.read(), response.getheader("Content-Type", ""))
+
+
+def content(
+    server: str, path: str, accept: str, limits: Limits, access: ServerAccess = OPEN
+) -> bytes:
+    """The body of a server's answer. Raises NoAnswerError, and whatever `access` raises."""
+    try:
+        answer = get(server, path, accept, limits, access)
+    except TooLargeError as error:
+        raise NoAnswerError(f"answers with over {limits.most_bytes >> 20} MiB") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise NoAnswerError(no_answer(error)) from error
+    if answer.status != 200:
+        raise NoAnswerError(PROBLEMS.get(answer.status, f"answers {answer.status}"))
+    return answer.body
 
 
 def shown_url(url: str) -> str:
@@ -164,13 +193,3 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError("timed out")
     return left
-
-
-class _Received:
-    """The part of a socket that HTTPResponse needs, over bytes that were already received."""
-
-    def __init__(self, received: bytes) -> None:
-        self._received = received
-
-    def makefile(self, *_: object) -> io.BytesIO:
-        return io.BytesIO(self._received)

@@ -1,17 +1,16 @@
-"""Reads a YAML file into a checked model, and names the line of a value that cannot be used."""
+"""Reads YAML of plain values, also into a checked model; names the line of what cannot be used."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support import strict_yaml
 from ofu_exporter.support.small_files import read_small
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -38,7 +37,7 @@ def read(path: Path, what: str, kind: type[ModelT]) -> CheckedYaml[ModelT]:
     text = read_small(path, what)
     named = f"{what} {path}"
     try:
-        loaded = strict_yaml.load(text)
+        loaded = load(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except ValueError as error:
         raise ConfigError(f"{named}: {error}") from error
@@ -82,3 +81,37 @@ def line_of(root: yaml.Node, place: Place) -> int:
             node = node.value[part]
             mark = node.start_mark
     return int(mark.line) + 1
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """Refuses a duplicate key, of which YAML itself would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                problem = "a key is there twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load(text: str) -> Any:
+    """The document. Raises ValueError, whose text names the line but quotes nothing, because the content may be
+    secret."""
+    try:
+        return yaml.load(text, Loader=_OnceLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise ValueError(f"not YAML{place}: {_yaml_problem(error)}") from None
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(f"a value that YAML cannot make ({type(error).__name__})") from None
+
+
+def _yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong, up to the first quotation."""
+    problem = getattr(error, "problem", None) or "it has a character that YAML does not allow"
+    return str(problem).partition("'")[0].strip()

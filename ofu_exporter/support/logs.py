@@ -13,6 +13,7 @@ from logging.handlers import QueueHandler, QueueListener
 from queue import Full, Queue
 from typing import Any, NamedTuple
 
+from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.text import shown, shown_lines
 
 LEVELS = {
@@ -102,7 +103,7 @@ class QueuedLines(QueueHandler):
         self.dropped = 0
         """Lines that were not written."""
         self._clock = clock
-        self._room, self._counted_at = float(BURST_BYTES), clock()
+        self._rate: RateLimit[None] = RateLimit(BYTES_PER_SECOND, BURST_BYTES)
         _Writer(self, descriptor).start()
 
     def prepare(self, record: logging.LogRecord) -> bytes:
@@ -110,23 +111,13 @@ class QueuedLines(QueueHandler):
 
     def enqueue(self, record: Any) -> None:
         """Raises Full where there is no room, or a line is beyond the rate."""
-        if self.waiting.full() or not self._allows(len(record)):
+        if self.waiting.full() or self._rate.wait(None, self._clock(), len(record)):
             raise Full
         super().enqueue(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - as the library names it
         """A line that cannot be made, or has no room, is a dropped one."""
         self.dropped += 1
-
-    def _allows(self, size: int) -> bool:
-        """Whether a line of this size is within the rate. If so, the line is counted."""
-        now = self._clock()
-        self._room = min(BURST_BYTES, self._room + (now - self._counted_at) * BYTES_PER_SECOND)
-        self._counted_at = now
-        if size > self._room:
-            return False
-        self._room -= size
-        return True
 
     def flush(self) -> None:
         """Wait until all is written, for a moment at most."""
@@ -142,10 +133,13 @@ class _Writer(QueueListener):
         super().__init__(lines.queue)
         self._lines = lines
         self._descriptor = descriptor
-        self._told = 0
+        self._dropped_before = 0
 
     def handle(self, record: Any) -> None:
-        missing, self._told = self._lines.dropped - self._told, self._lines.dropped
+        missing, self._dropped_before = (
+            self._lines.dropped - self._dropped_before,
+            self._lines.dropped,
+        )
         line = b"(%d log lines were dropped here)\n" % missing + record if missing else record
         try:
             while line:

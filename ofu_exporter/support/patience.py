@@ -7,11 +7,12 @@ call of the same name begins. So each name costs one thread at most.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ofu_exporter.errors import HungError
 
@@ -60,3 +61,14 @@ def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:
         _running[name] = thread
         thread.start()
     return future
+
+
+async def limited(seconds: float, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """The result of a coroutine, in the same task if this Python can do that.
+
+    Raises asyncio.TimeoutError where it takes longer, and ends it.
+    """
+    if sys.version_info < (3, 11):
+        return await asyncio.wait_for(work, seconds)
+    async with asyncio.timeout(seconds):
+        return await work

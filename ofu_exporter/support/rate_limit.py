@@ -6,34 +6,35 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+MOST_KEYS = 4096
+
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class RateLimit(Generic[KeyT]):
     """At most `per_second` on average and `burst` at once, for every key on its own.
 
-    For each key, only the instant at which its bucket is full again is kept. Above `most_keys`, the least recently
+    For each key, only the instant at which its bucket is full again is kept. Above MOST_KEYS, the least recently
     used key is forgotten; its bucket is full when it comes back.
     """
 
-    def __init__(self, per_second: float, burst: int, most_keys: int = 4096) -> None:
+    def __init__(self, per_second: float, burst: int) -> None:
         self._seconds = 1.0 / per_second
         self._depth = burst * self._seconds
-        self._most_keys = most_keys
         self._full_at: OrderedDict[KeyT, float] = OrderedDict()
 
-    def wait(self, key: KeyT, now: float) -> float:
-        """Take one token and return 0.0; if there is none, return the seconds until there is one.
+    def wait(self, key: KeyT, now: float, tokens: int = 1) -> float:
+        """Take tokens and return 0.0; if there are too few, return the seconds until there are enough.
 
         `now` is in seconds on any clock that does not go backwards.
         """
-        full_at = max(self._full_at.get(key, now), now) + self._seconds
+        full_at = max(self._full_at.get(key, now), now) + tokens * self._seconds
         too_early = full_at - now - self._depth
         if too_early > self._seconds * 1e-6:  # do not refuse because of a rounding error
             return too_early
         self._full_at[key] = full_at
         self._full_at.move_to_end(key)
-        if len(self._full_at) > self._most_keys:
+        if len(self._full_at) > MOST_KEYS:
             self._full_at.popitem(last=False)
         return 0.0
 

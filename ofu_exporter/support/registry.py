@@ -34,7 +34,10 @@ class Registry(Generic[ModuleT]):
             import pkgutil  # noqa: PLC0415 - milliseconds to import, and only here
 
             listed = pkgutil.iter_modules(sys.modules[self._package].__path__)
-            self._names = tuple(sorted(self._public(module.name) for module in listed))
+            names = (module.name for module in listed)
+            self._names = tuple(
+                sorted(name.replace("_", "-") if self._inner else name for name in names)
+            )
         return self._names
 
     def load(self, name: str) -> ModuleT:
@@ -47,18 +50,11 @@ class Registry(Generic[ModuleT]):
 
     def summary(self, name: str) -> str:
         """The first line of a module's docstring."""
-        return (self._module(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
+        return (self.load(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
     def automatic(self) -> list[str]:
         """The modules that `auto` tries, by AUTO_RANK, lowest first. A module with the rank None is used only on
         request."""
-        ranks = {name: self._module(name).AUTO_RANK for name in self.names()}
-        return sorted(
-            (name for name in ranks if ranks[name] is not None), key=lambda name: ranks[name]
-        )
-
-    def _module(self, name: str) -> Any:
-        return self.load(name)
-
-    def _public(self, module: str) -> str:
-        return module.replace("_", "-") if self._inner else module
+        ranks = {name: cast(Any, self.load(name)).AUTO_RANK for name in self.names()}
+        automatic = [name for name, rank in ranks.items() if rank is not None]
+        return sorted(automatic, key=ranks.__getitem__)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.node_json import NodeJson
-from ofu_exporter.support.json_answer import ask
+from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content
 from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.terminal.hosts import Host
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 
 PATH = "/v1/node"
+ANSWER = Limits(seconds=2.0, most_bytes=8 << 20)
+LARGEST, MOST_DIGITS = 1e18, 64
+"""Numbers up to this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
 POLL_SECONDS = 2.0
 HOSTS_PER_SECOND = 50
 """Most requests per second. If there are more nodes, each is asked less often."""
@@ -23,14 +26,6 @@ PATIENCE = (5.0, 30.0)
 """First and longest pause before a node that does not answer is asked again."""
 LATE_SECONDS = 10.0
 """How long an answer is still shown after the next one was due."""
-
-
-class _Heard(NamedTuple):
-    """The last answer of a node, and when it came."""
-
-    node: NodeJson | None
-    problem: str
-    at: float
 
 
 class Agents:
@@ -45,7 +40,8 @@ class Agents:
         self._read = read or read_node
         self._clock = clock
         self._interval = max(POLL_SECONDS, len(hosts) / HOSTS_PER_SECOND)
-        self._heard: dict[Host, _Heard] = {}
+        self._heard: dict[Host, tuple[SceneAnswer, float]] = {}
+        """The last answer of each node, and when it came."""
         self._news = threading.Condition()
         self._stop = threading.Event()
         self._threads = [
@@ -73,39 +69,50 @@ class Agents:
     def _run(self, host: Host) -> None:
         pause = PATIENCE[0]
         while not self._stop.is_set():
-            node, problem = self._ask(host)
+            answer = self._ask(host)
             with self._news:
-                self._heard[host] = _Heard(node, problem, self._clock())
+                self._heard[host] = answer, self._clock()
                 self._news.notify_all()
-            if node is None:
+            if answer.node is None:
                 self._stop.wait(pause)
                 pause = min(2 * pause, PATIENCE[1])
             else:
                 pause = PATIENCE[0]
                 self._stop.wait(self._interval)
 
-    def _ask(self, host: Host) -> tuple[NodeJson | None, str]:
+    def _ask(self, host: Host) -> SceneAnswer:
         try:
-            return self._read(host.url), ""
+            node = self._read(host.url)
         except OfuError as error:
-            return None, str(error)
+            return SceneAnswer(host.name, None, str(error))
         except Exception as error:  # noqa: BLE001 - it costs this node its row, and is named there
-            return None, f"cannot be asked: {type(error).__name__}"
+            return SceneAnswer(host.name, None, f"cannot be asked: {type(error).__name__}")
+        return SceneAnswer(host.name, node, age=node.age_seconds)
 
     def _answer(self, host: Host, now: float) -> SceneAnswer:
         """The last answer of a node, unless it is too old to be shown."""
         with self._news:
-            heard = self._heard.get(host)
-        if heard is None:
-            return SceneAnswer(host.name, None)
-        since = now - heard.at
-        if heard.node is None:
-            return SceneAnswer(host.name, None, heard.problem)
+            answer, at = self._heard.get(host, (SceneAnswer(host.name, None), now))
+        since = now - at
+        if answer.node is None:
+            return answer
         if since > self._interval + LATE_SECONDS:
             return SceneAnswer(host.name, None, f"has not answered for {since:.0f} s")
-        return SceneAnswer(host.name, heard.node, age=heard.node.age_seconds + since)
+        return answer._replace(age=answer.age + since)
 
 
 def read_node(url: str) -> NodeJson:
     """What the agent at a URL says of its node. Raises NoAnswerError and ConfigError."""
-    return ask(url, PATH, NodeJson, access=AgentAccess(os.environ))
+    body = content(url, PATH, "application/json", ANSWER, AgentAccess(os.environ))
+    try:
+        parsed = json.loads(body, parse_float=_number, parse_int=_number, parse_constant=_number)
+        return NodeJson.model_validate(parsed)
+    except (ValueError, RecursionError) as error:
+        raise NoAnswerError(f"answers with something other than {PATH}") from error
+
+
+def _number(text: str) -> float | int:
+    """Raises ValueError for NaN, infinity and numbers larger than any measured value."""
+    if len(text) > MOST_DIGITS or not abs(number := float(text)) <= LARGEST:
+        raise ValueError(f"{text[:MOST_DIGITS]} cannot be a measured number")
+    return number if {*text} & set(".eE") else int(text)

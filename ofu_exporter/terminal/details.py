@@ -18,13 +18,13 @@ def gpu_details(
     where: str, node: NodeJson, gpu: NodeGpu, jobs: Sequence[NodeJob], idle: float | None
 ) -> Details:
     rows = [("GPU", f"{gpu_name(gpu)} of {where}"), ("model", gpu.name), ("uuid", gpu.uuid)]
-    rows += _given(("MIG profile", gpu.profile), ("MIG uuid", gpu.mig_uuid))
-    rows += _given(("driver", gpu.driver), ("source", gpu.source))
+    rows += _if_any(("MIG profile", gpu.profile), ("MIG uuid", gpu.mig_uuid))
+    rows += _if_any(("driver", gpu.driver), ("source", gpu.source))
     if gpu.share_ratio != 1.0:
         rows.append(("counts as", f"{gpu.share_ratio:.3f} GPUs, by {gpu.share_basis}"))
     if gpu.unavailable is not None:
         rows.append(("not measured", gpu.unavailable.replace("_", " ")))
-        rows += _given(("more", gpu.detail), ("what to do", gpu.advice))
+        rows += _if_any(("more", gpu.detail), ("what to do", gpu.advice))
     rows += _window(gpu)
     rows += [(f"tensor clock, {name}", _mhz(hz)) for name, hz in gpu.tensor_clock_hz.items()]
     rows += [
@@ -57,7 +57,7 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
 def job_details(on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
     _, first = on_nodes[0]
     rows = [("job", first.job_id), ("scheduler", first.scheduler)]
-    rows += _given(
+    rows += _if_any(
         ("name", first.job_name),
         ("user", first.user),
         ("account", first.account),
@@ -97,12 +97,12 @@ def node_details(answer: SceneAnswer) -> Details:
     for source in node.sources:
         state = (source.reason or "read").replace("_", " ")
         rows.append((f"source {source.source}", state + " (SIMULATED)" * source.simulated))
-        rows += _given(("  more", source.detail), ("  what to do", source.advice))
+        rows += _if_any(("  more", source.detail), ("  what to do", source.advice))
     rows.append(("OFU", percent(node.utilization_ratio)))
     return rows + [("job", _job_line(job)) for job in node.jobs]
 
 
-def _given(*rows: tuple[str, str]) -> Details:
+def _if_any(*rows: tuple[str, str]) -> Details:
     return [row for row in rows if row[1]]
 
 

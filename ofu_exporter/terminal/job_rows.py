@@ -74,8 +74,7 @@ def jobs_of(scene: Scene) -> list[OnNodes]:
 
 def total_ofu(jobs: Iterable[NodeJob]) -> float | None:
     """The OFU of jobs over all their observed time: a quotient of sums, not a mean of ratios."""
-    measured = [job for job in jobs if job.utilization_ratio is not None]
-    return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in measured)
+    return mean_ofu((job.utilization_ratio, job.observed_seconds) for job in jobs)
 
 
 def job_rows(scene: Scene) -> list[TableRow]:

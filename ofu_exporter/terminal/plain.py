@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import STYLES, Line
 from ofu_exporter.terminal.scene import Scene
@@ -31,12 +29,9 @@ def for_encoding(text: str, encoding: str) -> str:
 
 
 def _text(line: Line, is_coloured: bool) -> str:
-    if not is_coloured:
-        return "".join(segment.text for segment in line).rstrip()
-    return "".join(_coloured(line)).rstrip(" ")
+    return "".join(_coloured(*each) if is_coloured else each.text for each in line).rstrip(" ")
 
 
-def _coloured(line: Line) -> Iterable[str]:
-    for text, style in line:
-        look = STYLES.get(style)
-        yield f"\x1b[{look.codes}m{text}\x1b[0m" if look and text.strip() else text
+def _coloured(text: str, style: str) -> str:
+    look = STYLES.get(style)
+    return f"\x1b[{look.codes}m{text}\x1b[0m" if look and text.strip() else text

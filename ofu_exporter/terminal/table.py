@@ -106,14 +106,6 @@ def _needed(columns: Sequence[TerminalColumn]) -> int:
     return sum(column.least for column in columns) + GAP * (len(columns) - 1)
 
 
-def _as_wide_as_needed(section: TableSection) -> list[TerminalColumn]:
-    """The columns, none wider than its texts."""
-    return [
-        column if column.is_picture else column._replace(most=_natural(column, section.rows))
-        for column in section.columns
-    ]
-
-
 def _natural(column: TerminalColumn, rows: Sequence[TableRow]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
@@ -137,15 +129,22 @@ def _section(section: TableSection, width: int) -> list[Laid]:
     if not section.rows:
         line = [Segment(f"{section.title}: ", "title"), Segment(section.empty, "soft")]
         return [Laid(partial(fit_line, line, width))]
-    columns = _as_wide_as_needed(section)
+    columns = [
+        column if column.is_picture else column._replace(most=_natural(column, section.rows))
+        for column in section.columns
+    ]
     room = widths(columns, width)
     titles = [
-        Segment(fit(column.title, room[column.key], column.to_the_right), "head")
+        segment
         for column in columns
         if column.key in room
+        for segment in (
+            Segment(fit(column.title, room[column.key], column.to_the_right), "head"),
+            Segment(" " * GAP),
+        )
     ]
     return [
-        Laid(partial(fit_line, _spaced(titles), width)),
+        Laid(partial(fit_line, titles, width)),
         *(Laid(partial(_row, row, columns, room, width), row) for row in section.rows),
         *([Laid(partial(fit_line, [*section.legend], width))] if section.legend else []),
     ]
@@ -164,10 +163,6 @@ def _row(
         line += draw(room[column.key]) if draw else _blank(room[column.key])
         line.append(Segment(" " * GAP))
     return fit_line(line, width)
-
-
-def _spaced(segments: Sequence[Segment]) -> Line:
-    return [each for segment in segments for each in (segment, Segment(" " * GAP))]
 
 
 def _blank(width: int) -> Line:

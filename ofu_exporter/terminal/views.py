@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Line, Segment, fit_line, line_width
+from ofu_exporter.terminal.cells import Line, Segment, fit_line
 from ofu_exporter.terminal.gpu_rows import (
     GPU_COLUMNS,
     NODE,
@@ -79,7 +79,7 @@ def _gpus(scene: Scene) -> list[TableSection]:
         columns[0] = NODE._replace(least=min(longest, 10))
     empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
     gpus = TableSection("GPUs", columns, gpu_rows(scene), empty, pictures.LEGEND)
-    return [gpus, *_jobs_if_any(scene)]
+    return [gpus, *(_jobs(scene) if jobs_of(scene) else [])]
 
 
 def _why_none(node: NodeJson) -> str:
@@ -89,10 +89,6 @@ def _why_none(node: NodeJson) -> str:
         return "none is seen"
     why = in_words(source.reason, source.detail)
     return f"source {source.source}: {why}. {source.advice}"
-
-
-def _jobs_if_any(scene: Scene) -> list[TableSection]:
-    return _jobs(scene) if jobs_of(scene) else []
 
 
 def _jobs(scene: Scene) -> list[TableSection]:
@@ -170,34 +166,29 @@ def headline(scene: Scene, width: int) -> Line:
         line += [Segment("  "), *pictures.spark(hour, HOUR_CELLS)]
     look = "bad" if measured < len(gpus) else ""
     line.append(Segment(f"  {measured} of {len(gpus)} GPUs", look))
-    line += [Segment(f"  {words}", style) for words, style in _notes(scene)]
+    line += [Segment(f"  {words}", "bad") for words in _notes(scene)]
     line.append(Segment(f"  {_about(scene)}", "soft"))
-    return fit_line(line, max(width, 1)) if line_width(line) != width else line
+    return fit_line(line, max(width, 1))
 
 
-def _notes(scene: Scene) -> list[tuple[str, str]]:
+def _notes(scene: Scene) -> Iterator[str]:
     """Notes that a reader must know before reading any number."""
-    notes = []
     first_sources = [source for node in scene.nodes for source in node.sources[:1]]
     if any(source.simulated for source in first_sources):
-        notes.append(("SIMULATED", "bad"))
+        yield "SIMULATED"
     if any(source.source == RECORDED for source in first_sources):
-        notes.append(("RECORDED", "bad"))
+        yield "RECORDED"
     missing = scene.missing
     if missing and len(scene.answers) > 1:
         answered = len(scene.answers) - len(missing)
         names = named([answer.name for answer in missing], 2)
-        words = f"partial coverage: {answered} of {len(scene.answers)} nodes answer, not {names}"
-        notes.append((words, "bad"))
+        yield f"partial coverage: {answered} of {len(scene.answers)} nodes answer, not {names}"
     elif missing:
-        notes.append((missing[0].problem or "no answer yet", "bad"))
-    apart = sum(
-        (verdict := worst_verdict(on_nodes)) is not None and verdict.diverged
-        for on_nodes in jobs_of(scene)
-    )
+        yield missing[0].problem or "no answer yet"
+    verdicts = map(worst_verdict, jobs_of(scene))
+    apart = sum(verdict is not None and verdict.diverged for verdict in verdicts)
     if apart:
-        notes.append((f"{apart} job{'s' * (apart > 1)} disagree{'s' * (apart == 1)}", "bad"))
-    return notes
+        yield f"{apart} job{'s' * (apart > 1)} disagree{'s' * (apart == 1)}"
 
 
 def _about(scene: Scene) -> str:

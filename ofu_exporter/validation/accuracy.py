@@ -6,7 +6,7 @@ Differences are in points: hundredths of the peak.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,13 +88,17 @@ class SpeedUp:
 def rows(results: Sequence[Result], bounds: ErrorBounds) -> tuple[AccuracyRow, ...]:
     """The rows of the paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
-    table = []
-    for precision in dict.fromkeys(each.product.precision for each in results):
-        for kind in kinds:
-            chosen = [each for each in results if _is(each, precision, kind)]
-            if row := _row(precision, kind, chosen, bounds):
-                table.append(row)
-    return tuple(table)
+    chosen: dict[tuple[str, Kind], list[Result]] = {
+        (precision, kind): []
+        for precision in dict.fromkeys(each.product.precision for each in results)
+        for kind in kinds
+    }
+    for each in results:
+        of_kind = chosen.get((each.product.precision, each.product.kind))
+        if of_kind is not None and each.mfu is not None:
+            of_kind.append(each)
+    table = (_row(*key, of_kind, bounds) for key, of_kind in chosen.items())
+    return tuple(row for row in table if row)
 
 
 def verdict(table: Sequence[AccuracyRow]) -> CardVerdict:
@@ -130,38 +134,25 @@ def speed_ups(results: Sequence[Result]) -> tuple[SpeedUp, ...]:
         if each.product.kind == "square" and each.mfu
     }
     precisions = list(dict.fromkeys(precision for precision, _ in squares))
-    base = next((each for each in ("tf32", "bf16") if each in precisions), None)
-    if base is None:
-        return ()
-    return tuple(_speed_ups(squares, [each for each in precisions if each != base], base))
-
-
-def _speed_ups(
-    squares: dict[tuple[str, int], Result], precisions: Sequence[str], base: str
-) -> Iterator[SpeedUp]:
-    for precision in precisions:
-        for side in sorted(side for other, side in squares if other == precision):
-            one, other = squares[precision, side], squares.get((base, side))
-            if other is not None:
-                yield SpeedUp(
-                    precision,
-                    base,
-                    side,
-                    one.achieved_flops / other.achieved_flops,
-                    one.utilization * _peak(one) / (other.utilization * _peak(other)),
-                    _peak(one) / _peak(other),
-                )
+    base = next((each for each in ("tf32", "bf16") if each in precisions), "")
+    return tuple(
+        SpeedUp(
+            precision,
+            base,
+            side,
+            one.achieved_flops / other.achieved_flops,
+            one.utilization * _peak(one) / (other.utilization * _peak(other)),
+            _peak(one) / _peak(other),
+        )
+        for (precision, side), one in sorted(
+            squares.items(), key=lambda each: (precisions.index(each[0][0]), each[0][1])
+        )
+        if precision != base and (other := squares.get((base, side)))
+    )
 
 
 def _peak(result: Result) -> float:
     return result.achieved_flops / (result.mfu or math.nan)
-
-
-def _is(result: Result, precision: str, kind: Kind) -> bool:
-    return result.mfu is not None and (result.product.precision, result.product.kind) == (
-        precision,
-        kind,
-    )
 
 
 def _row(

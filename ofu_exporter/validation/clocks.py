@@ -8,8 +8,8 @@ MFU would have different denominators. In addition the highest clock under tenso
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import yaml
 
@@ -44,7 +44,7 @@ class Domain:
     """The clock that the published peak implies with the whole rate."""
     row_flops_per_cycle_per_sm: int | None
     row_clock_hz: float | None
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def domains(
@@ -57,16 +57,16 @@ def domains(
 ) -> tuple[Domain, ...]:
     """The domain of every precision. `published` are dense peaks in FLOP/s that the user gives."""
     row = gpu_models.find(gpu, extra)
+    peaks = {**(row.published_peak_flops if row else {}), **published}
     highest = _highest_clocks(trials, rating)
-    measured = []
-    for precision in dict.fromkeys(each.product.precision for each in results):
-        chosen = [each for each in results if each.product.precision == precision]
-        if gpu.sm_count and precision in highest:
-            peak = published.get(precision) or (
-                row.published_peak_flops.get(precision) if row else None
-            )
-            measured.append(_domain(chosen, gpu.sm_count, highest[precision], peak, row))
-    return tuple(measured)
+    by_precision: dict[str, list[Result]] = {}
+    for each in results:
+        by_precision.setdefault(each.product.precision, []).append(each)
+    return tuple(
+        _domain(chosen, gpu.sm_count, highest[precision], peaks.get(precision), row)
+        for precision, chosen in by_precision.items()
+        if gpu.sm_count and precision in highest
+    )
 
 
 def whole_rate(rate: float) -> int | None:
@@ -140,17 +140,10 @@ def _domain(
     in_row = row.chip.flops_per_cycle_per_sm.get(precision) if row else None
     clock_in_row = row.clock_hz(precision) if row else None
     implied = peak / (sm_count * whole) if peak and whole else None
-    return Domain(
-        precision,
-        rate,
-        best.is_exact,
-        whole,
-        highest_hz,
-        implied,
-        in_row,
-        clock_in_row,
-        tuple(_notes(rate, whole, in_row, implied, clock_in_row, highest_hz)),
+    domain = Domain(
+        precision, rate, best.is_exact, whole, highest_hz, implied, in_row, clock_in_row
     )
+    return replace(domain, notes=tuple(_notes(domain)))
 
 
 def _rate(result: Result, sm_count: int) -> float:
@@ -159,28 +152,17 @@ def _rate(result: Result, sm_count: int) -> float:
     return executed / (result.tensor_hz * sm_count) if result.tensor_hz else 0.0
 
 
-def _notes(
-    rate: float,
-    whole: int | None,
-    in_row: int | None,
-    implied: float | None,
-    clock_in_row: float | None,
-    highest_hz: float,
-) -> list[str]:
-    notes = []
-    if whole is None:
-        notes.append(
-            f"{rate:.0f} FLOPs per cycle are not within {FIT:.0%} of a rate that a chip can have"
-        )
+def _notes(domain: Domain) -> Iterator[str]:
+    rate, in_row = domain.flops_per_cycle_per_sm, domain.row_flops_per_cycle_per_sm
+    implied, clock_in_row = domain.implied_clock_hz, domain.row_clock_hz
+    if domain.whole is None:
+        yield f"{rate:.0f} FLOPs per cycle are not within {FIT:.0%} of a rate that a chip can have"
     if in_row and abs(rate / in_row - 1) > AGREE:
-        notes.append(f"{rate / in_row - 1:+.1%} from the table's {in_row}")
+        yield f"{rate / in_row - 1:+.1%} from the table's {in_row}"
     if implied and clock_in_row and abs(implied / clock_in_row - 1) > AGREE:
-        notes.append(
-            f"the peak implies {implied / 1e6:.0f} MHz, the table has {clock_in_row / 1e6:.0f}"
+        yield f"the peak implies {implied / 1e6:.0f} MHz, the table has {clock_in_row / 1e6:.0f}"
+    rated, highest = implied or clock_in_row, domain.highest_clock_hz
+    if rated and highest > rated * (1 + AGREE):
+        yield (
+            f"the clock went to {highest / 1e6:.0f} MHz under tensor load: OFU above TPA is real"
         )
-    rated = implied or clock_in_row
-    if rated and highest_hz > rated * (1 + AGREE):
-        notes.append(
-            f"the clock went to {highest_hz / 1e6:.0f} MHz under tensor load: OFU above TPA is real"
-        )
-    return notes

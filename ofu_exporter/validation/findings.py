@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
+from ofu_exporter.support.tables import LEFT, TextTable
 from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
 from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors
 from ofu_exporter.validation.clocks import Domain
@@ -150,7 +151,7 @@ def _accuracy(findings: Findings) -> Iterator[str]:
         return
     yield "\nOFU against MFU, in points (the paper's Table II)"
     head = ("PREC", "PRODUCTS", "ESTIMATOR", "N", "MAE", "MEAN", "<= 2", "<= 5", "STDERR", "")
-    lines: list[tuple[str, ...]] = [head]
+    lines: list[Sequence[str]] = [head]
     for row in findings.rows:
         stderr = "-" if row.stderr is None else f"{100 * row.stderr:.2f}"
         lines.append(_cells(row, "OFU", row.raw, stderr, row.raw_verdict))
@@ -273,7 +274,6 @@ def _mhz(value: float | None) -> str:
     return "-" if value is None else f"{value / 1e6:.0f} MHz"
 
 
-def _table(lines: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(map(str.ljust, line, widths)).rstrip()
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    head, *rows = lines
+    yield TextTable(head, [LEFT] * len(head), rows).plain()

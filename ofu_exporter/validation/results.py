@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.hardware.tiles import adjusted_utilization
@@ -31,8 +31,6 @@ class Result:
     """Time of the windows that were compared."""
     achieved_flops: float
     """Theoretical FLOPs per second."""
-    tensor_active: float
-    sm_clock_hz: float
     tensor_hz: float
     """Tensor cycles of one SM per second: TPA times clock."""
     utilization: float
@@ -78,15 +76,10 @@ def result(trial: Trial, rating: Rating) -> Result | None:
         product=trial.product,
         seconds=seconds,
         achieved_flops=achieved,
-        tensor_active=_mean([(each.tensor_active or 0.0, each.seconds) for each in windows]),
-        sm_clock_hz=_mean([(each.sm_clock_hz or 0.0, each.seconds) for each in windows]),
         tensor_hz=_mean(
-            [
-                ((each.tensor_active or 0.0) * (each.sm_clock_hz or 0.0), each.seconds)
-                for each in windows
-            ]
+            windows, lambda each: (each.tensor_active or 0.0) * (each.sm_clock_hz or 0.0)
         ),
-        utilization=_mean([(each.utilization or 0.0, each.seconds) for each in windows]),
+        utilization=_mean(windows, lambda each: each.utilization or 0.0),
         stderr=_stderr(windows, seconds),
         mfu=achieved / peak if peak else None,
         tiling=trial.tiling,
@@ -119,9 +112,10 @@ def launches_at(marks: Sequence[Mark], at: float) -> float:
     return before.launches + share * (after.launches - before.launches)
 
 
-def _mean(weighted: Sequence[tuple[float, float]]) -> float:
-    total = math.fsum(weight for _, weight in weighted)
-    return math.fsum(value * weight for value, weight in weighted) / total
+def _mean(windows: Sequence[Window], value: Callable[[Window], float]) -> float:
+    """The mean of a value of windows, weighted by their time."""
+    seconds = math.fsum(each.seconds for each in windows)
+    return math.fsum(value(each) * each.seconds for each in windows) / seconds
 
 
 def _stderr(windows: Sequence[Window], seconds: float) -> float | None:

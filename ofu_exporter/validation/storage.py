@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,7 @@ class ResultsHeader:
 
     def same_place(self, other: ResultsHeader) -> bool:
         """Whether trials of both may be in one file: they differ only in the time of creation."""
-        return (self.gpu, self.source, self.simulated, dict(self.software)) == (
-            other.gpu,
-            other.source,
-            other.simulated,
-            dict(other.software),
-        )
+        return replace(self, created="") == replace(other, created="")
 
 
 _HEADER = TypeAdapter(ResultsHeader)
@@ -63,7 +58,14 @@ class ResultsFile:
             if path.exists() and path.stat().st_size:
                 self._resume(header)
             else:
-                self._append({"format": FORMAT, "version": VERSION, **_encode_header(header)})
+                self._append(
+                    {
+                        "format": FORMAT,
+                        "version": VERSION,
+                        **asdict(header),
+                        "gpu": recording.encode_gpu(header.gpu),
+                    }
+                )
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror or error}") from error
 
@@ -93,10 +95,9 @@ class ResultsFile:
 def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
     """The header and the trials of a file. Raises ConfigError, which names the file."""
     try:
-        header, trials, _ = _load(path)
+        return _load(path)[:2]
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    return header, trials
 
 
 def encode(trial: Trial) -> dict[str, Any]:
@@ -112,7 +113,8 @@ def encode(trial: Trial) -> dict[str, Any]:
 
 def _load(path: Path) -> tuple[ResultsHeader, list[Trial], int]:
     """The header, the trials, and how many bytes of the file are complete lines."""
-    lines = list(_complete_lines(path))
+    with path.open("rb") as file:
+        lines = [line for line in file if line.endswith(b"\n")]
     number = 1
     try:
         header = _decode_header(json.loads(lines[0]))
@@ -124,15 +126,6 @@ def _load(path: Path) -> tuple[ResultsHeader, list[Trial], int]:
     return header, trials, sum(map(len, lines))
 
 
-def _complete_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from (line for line in file if line.endswith(b"\n"))
-
-
-def _encode_header(header: ResultsHeader) -> dict[str, Any]:
-    return {**asdict(header), "gpu": recording.encode_gpu(header.gpu)}
-
-
 def _decode_header(fields: dict[str, Any]) -> ResultsHeader:
     if fields.pop("format") != FORMAT or fields.pop("version") != VERSION:
         raise ValueError("another format or version")
@@ -140,10 +133,11 @@ def _decode_header(fields: dict[str, Any]) -> ResultsHeader:
 
 
 def _decode(fields: Mapping[str, Any], gpu: Gpu) -> Trial:
+    events = [recording.decode(each, gpu) for each in fields["readings"]]
     trial = Trial(
         _PRODUCT.validate_python(fields["product"]),
         _MARKS.validate_python(fields["marks"]),
-        tuple(_readings(fields["readings"], gpu)),
+        tuple(event for event in events if isinstance(event, Reading)),
         _TILING.validate_python(fields["tiling"]),
     )
     _check(trial)
@@ -161,10 +155,3 @@ def _check(trial: Trial) -> None:
         raise ValueError("its marks are not in order")
     if not 0 <= (tiling.overhead_ratio or 0.0) < math.inf:
         raise ValueError("its overhead is below 0 or infinite")
-
-
-def _readings(lines: Sequence[Mapping[str, Any]], gpu: Gpu) -> Iterator[Reading]:
-    for fields in lines:
-        event = recording.decode(fields, gpu)
-        if isinstance(event, Reading):
-            yield event

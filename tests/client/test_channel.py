@@ -109,7 +109,7 @@ def test_the_agents_socket_is_preferred_where_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "reports.sock")
-    monkeypatch.setattr("ofu_exporter.client.agent_url.SOCKETS", (str(tmp_path / "none"), path))
+    monkeypatch.setattr("ofu_exporter.client.channel.SOCKETS", (str(tmp_path / "none"), path))
     channel = Channel(None, {})
     assert channel.where == "http://127.0.0.1:9846"
     with report_agent(socket_path=tmp_path / "reports.sock") as agent:

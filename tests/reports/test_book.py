@@ -352,12 +352,12 @@ def test_there_is_nothing_to_explain_of_what_was_not_compared_or_has_left() -> N
     desk.give(A, "0")
     desk.clock.now = 3.0
     receipt = desk.book.take(said(mfu=0.4), anybody)
-    desk.book.explain(receipt)
+    desk.book.explain(receipt.owner.key)
     assert desk.book.answer(receipt).causes == ()
     desk.node.give(4.0)
     desk.run(2 * GRACE_SECONDS)
     assert desk.shown.jobs == ()
-    desk.book.explain(receipt)
+    desk.book.explain(receipt.owner.key)
     assert desk.book.answer(receipt).causes == ()
 
 
@@ -416,7 +416,7 @@ def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
     def counted(*args: Any) -> Causes:
         with ThreadPoolExecutor(1) as another:
             another.submit(desk.book.reject, ReportRejection.MALFORMED).result(20)
-        looked.append(args[2].job_id)
+        looked.append(args[0].report.job_id)
         return Causes()
 
     monkeypatch.setattr(causes, "likely_causes", counted)

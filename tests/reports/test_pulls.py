@@ -59,7 +59,7 @@ class Bench:
         """The outcome."""
         before = dict(self.pulls.engines[0].outcomes)
         self.now += after
-        self.pulls.pull_all()
+        self.pulls.pull(self.pulls.engines[0])
         outcomes = self.pulls.engines[0].outcomes
         (changed,) = (name for name, n in outcomes.items() if n != before.get(name, 0))
         return changed
@@ -106,7 +106,8 @@ def test_the_engines_of_one_job_are_counted_together(engine: Served) -> None:
     engine.page = vllm(1e15)
     settings = [PullSetting(job_id=job_id, url=engine.url) for job_id in ("a", "a", "b")]
     pulling = Pulls(settings, lambda _: None)
-    pulling.pull_all()
+    for each in pulling.engines:
+        pulling.pull(each)
     assert pulling.outcomes() == {("a", "begun"): 2, ("b", "begun"): 1}
 
 
@@ -225,7 +226,7 @@ def test_an_error_that_nobody_has_thought_of_is_logged_and_the_engine_is_pulled_
     running = Pulls([PullSetting(job_id="a", url=engine.url)], broken, clock=count(0, 15).__next__)
     for value in (1e15, 2e15, 3e15):
         engine.page = vllm(value)
-        running.pull_all()
+        running.pull(running.engines[0])
     assert running.engines[0].outcomes == {"begun": 1, "failed": 2}
     assert running.engines[0].detail == "LookupError: gone"
     lines = [record for record in caplog.records if record.exc_info]

@@ -11,9 +11,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ofu_exporter.support.bounded_get import Answer, Limits, OpenAccess, get, shown_url
+from ofu_exporter.support.bounded_get import (
+    Answer,
+    Limits,
+    NoAnswerError,
+    OpenAccess,
+    content,
+    get,
+    shown_url,
+)
 from tests.helpers.agent import until
 from tests.helpers.every import every
+from tests.helpers.passwords import basic
 
 SHORT = Limits(seconds=0.5, most_bytes=10_000)
 GENEROUS = Limits(seconds=20.0, most_bytes=10_000)
@@ -94,10 +103,17 @@ def test_no_redirect_is_followed_and_no_proxy_asked(monkeypatch: pytest.MonkeyPa
     with server(whole(HEAD + b"hello")) as (target, asked):
         moved = f"HTTP/1.1 302 Found\r\nLocation: {target}/\r\nContent-Length: 0\r\n\r\n"
         with server(whole(moved.encode())) as (url, _):
-            assert get(url, "/", "text/plain", GENEROUS) == Answer(302, b"")
+            assert get(url, "/", "text/plain", GENEROUS) == Answer(302, b"", "")
         assert asked == []
-        assert get(target, "/v1/jobs/7", "text/plain", GENEROUS) == Answer(200, b"hello")
+        assert get(target, "/v1/jobs/7", "text/plain", GENEROUS) == Answer(200, b"hello", "")
     assert asked[0].startswith(b"GET /v1/jobs/7 HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+@every([("", "/"), ("/metrics", "/metrics"), ("/a/?name=x&b", "/a/?name=x&b")])
+def test_without_a_path_the_url_itself_is_asked_for(place: str, asked_for: str) -> None:
+    with server(whole(HEAD + b"hello")) as (url, asked):
+        get(f"{url}{place}", "", "text/plain", GENEROUS)
+    assert asked[0].startswith(f"GET {asked_for} HTTP/1.1\r\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -126,6 +142,36 @@ def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="not an http://, https:// or unix: address"):
         get(url, "/", "text/plain", SHORT)
+
+
+def test_user_and_password_of_the_url_are_sent() -> None:
+    with server(whole(HEAD + b"hello")) as (url, asked):
+        named = url.replace("//", "//ada:a%3Ab%40c@")
+        assert content(named, "/x", "text/plain", GENEROUS) == b"hello"
+    assert f"\r\nAuthorization: {basic('ada', 'a:b@c')}\r\n".encode() in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 401 No\r\n\r\n", "^answers 401: reading is closed"),
+        (b"HTTP/1.1 404 No\r\n\r\n", "^answers 404: no agent, or an older one"),
+        (b"HTTP/1.1 503 No\r\n\r\n", "^answers 503$"),
+        (HEAD + b"x" * (2 << 20), "^answers with over 1 MiB"),
+        (b"hello\r\n", "^does not answer: hello"),
+    ],
+)
+def test_why_there_is_no_content_is_one_sentence(answer: bytes, words: str) -> None:
+    with server(whole(answer)) as (url, _), pytest.raises(NoAnswerError, match=words):
+        content(url, "/x", "text/plain", Limits(20.0, 1 << 20))
+
+
+def test_nobody_there_is_one_sentence() -> None:
+    with pytest.raises(NoAnswerError, match="does not answer: Connection refused"):
+        content("http://127.0.0.1:1", "/x", "text/plain", GENEROUS)
+    with pytest.raises(NoAnswerError, match="not an http://") as raised:
+        content("ftp://ada:secret@x", "/x", "text/plain", GENEROUS)
+    assert "secret" not in str(raised.value)
 
 
 def test_a_url_is_shown_without_its_password() -> None:

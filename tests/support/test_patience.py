@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ofu_exporter.errors import HungError
-from ofu_exporter.support.patience import soon, within
+from ofu_exporter.support.patience import limited, soon, within
+from tests.helpers.agent import SOON
 
 LONG = 20.0
 
@@ -79,3 +80,36 @@ def test_the_event_loop_goes_on_while_a_call_hangs(hanging: Hanging) -> None:
         return await waiting
 
     assert asyncio.run(beside()) == "done"
+
+
+def test_a_coroutine_in_time_is_passed_on() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert asyncio.run(limited(SOON, work())) == 7
+
+
+def test_a_coroutine_that_takes_longer_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(SOON)
+        finally:
+            ended.append("cancelled")
+
+    async def run() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await limited(0.01, work())
+        assert ended == ["cancelled"]
+
+    asyncio.run(run())
+
+
+def test_an_error_of_a_coroutine_is_its_own() -> None:
+    async def work() -> None:
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        asyncio.run(limited(SOON, work()))

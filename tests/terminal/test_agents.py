@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable
@@ -9,13 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from ofu_exporter.serving.node_json import NodeJson
-from ofu_exporter.support.json_answer import NoAnswerError
+from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.terminal.agents import LATE_SECONDS, POLL_SECONDS, Agents, read_node
 from ofu_exporter.terminal.hosts import Host
 from tests.helpers.agent import SIMULATED, SOON, agent, page_server, until
+from tests.helpers.every import every
 from tests.helpers.scenes import shown_node
 from tests.helpers.values import FakeClock
 
+SENSELESS = ("1e999", "NaN", "-Infinity", "9" * 9999)
 NAMES = [Host(name, f"http://{name}:1") for name in ("a", "b", "c")]
 
 
@@ -102,6 +105,24 @@ def test_a_node_comes_back_when_it_answers_again(monkeypatch: pytest.MonkeyPatch
     is_away.clear()
     until(lambda: len(agents.scene().nodes) == 3)
     agents.stop()
+
+
+def node_with(number: str) -> str:
+    """What an agent says of a node without GPUs that was sampled this many seconds ago."""
+    node = {**shown_node().model_dump(mode="json"), "gpus": [], "jobs": []}
+    return json.dumps({**node, "age_seconds": "AGE"}).replace('"AGE"', number)
+
+
+def test_numbers_of_any_form_are_read() -> None:
+    for number in ("0", "2", "2.5", "1e3", "1E-9"):
+        with page_server(lambda number=number: node_with(number)) as url:  # type: ignore[misc]
+            assert read_node(url.removesuffix("/metrics")).age_seconds == float(number)
+
+
+@every(["[]", '{"node": 3}', "{", "[" * 100_000, *map(node_with, SENSELESS)])
+def test_an_answer_of_another_shape_is_no_answer(body: str) -> None:
+    with page_server(lambda: body) as url, pytest.raises(NoAnswerError, match="than /v1/node"):
+        read_node(url.removesuffix("/metrics"))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def made(
     product = Product(kind, precision, side, side, side, 3.0)
     achieved = (mfu or 0.5) * peak
     tiling = Tiling(overhead, bound, 1.0, ())
-    return Result(product, 2.0, achieved, 0.5, 1.4e9, 0.7e9, ofu, 0.001, mfu, tiling)
+    return Result(product, 2.0, achieved, 0.7e9, ofu, 0.001, mfu, tiling)
 
 
 def only(results: list[Result], bounds: ErrorBounds | None = None) -> AccuracyRow:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
+from ofu_exporter.support.checked_yaml import load
 from ofu_exporter.support.small_files import read_small
-from ofu_exporter.support.strict_yaml import load
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}")
 """A name that may be put into an address. Names are labels, and somebody may have chosen one to look like an

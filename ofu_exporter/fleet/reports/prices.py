@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.checked_yaml import load
 from ofu_exporter.support.small_files import read_small
-from ofu_exporter.support.strict_yaml import load
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -7,12 +7,13 @@ interval. A statement too short for a counter of the hardware is averaged with t
 
 from __future__ import annotations
 
-import calendar
+import math
 import re
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
@@ -28,9 +29,7 @@ SKEW_SECONDS = 2.0
 SHORTEST_SECONDS = 0.1
 """An interval must be as long as the shortest window of a counter."""
 
-_STAMP = re.compile(
-    r"\b(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?"
-)
+_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
 _STAMP_WITHIN = 200
 """A time stamp must be within this number of characters at the beginning of a line."""
 
@@ -81,7 +80,7 @@ class LogTail:
         self._say = say
         self._clock = clock
         self._until: float | None = None
-        self._held = _ShortStatements()
+        self._waiting = _ShortStatements()
         self.drops: Counter[Drop] = Counter()
 
     @property
@@ -124,17 +123,13 @@ class LogTail:
 
     def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
-        self._held = together = _ShortStatements(
-            *(a + b for a, b in zip(self._held, more, strict=True))
+        self._waiting = together = _ShortStatements(
+            *(a + b for a, b in zip(self._waiting, more, strict=True))
         )
-        start = (
-            end - together.seconds
-            if self._until is None
-            else max(end - together.seconds, self._until)
-        )
+        start = max(end - together.seconds, -math.inf if self._until is None else self._until)
         if end - start < SHORTEST_SECONDS:
             return None
-        self._held, self._until = _ShortStatements(), end
+        self._waiting, self._until = _ShortStatements(), end
         mean = together.weighted / together.seconds
         is_mfu = statement.mfu is not None
         mfu, tflops = (mean, None) if is_mfu else (None, mean)
@@ -144,7 +139,7 @@ class LogTail:
         """Seconds since the last statement, even if that one is held back."""
         if self._until is None:
             return None
-        return max(0.0, end - self._until - self._held.seconds)
+        return max(0.0, end - self._until - self._waiting.seconds)
 
     def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
@@ -172,22 +167,13 @@ def stamp(text: str) -> float | None:
     match = _STAMP.search(text, 0, _STAMP_WITHIN)
     if match is None:
         return None
-    *date, fraction, zone = match.groups()
-    year, month, day, hour, minute, second = (int(part) for part in date)
-    fields = (year, month, day, hour, minute, second, 0, 0, -1)
+    date, clock, fraction, zone = match.groups()
     try:
-        whole = time.mktime(fields) if zone is None else calendar.timegm(fields) - _offset(zone)
+        text, form = f"{date} {clock} {zone or ''}", "%Y-%m-%d %H:%M:%S "
+        written = datetime.strptime(text, form + "%z" * bool(zone)).astimezone()
+        return written.timestamp() + float(f"0.{fraction or 0}")
     except (OverflowError, ValueError):
         return None
-    return whole + float(f"0.{fraction or 0}")
-
-
-def _offset(zone: str) -> int:
-    """Seconds east of Greenwich."""
-    if zone == "Z":
-        return 0
-    size = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
-    return -size if zone[0] == "-" else size
 
 
 def _short(text: str) -> str:

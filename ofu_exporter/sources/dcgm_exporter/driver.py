@@ -111,7 +111,7 @@ class Probe:
         self._options = options
         self._clock = clock
         self._rejected = rejected
-        self._client = PageClient(options.url, options.timeout, clock)
+        self._client = PageClient(options.url, options.timeout)
         self._pace = PagePace(options.collect_interval)
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
@@ -165,7 +165,7 @@ class Probe:
             track.stretch.has_hole = True
 
     def close(self) -> None:
-        self._client.close()
+        """Nothing is held between two pages."""
 
     def _events(self) -> list[Reading | Fault]:
         """What one more page shows."""

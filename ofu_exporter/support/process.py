@@ -1,8 +1,12 @@
-"""Keeps the C library's heap small: one for all threads, and no large block in it."""
+"""Sets what this process may take of the machine: descriptors, and the C library's heap."""
 
 from __future__ import annotations
 
 import ctypes
+import resource
+
+MOST_DESCRIPTORS = 4096
+"""The limit is not raised further, because this process does not need more."""
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -14,6 +18,24 @@ it packs."""
 LARGE_BYTES = 192 << 10
 """Larger blocks come from the kernel, and return to it when they are freed. By default glibc raises this limit each
 time such a block is freed, and then a body of 250 kB leaves a permanent hole in the heap."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit as far as the hard limit allows; returns the limit in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (
+        MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard)
+    )
+    wanted = min(hard, MOST_DESCRIPTORS)
+    if soft >= wanted:
+        return soft
+    try:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+    except (OSError, ValueError):
+        return soft
+    return wanted
 
 
 def keep_heap_small() -> bool:

@@ -1,4 +1,4 @@
-"""One heap for all threads, and no large block in it: seen in the memory of processes that allocate."""
+"""What a process of its own takes: descriptors up to its limit, and one heap for all threads without large blocks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from ofu_exporter.support.malloc_settings import keep_heap_small
+from ofu_exporter.support.process import MOST_DESCRIPTORS, keep_heap_small
 
 PROGRAM = """
 import sys, threading
-from ofu_exporter.support.malloc_settings import keep_heap_small
+from ofu_exporter.support.process import keep_heap_small
 if sys.argv[1] == "one":
     assert keep_heap_small()
 all_there = threading.Barrier(9)
@@ -55,7 +55,7 @@ def test_without_such_a_setting_nothing_happens(monkeypatch: pytest.MonkeyPatch)
 HOLES = """
 import sys
 from pathlib import Path
-from ofu_exporter.support.malloc_settings import keep_heap_small
+from ofu_exporter.support.process import keep_heap_small
 if sys.argv[1] == "settings":
     assert keep_heap_small()
 def mib(): return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -79,3 +79,26 @@ def left(how: str) -> float:
 def test_large_blocks_leave_no_holes_behind() -> None:
     assert left("settings") < 10
     assert left("none") > 20
+
+
+SHOW = (
+    "import resource; from ofu_exporter.support.process import raise_descriptor_limit as go; "
+    "resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard})); "
+    "print(go(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted"),
+    [(64, 64, 64), (256, 1000, 1000), (1024, 5000, MOST_DESCRIPTORS), (5000, 5000, 5000)],
+)
+def test_the_soft_limit_goes_up_to_the_hard_one_and_not_beyond_what_is_needed(
+    soft: int, hard: int, wanted: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW.format(soft=soft, hard=hard)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(wanted), str(wanted), str(hard)]
