@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.connections import PEER_UID
+from ofu_exporter.serving.access import PEER_UID
 from ofu_exporter.serving.guard import READING
 from ofu_exporter.serving.passwords import BusyError, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig

@@ -19,7 +19,10 @@ MOST_REMEMBERED = 4096
 MOST_AT_ONCE = 4
 """Questions to the API server under way."""
 PER_SECOND, BURST = 5.0, 50
-"""Questions that the tokens of one address may cost: whoever sends other tokens all the time floods no API server."""
+"""Questions that the tokens of one address, or of one user at the Unix socket, may cost: whoever sends other tokens all
+the time floods no API server."""
+USERS_TOGETHER = 4
+"""As many times this may all users at the socket cost together: root in a pod may take on any user id."""
 RETRY_SECONDS = 10.0
 """When a report that could not be checked may come again."""
 REST_SECONDS = 2.0
@@ -42,28 +45,38 @@ class PodTokens:
         self._answers: OrderedDict[bytes, tuple[asyncio.Task[_Answer], float]] = OrderedDict()
         """By the token's SHA-256: the answer, which may be under way, and until when it is good."""
         self._rates: RateLimit[str] = RateLimit(PER_SECOND, BURST)
+        self._of_users: RateLimit[str] = RateLimit(
+            USERS_TOGETHER * PER_SECOND, USERS_TOGETHER * BURST
+        )
         self._turn = asyncio.Semaphore(MOST_AT_ONCE)
         self._failed: tuple[float, SchedulerError] | None = None
         """Until when the server rests after a failure."""
 
-    async def pod(self, token: bytes, address: str) -> str | None:
-        """The pod that has this token; None if none has. Raises ReportError if that cannot be found out now."""
+    async def pod(self, token: bytes, asker: str) -> str | None:
+        """The pod that has this token; None if none has. Raises ReportError if that cannot be found out now.
+
+        `asker` is an address, or `user UID`.
+        """
         if len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
             return None
         # Several reports with one token wait for one answer; a client that leaves takes it from no other.
-        answer = await asyncio.shield(self._answer(token, address))
+        answer = await asyncio.shield(self._answer(token, asker))
         if isinstance(answer, SchedulerError):
             detail = f"the API server does not say whose token this is: {answer.detail}"
             raise _later(ReportRejection.NOT_CHECKED, detail, RETRY_SECONDS) from answer
         return answer
 
-    def _answer(self, token: bytes, address: str) -> asyncio.Task[_Answer]:
+    def _answer(self, token: bytes, asker: str) -> asyncio.Task[_Answer]:
         now, key = self._clock(), hashlib.sha256(token).digest()
         task, until = self._answers.get(key, (None, now))
         if task is None or until <= now:
-            wait = self._rates.wait(address, now)
+            wait = self._rates.wait(asker, now)
+            if not wait and asker.startswith("user "):
+                wait = self._of_users.wait("", now)
             if wait:
-                detail = "more tokens come from this address than the API server is asked about"
+                detail = (
+                    "more tokens come from this address or user than the API server is asked about"
+                )
                 raise _later(ReportRejection.TOO_MANY, detail, wait)
             task = asyncio.create_task(self._ask(token.decode("ascii"), key))
             self._answers[key] = task, now + REMEMBER_SECONDS

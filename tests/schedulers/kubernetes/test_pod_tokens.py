@@ -13,6 +13,7 @@ from ofu_exporter.schedulers.kubernetes.pod_tokens import (
     LONGEST_TOKEN,
     REMEMBER_SECONDS,
     REST_SECONDS,
+    USERS_TOGETHER,
     PodTokens,
 )
 from ofu_exporter.values.reasons import ReportRejection, SchedulerReason
@@ -83,6 +84,16 @@ def test_whoever_shows_ever_new_tokens_is_stopped_and_another_is_not() -> None:
     assert refused(cluster, "h.one.s").reason is ReportRejection.TOO_MANY
     assert cluster.pod("h.one.s", "10.0.0.8") == "ns/one"
     assert cluster.pod("h.one.s") == "ns/one", "what is known costs no question"
+
+
+def test_whoever_takes_on_one_user_id_after_another_is_stopped_too() -> None:
+    cluster = Cluster()
+    for number in range(USERS_TOGETHER * BURST):
+        cluster.pod(f"h.{number}.s", f"user {number}")
+    with pytest.raises(ReportError) as error:
+        cluster.pod("h.one.s", "user 0")
+    assert error.value.reason is ReportRejection.TOO_MANY
+    assert cluster.pod("h.one.s", "10.0.0.8") == "ns/one"
 
 
 def test_reports_with_one_token_wait_for_one_answer() -> None:
