@@ -39,9 +39,9 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     KERNEL_NAME is the name that a profiler shows. The answer is a lower bound where the name does not say everything.
     """
-    from ofu_exporter.hardware import tiles
+    from ofu_exporter.hardware import kernel_names, tiles
 
-    kernel = tiles.parse(kernel_name)
+    kernel = kernel_names.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
     print_answer(
         format_, lambda: table(kernel, cost), lambda: as_data(cost), lambda: [as_data(cost)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.gemm_csv import Shape
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
@@ -155,7 +155,7 @@ class _Sums:
         self._unattributed: dict[tuple[str, str], Unattributed] = {}
 
     def add(self, launches: Launches, products: Sequence[tuple[Gemm, int]]) -> None:
-        kernel = tiles.find(launches.kernel)
+        kernel = kernel_names.find(launches.kernel)
         theoretical = sum(gemm.theoretical_flops * number for gemm, number in products)
         counted = theoretical if products else None
         if launches.counted_flops:
