@@ -106,7 +106,7 @@ def build_access(settings: Settings) -> Access:
 def _pod_of() -> PodOf:
     """Asks the API server whose token it is."""
     # Few agents need these.
-    from ofu_exporter.schedulers.kubernetes import api_server, pod_tokens, token_review  # noqa: PLC0415
+    from ofu_exporter.schedulers.kubernetes import api_server, pod_tokens  # noqa: PLC0415
 
     api = api_server.ApiServer()
     if not api.configured:
@@ -114,7 +114,7 @@ def _pod_of() -> PodOf:
             "pod_tokens: there is no service account here with which to ask the API server; "
             "the pod needs automountServiceAccountToken"
         )
-    return pod_tokens.PodTokens(partial(token_review.pod_of, api)).pod
+    return pod_tokens.PodTokens(partial(pod_tokens.pod_of, api)).pod
 
 
 def connection_limit() -> ConnectionLimit:

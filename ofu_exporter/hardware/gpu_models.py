@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.gpu_rows import ROWS
+from ofu_exporter.hardware.gpu_rows import LINKS, ROWS
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
-from ofu_exporter.hardware.links import LINKS
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -293,7 +292,3 @@ def _peak_cell(row: GpuModel, precision: str) -> str:
         return "-"
     mark = _DOUBT if precision in row.disputed else ""
     return f"{peak / 1e12:.1f}{mark}"
-
-
-if __name__ == "__main__":
-    print(markdown())

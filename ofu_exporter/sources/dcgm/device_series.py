@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ofu_exporter.sources.dcgm.field_series import FieldSeries, Point
+from ofu_exporter.sources.dcgm.field_series import MICROS, FieldSeries, Point
 from ofu_exporter.sources.dcgm.fields import (
     CYCLES_ELAPSED,
     ENERGY_MILLIJOULES,
@@ -15,7 +15,6 @@ from ofu_exporter.sources.dcgm.fields import (
     POWER_WATTS,
     TENSOR,
 )
-from ofu_exporter.sources.dcgm.runs import MICROS
 from ofu_exporter.values.reading import CycleTotals, Evidence
 
 HOLE_INTERVALS = 2.5

@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.device_series import DeviceSeries
-from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
+from ofu_exporter.sources.dcgm.field_series import (
+    MICROS,
+    ROUND_MICROS,
+    FieldSeries,
+    Point,
+    is_short,
+    mean,
+    runs_of,
+)
 from ofu_exporter.sources.dcgm.fields import (
     ACTIVITY,
     CLOCK_SECONDS,
@@ -27,7 +35,6 @@ from ofu_exporter.sources.dcgm.fields import (
     TENSOR,
 )
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
-from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
