@@ -134,10 +134,6 @@ class Connection(H11Protocol):
             self.transport.close()
 
     @property
-    def is_certified(self) -> bool:
-        return bool(self.app_state.get(CERTIFIED))
-
-    @property
     def phase(self) -> RequestPhase:
         """What the connection waits for."""
         if self.transport is None:
