@@ -96,20 +96,18 @@ class Access:
 
     async def admitted(self, scope: Mapping[str, Any]) -> Writer:
         """The sender, who may also show the token of a pod. Raises ReportError when the sender may not write."""
-        token = _bearer(scope) if self._pod_of else None
-        if self._pod_of is not None and token is not None and not self._is_site(token):
+        token, site = _bearer(scope) if self._pod_of else None, self._site_tokens
+        is_site = bool(token and site and site.find(sha256(token)))
+        if self._pod_of is not None and token is not None and not is_site:
             pod = await self._pod_of(token, _asker(scope))
             if pod is not None:
                 return Writer(Warrant.POD_TOKEN, sha256(token), pod=pod)
         return self.writer(scope)
 
-    def _is_site(self, token: bytes) -> bool:
-        return bool(self._site_tokens and self._site_tokens.find(sha256(token)))
-
     def writer(self, scope: Mapping[str, Any]) -> Writer:
         """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
-        given = _bearer(scope)
-        digest = "" if given is None else sha256(given)
+        bearer = _bearer(scope)
+        digest = "" if bearer is None else sha256(bearer)
         token = self._site_tokens.find(digest) if digest and self._site_tokens else None
         if token is not None:
             return Writer(Warrant.SITE_TOKEN, digest, _peer(scope) if token.own_pod else None)

@@ -133,9 +133,9 @@ def node_ofu(snapshot: Snapshot) -> float | None:
 
 def mean_ofu(measured: Iterable[tuple[float | None, float]]) -> float | None:
     """The mean of OFUs, each weighed by its share of a GPU; None counts as not measured."""
-    known = [(ofu, share) for ofu, share in measured if ofu is not None]
-    whole = math.fsum(share for _, share in known)
-    return math.fsum(ofu * share for ofu, share in known) / whole if whole else None
+    weighed = [(ofu, share) for ofu, share in measured if ofu is not None]
+    whole = math.fsum(share for _, share in weighed)
+    return math.fsum(ofu * share for ofu, share in weighed) / whole if whole else None
 
 
 def _source(health: SourceHealth) -> SourceJson:

@@ -58,11 +58,11 @@ class Subject(Generic[SubjectP]):
             reading = read(*subject, **named)
             if reading is None:
                 return ()
-            own = self.values(*subject, **named)
+            subject_labels = self.values(*subject, **named)
             if not isinstance(reading, Mapping):
-                return [(own, reading)]
+                return [(subject_labels, reading)]
             return [
-                ((*own, *((more,) if isinstance(more, str) else more)), value)
+                ((*subject_labels, *((more,) if isinstance(more, str) else more)), value)
                 for more, value in reading.items()
             ]
 

@@ -141,7 +141,8 @@ def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:
         hole = after.micros - before.micros > hole_micros
         if before.value is None or after.value is None or hole:
             continue
-        if runs and _extends(runs[-1], before, after):
+        begins_at_the_end = bool(runs) and runs[-1][-1] is before
+        if begins_at_the_end and _is_possible(before) and _is_possible(after):
             runs[-1].append(after)
         else:
             runs.append([before, after])
@@ -170,11 +171,6 @@ def is_short(run: Sequence[Point]) -> bool:
 
 def _is_possible(point: Point) -> bool:
     return point.value is not None and 0.0 <= point.value <= MAX_RATIO
-
-
-def _extends(run: Sequence[Point], before: Point, after: Point) -> bool:
-    """Whether the time from `before` to `after` begins where the run ends, and belongs to it."""
-    return run[-1] is before and _is_possible(before) and _is_possible(after)
 
 
 def mean(points: Sequence[Point]) -> float:

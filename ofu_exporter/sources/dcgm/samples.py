@@ -117,9 +117,9 @@ class DeviceSamples(DeviceSeries):
         until = self._covered_until()
         self._dmma_series = self.dmma()
         runs = runs_of(self._spanned(self._begin(), until), self._hole_micros)
-        made = [self._reading(run, anchor) for run in runs if not is_short(run)]
+        readings = [self._reading(run, anchor) for run in runs if not is_short(run)]
         self._forget(runs, until)
-        return [reading for reading in made if reading is not None]
+        return [reading for reading in readings if reading is not None]
 
     def _sort_in(self, until: int) -> None:
         """Put the samples with stamps up to this time into their series."""
@@ -192,12 +192,12 @@ class DeviceSamples(DeviceSeries):
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
-        kept = max((p.micros for run in runs for p in run), default=0)
+        until_read = max((p.micros for run in runs for p in run), default=0)
         points = self.field_series(TENSOR).points
-        kept = max([kept, *[p.micros for p in points if p.micros <= until]])
-        if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
-            kept = runs[-1][0].micros
-        self._from_micros = max(kept, self._from_micros)
+        until_read = max([until_read, *[p.micros for p in points if p.micros <= until]])
+        if runs and runs[-1][-1].micros == until_read and is_short(runs[-1]):
+            until_read = runs[-1][0].micros
+        self._from_micros = max(until_read, self._from_micros)
         for series in self._series.values():
             series.keep_from(self._from_micros - round(2 * self._interval / MICROS))
 
