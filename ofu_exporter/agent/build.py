@@ -37,20 +37,12 @@ def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table, each with a key that no other row has."""
     taken = {row.key for row in ROWS}
     unique = []
-    for row in map(_row, settings):
+    for row in (custom_row(**setting.model_dump()) for setting in settings):
         numbered = (f"{row.key} ({number})" for number in itertools.count(2))
         key = next(key for key in itertools.chain([row.key], numbered) if key not in taken)
         taken.add(key)
         unique.append(replace(row, key=key))
     return unique
-
-
-def _row(setting: GpuSetting) -> GpuModel:
-    return custom_row(
-        names=(setting.name,),
-        pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
-        **setting.model_dump(exclude={"name", "pci_device_id"}),
-    )
 
 
 def build_sampler(

@@ -116,18 +116,13 @@ def node_state(
         unix=snapshot.unix or None,
         age_seconds=max(0.0, age),
         paused=snapshot.paused,
-        utilization_ratio=node_ofu(snapshot),
+        utilization_ratio=mean_ofu(
+            (view.window.utilization if view.window else None, view.share.ratio)
+            for view in snapshot.gpus
+        ),
         sources=[_source(health) for health in healths],
         gpus=faults.made("/v1/node", lambda view: _gpu(view, snapshot, history), snapshot.gpus),
         jobs=faults.made("/v1/node", lambda view: _job(view, history), snapshot.jobs),
-    )
-
-
-def node_ofu(snapshot: Snapshot) -> float | None:
-    """The mean OFU of the GPUs that are measured now; a MIG instance counts as its part of a GPU."""
-    return mean_ofu(
-        (view.window.utilization if view.window else None, view.share.ratio)
-        for view in snapshot.gpus
     )
 
 

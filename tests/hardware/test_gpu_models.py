@@ -448,8 +448,8 @@ def test_every_rating_is_usable(row: GpuModel) -> None:
 
 
 def test_a_users_row_wins_by_name_and_by_pci_id() -> None:
-    mine = custom_row(names=("NVIDIA H100 80GB HBM3",), tensor_clock_hz=1.7e9)
-    other = custom_row(names=(), pci_device_ids=("0x2335",), tensor_clock_hz=1.6e9)
+    mine = custom_row(name="NVIDIA H100 80GB HBM3", tensor_clock_hz=1.7e9)
+    other = custom_row(name=" ", pci_device_id="2335", tensor_clock_hz=1.6e9)
     assert find(device("NVIDIA-H100-80GB-HBM3", "2330"), (other, mine)) is mine
     assert find(device("NVIDIA H200", "2335"), (mine, other)) is other
     assert find(device("NVIDIA H200"), (mine, other)) is BY_KEY["H200-SXM"]
@@ -458,7 +458,7 @@ def test_a_users_row_wins_by_name_and_by_pci_id() -> None:
 
 def test_a_users_row_is_rated_as_written() -> None:
     mine = custom_row(
-        names=("NVIDIA X1",),
+        name="NVIDIA X1",
         sm_count=100,
         tensor_clock_hz=2e9,
         fp64_clock_hz=1e9,
@@ -472,9 +472,7 @@ def test_a_users_row_is_rated_as_written() -> None:
 
 
 def test_a_users_row_may_leave_the_sms_to_the_device() -> None:
-    mine = custom_row(
-        names=("NVIDIA X1",), tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf16": 512}
-    )
+    mine = custom_row(name="NVIDIA X1", tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf16": 512})
     assert rated(device("NVIDIA X1"), mine).peak_flops == {}
     assert rated(device("NVIDIA X1", sm_count=50), mine).peak_flops == {"bf16": 50 * 512 * 2e9}
     assert rated(device("NVIDIA X1", sm_count=50), mine).tensor_clock_hz["fp64"] == 2e9
@@ -482,9 +480,9 @@ def test_a_users_row_may_leave_the_sms_to_the_device() -> None:
 
 def test_a_users_row_that_cannot_work_is_refused() -> None:
     with pytest.raises(ConfigError, match="name or a pci_device_id"):
-        custom_row(names=(" ",), tensor_clock_hz=2e9)
+        custom_row(name=" ", tensor_clock_hz=2e9)
     with pytest.raises(ConfigError, match="no precision bf61; known: fp64"):
-        custom_row(names=("X",), tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf61": 1})
+        custom_row(name="X", tensor_clock_hz=2e9, flops_per_cycle_per_sm={"bf61": 1})
 
 
 # Anything at all.
