@@ -19,7 +19,7 @@ from ofu_exporter.cli.layers import shown
 from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.flops.causes import Side, causes
-from ofu_exporter.hardware import profiles, tiles
+from ofu_exporter.hardware import kernel_names, profiles
 from ofu_exporter.reports.simulated import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
@@ -166,10 +166,10 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     for name in (*families.names(), *conventions.names(), *readers.names()):
         assert f"`{name}`" in text
     text = (DOCS / "validation.md").read_text()
-    for name in (*tiles.names(), *profiles.names()):
+    for name in (*kernel_names.GRAMMARS, *profiles.names()):
         assert f"`{name}`" in text
-    for name in tiles.names():
-        assert f"`{tiles.load(name).EXAMPLE}`" in text
+    for grammar in kernel_names.GRAMMARS.values():
+        assert f"`{grammar.example}`" in text
 
 
 def test_every_metric_named_in_the_documentation_exists() -> None:

@@ -25,7 +25,6 @@ OF_A_SUBJECT = {
     "flops/test_formulas.py": "all shapes, against the formulas written out",
     "flops/test_parameters.py": "all families, against published parameters",
     "flops/trace/test_independent_counts.py": "both passes of models, against another count",
-    "hardware/tiles/test_grammars.py": "all grammars, on names that profilers showed",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
     "simulator/test_causes.py": "bounds of causes, on simulated kernels",

@@ -37,20 +37,12 @@ def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
     """The user's GPU models as rows of the table, each with a key that no other row has."""
     taken = {row.key for row in ROWS}
     unique = []
-    for row in map(_row, settings):
+    for row in (custom_row(**setting.model_dump()) for setting in settings):
         numbered = (f"{row.key} ({number})" for number in itertools.count(2))
         key = next(key for key in itertools.chain([row.key], numbered) if key not in taken)
         taken.add(key)
         unique.append(replace(row, key=key))
     return unique
-
-
-def _row(setting: GpuSetting) -> GpuModel:
-    return custom_row(
-        names=(setting.name,),
-        pci_device_ids=(setting.pci_device_id,) if setting.pci_device_id else (),
-        **setting.model_dump(exclude={"name", "pci_device_id"}),
-    )
 
 
 def build_sampler(
@@ -106,7 +98,7 @@ def build_access(settings: Settings) -> Access:
 def _pod_of() -> PodOf:
     """Asks the API server whose token it is."""
     # Few agents need these.
-    from ofu_exporter.schedulers.kubernetes import api_server, pod_tokens, token_review  # noqa: PLC0415
+    from ofu_exporter.schedulers.kubernetes import api_server, pod_tokens  # noqa: PLC0415
 
     api = api_server.ApiServer()
     if not api.configured:
@@ -114,7 +106,7 @@ def _pod_of() -> PodOf:
             "pod_tokens: there is no service account here with which to ask the API server; "
             "the pod needs automountServiceAccountToken"
         )
-    return pod_tokens.PodTokens(partial(token_review.pod_of, api)).pod
+    return pod_tokens.PodTokens(partial(pod_tokens.pod_of, api)).pod
 
 
 def connection_limit() -> ConnectionLimit:

@@ -14,7 +14,7 @@ from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import Verdict
-from ofu_exporter.values.snapshot import GpuView, JobView, SchedulerHealth, Snapshot, SourceHealth
+from ofu_exporter.values.snapshot import GpuView, JobView, SchedulerHealth, Snapshot
 
 changes = logging.getLogger(__name__)
 
@@ -126,17 +126,14 @@ def _source_sentence(snapshot: Snapshot) -> str:
     """Where the numbers come from; empty while that is not known."""
     names = {view.source or snapshot.source.name for view in snapshot.gpus}
     healths = (snapshot.source, *snapshot.other_sources)
-    read = [health.name for health in healths if health.name in names and _is_read(health)]
+    readable = (health for health in healths if health.up and health.reason is None)
+    read = [health.name for health in readable if health.name in names]
     if read:
         return f"the GPUs are read through {' and '.join(read)}"
     reason = snapshot.source.reason
     if reason in (None, Reason.STARTING):
         return ""
     return f"no GPU can be read: source {snapshot.source.name}: {reason.value.replace('_', ' ')}"
-
-
-def _is_read(health: SourceHealth) -> bool:
-    return health.up and health.reason is None
 
 
 def _gpu_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:

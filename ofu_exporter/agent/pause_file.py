@@ -29,30 +29,33 @@ class PauseFile:
         self._path = path
         self._limit = limit
         self._clock = clock
-        self._told = ""
+        self._logged = ""
+        """What is wrong with the file, as of the last line about it."""
 
     def paused(self) -> bool:
         """Whether the agent must hold no GPU now. Never raises: a file that cannot be read counts."""
         try:
-            status = self._path.lstat()
+            problem = self._problem(self._path.lstat())
         except FileNotFoundError:
-            self._tell("")
+            self._logged = ""
             return False
         except OSError as error:
-            self._tell(f"is ignored, because its status cannot be read: {error.strerror}")
-            return False
+            problem = f"is ignored, because its status cannot be read: {error.strerror}"
+        if problem and problem != self._logged:
+            log.warning("the pause file %s %s", self._path, problem)
+        self._logged = problem
+        return not problem
+
+    def _problem(self, status: os.stat_result) -> str:
+        """Why the file does not count; "" where it does."""
         if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
-            self._tell("is ignored: it is not a file of root or of the agent's own user")
-            return False
+            return "is ignored: it is not a file of root or of the agent's own user"
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            self._tell("is ignored: other users may write it")
-            return False
+            return "is ignored: other users may write it"
         limit = self._seconds()
         if limit is not None and self._clock() - status.st_mtime > limit:
-            self._tell(f"is older than {durations.duration(limit)} and is now ignored")
-            return False
-        self._tell("")
-        return True
+            return f"is older than {durations.duration(limit)} and is now ignored"
+        return ""
 
     def _seconds(self) -> float | None:
         """How long the file counts: the time that it states, or the limit if it states none."""
@@ -63,9 +66,3 @@ class PauseFile:
         except (OSError, ValueError):
             stated = None
         return stated if isinstance(stated, float) else self._limit
-
-    def _tell(self, what: str) -> None:
-        """Log one line for each change of what is wrong with the file."""
-        if what and what != self._told:
-            log.warning("the pause file %s %s", self._path, what)
-        self._told = what

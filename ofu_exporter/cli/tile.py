@@ -10,7 +10,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import gemm_csv, tiles
+from ofu_exporter.hardware import gemm_csv, kernel_names, tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
 
 SIDES = ("m", "n", "k")
@@ -39,7 +39,7 @@ def tile(kernel_name: str, format_: str, **options: Any) -> None:
 
     KERNEL_NAME is the name that a profiler shows. The answer is a lower bound where the name does not say everything.
     """
-    kernel = tiles.parse(kernel_name)
+    kernel = kernel_names.parse(kernel_name)
     cost = tiles.cost(kernel, _gemms(options))
     print_answer(
         format_, lambda: table(kernel, cost), lambda: as_data(cost), lambda: [as_data(cost)]

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.gpu_rows import ROWS
+from ofu_exporter.hardware.gpu_rows import LINKS, ROWS
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
-from ofu_exporter.hardware.links import LINKS
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -52,27 +51,26 @@ def normalise(name: str) -> str:
 
 def custom_row(
     *,
-    names: Sequence[str],
-    pci_device_ids: Sequence[str] = (),
+    name: str,
+    pci_device_id: str | None = None,
     sm_count: int | None = None,
     tensor_clock_hz: float,
     fp64_clock_hz: float | None = None,
     flops_per_cycle_per_sm: Mapping[str, int] | None = None,
 ) -> GpuModel:
     """A user's own row. Raises ConfigError when no device can match it or a precision does not exist."""
-    ids = tuple(device_id.lower().removeprefix("0x") for device_id in pci_device_ids)
-    labels = (*(name for name in names if normalise(name)), *ids)
-    if not labels:
+    key = name if normalise(name) else pci_device_id
+    if key is None:
         raise ConfigError("gpus: a row needs a name or a pci_device_id")
     rates = dict(flops_per_cycle_per_sm or {})
     if unknown := sorted(rates.keys() - set(PRECISIONS)):
         choices = ", ".join(PRECISIONS)
-        raise ConfigError(f"gpus: {labels[0]}: no precision {', '.join(unknown)}; known: {choices}")
+        raise ConfigError(f"gpus: {key}: no precision {', '.join(unknown)}; known: {choices}")
     return GpuModel(
-        key=labels[0],
+        key=key,
         chip=Chip("", None, rates),
-        names=tuple(names),
-        pci_device_ids=ids,
+        names=(name,),
+        pci_device_ids=(pci_device_id,) if pci_device_id else (),
         sm_count=sm_count,
         tensor_clock_hz=tensor_clock_hz,
         fp64_clock_hz=fp64_clock_hz,
@@ -293,7 +291,3 @@ def _peak_cell(row: GpuModel, precision: str) -> str:
         return "-"
     mark = _DOUBT if precision in row.disputed else ""
     return f"{peak / 1e12:.1f}{mark}"
-
-
-if __name__ == "__main__":
-    print(markdown())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.gemm_csv import Shape
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
@@ -116,17 +116,27 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
     Raises ConfigError for shapes of a kernel that did not run, or not as often as they say.
     """
     launches = [each for profile in profiles for each in profile.launches]
-    given: dict[str, list[Shape]] = {}
+    of_kernel: dict[str, list[Shape]] = {}
     for shape in shapes:
-        given.setdefault(shape.kernel, []).append(shape)
-    if unused := given.keys() - {each.kernel for each in launches}:
+        of_kernel.setdefault(shape.kernel, []).append(shape)
+    if unused := of_kernel.keys() - {each.kernel for each in launches}:
         raise ConfigError(f"shapes: no kernel {sorted(unused)[0]!r} ran on a tensor pipe")
-    sums = _Sums()
+    rows: dict[tuple[object, ...], OverheadRow] = {}
+    unattributed: dict[tuple[str, str], Unattributed] = {}
     for each in launches:
-        sums.add(each, _products(each, given.get(each.kernel, [])))
+        row = _row(each, _products(each, of_kernel.get(each.kernel, [])))
+        if isinstance(row, OverheadRow):
+            kind = (row.family, row.precision, row.bound, row.theoretical_flops is None)
+            rows[kind] = _added(rows[kind], row) if kind in rows else row
+        else:
+            why = (row.kernel, row.why)
+            more = unattributed.get(why) or Unattributed(*why, 0, 0.0)
+            unattributed[why] = Unattributed(
+                *why, more.launches + row.launches, more.seconds + row.seconds
+            )
     return Overhead(
-        sums.rows(),
-        sums.unattributed(),
+        tuple(sorted(rows.values(), key=lambda row: -row.executed_flops)),
+        tuple(sorted(unattributed.values(), key=lambda each: -each.seconds)),
         math.fsum(profile.other_seconds for profile in profiles),
         frozenset(gpu for profile in profiles for gpu in profile.gpus),
     )
@@ -147,69 +157,36 @@ def _products(launches: Launches, shapes: Sequence[Shape]) -> list[tuple[Gemm, i
     return products
 
 
-class _Sums:
-    """Adds launches up by family, precision, bound and whether theoretical FLOPs are known."""
+def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRow | Unattributed:
+    """What launches of one kernel executed. Counted FLOPs are exact; those of two precisions stand under the larger."""
+    kernel = kernel_names.find(launches.kernel)
+    spent = launches.number, launches.seconds
+    theoretical = sum(gemm.theoretical_flops * number for gemm, number in products)
+    if counts := launches.counted_flops:
+        family = kernel.family if kernel else OTHER
+        main, counted = max(counts, key=lambda each: counts[each]), sum(counts.values())
+        needed = theoretical if products else None
+        return OverheadRow(family, main, *spent, counted, needed, "exact")
+    if kernel and products:
+        executed = sum(kernel.executed_flops(gemm) * number for gemm, number in products)
+        precision = kernel.precision or UNKNOWN
+        return OverheadRow(kernel.family, precision, *spent, executed, theoretical, kernel.bound)
+    why = NO_GRAMMAR if products or not launches.why else launches.why
+    return Unattributed(launches.kernel, why, *spent)
 
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str, str, Bound, bool], OverheadRow] = {}
-        self._unattributed: dict[tuple[str, str], Unattributed] = {}
 
-    def add(self, launches: Launches, products: Sequence[tuple[Gemm, int]]) -> None:
-        kernel = tiles.find(launches.kernel)
-        theoretical = sum(gemm.theoretical_flops * number for gemm, number in products)
-        counted = theoretical if products else None
-        if launches.counted_flops:
-            self._counted(launches, kernel.family if kernel else OTHER, counted)
-        elif kernel and products:
-            executed = sum(kernel.executed_flops(gemm) * number for gemm, number in products)
-            precision = kernel.precision or UNKNOWN
-            self._row(launches, (kernel.family, precision, kernel.bound), executed, theoretical)
-        else:
-            self._missing(launches, NO_GRAMMAR if products or not launches.why else launches.why)
-
-    def rows(self) -> tuple[OverheadRow, ...]:
-        """The rows, most FLOPs first."""
-        return tuple(sorted(self._rows.values(), key=lambda row: -row.executed_flops))
-
-    def unattributed(self) -> tuple[Unattributed, ...]:
-        """The kernels, longest first."""
-        return tuple(sorted(self._unattributed.values(), key=lambda each: -each.seconds))
-
-    def _counted(self, launches: Launches, family: str, theoretical: int | None) -> None:
-        """Add counted FLOPs, which are exact. A kernel of two precisions is shown under the one with more FLOPs."""
-        main = max(launches.counted_flops, key=lambda each: launches.counted_flops[each])
-        executed = sum(launches.counted_flops.values())
-        self._row(launches, (family, main, "exact"), executed, theoretical)
-
-    def _row(
-        self,
-        launches: Launches,
-        kind: tuple[str, str, Bound],
-        executed: int,
-        theoretical: int | None,
-    ) -> None:
-        family, precision, bound = kind
-        key = (*kind, theoretical is None)
-        old = self._rows.get(key) or OverheadRow(
-            family, precision, 0, 0.0, 0, None if theoretical is None else 0, bound
-        )
-        more = None if theoretical is None else (old.theoretical_flops or 0) + theoretical
-        self._rows[key] = OverheadRow(
-            family,
-            precision,
-            old.launches + launches.number,
-            old.seconds + launches.seconds,
-            old.executed_flops + executed,
-            more,
-            bound,
-        )
-
-    def _missing(self, launches: Launches, why: str) -> None:
-        key = (launches.kernel, why)
-        old = self._unattributed.get(key) or Unattributed(*key, 0, 0.0)
-        self._unattributed[key] = Unattributed(
-            *key, old.launches + launches.number, old.seconds + launches.seconds
-        )
+def _added(one: OverheadRow, other: OverheadRow) -> OverheadRow:
+    """Two rows of one kind as one: both know their theoretical FLOPs, or neither."""
+    theoretical = one.theoretical_flops
+    return replace(
+        one,
+        launches=one.launches + other.launches,
+        seconds=one.seconds + other.seconds,
+        executed_flops=one.executed_flops + other.executed_flops,
+        theoretical_flops=None
+        if theoretical is None
+        else theoretical + (other.theoretical_flops or 0),
+    )
 
 
 def _ratio(executed: int, theoretical: int | None) -> float | None:

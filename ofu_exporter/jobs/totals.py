@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -174,14 +176,10 @@ class JobTotals(BaseModel):
         return {f"p{percent}": self._percentile(percent) for percent in PERCENTILES}
 
     def _percentile(self, percent: int) -> float:
-        ordered = sorted(self.distribution.items())
+        steps = sorted(self.distribution)
+        passed = list(itertools.accumulate(self.distribution[step] for step in steps))
         wanted = percent / 100 * math.fsum(self.distribution.values())
-        passed = 0.0
-        for step, seconds in ordered:
-            passed += seconds
-            if passed >= wanted:
-                return step * STEP
-        return ordered[-1][0] * STEP
+        return steps[min(bisect_left(passed, wanted), len(steps) - 1)] * STEP
 
 
 def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:

@@ -107,13 +107,13 @@ def _divergence(means: _Means, thresholds: Thresholds, previous: Verdict | None)
     below += 0.0 if is_measured else wider
     above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
     below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
-    kept = thresholds.hysteresis if previous is Verdict.AGREE else 1
+    hysteresis = thresholds.hysteresis if previous is Verdict.AGREE else 1
     verdict = Verdict.AGREE
     if difference > above:
         verdict = Verdict.MFU_ABOVE_OFU
     elif difference < -below:
         verdict = Verdict.MFU_BELOW_OFU
-    elif not is_measured and wider * kept > thresholds.widest:
+    elif not is_measured and wider * hysteresis > thresholds.widest:
         verdict = Verdict.INSUFFICIENT_DATA
     return Divergence(difference, relative, verdict, error)
 

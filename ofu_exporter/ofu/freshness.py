@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
-
-
-def stale(snapshot: Snapshot, now: float) -> frozenset[GpuKey]:
-    """The GPUs whose window has become too old since the snapshot was made."""
-    return frozenset(
-        view.gpu.key for view in snapshot.gpus if view.window and now > view.fresh_until
-    )
 
 
 def fresh(snapshot: Snapshot, now: float) -> Snapshot:
@@ -21,7 +13,7 @@ def fresh(snapshot: Snapshot, now: float) -> Snapshot:
 
     Where all of them are too old the sampler hangs; then no report is compared any more either.
     """
-    old = stale(snapshot, now)
+    old = {view.gpu.key for view in snapshot.gpus if view.window and now > view.fresh_until}
     if not old:
         return snapshot
     if all(view.window is None or view.gpu.key in old for view in snapshot.gpus):

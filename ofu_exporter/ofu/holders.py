@@ -87,10 +87,10 @@ def changed(history: History, now: Holding) -> History:
     """The history with the holding that begins now, without those that no window can reach back to."""
     if history and _are_same(history[-1], now):
         return history
-    kept = [*history, now]
-    while len(kept) > 1 and kept[1].since <= now.since - MEMORY_SECONDS:
-        del kept[0]
-    return tuple(kept[-MOST_CHANGES:])
+    holdings = [*history, now]
+    while len(holdings) > 1 and holdings[1].since <= now.since - MEMORY_SECONDS:
+        del holdings[0]
+    return tuple(holdings[-MOST_CHANGES:])
 
 
 def _are_same(before: Holding, now: Holding) -> bool:

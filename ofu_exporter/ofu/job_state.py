@@ -161,7 +161,7 @@ def _ended(state: JobState, now: Instant) -> JobState:
 
 
 def hold(
-    jobs: Jobs, credited: Credited, given: Iterable[JobGpu], begin: Instant, end: float
+    jobs: Jobs, credited: Credited, job_gpus: Iterable[JobGpu], begin: Instant, end: float
 ) -> tuple[dict[JobKey, JobState], Credited]:
     """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
@@ -170,19 +170,19 @@ def hold(
     answer waits until it does.
     """
     after = dict(jobs)
-    for one in given:
-        known, key = after[one.job.key], one.held.gpu.key
-        if known.unsure_since is not None:
+    for one in job_gpus:
+        state, key = after[one.job.key], one.held.gpu.key
+        if state.unsure_since is not None:
             continue
         start = begin.monotonic
-        if known.unseen_since is not None and key not in known.counted:
-            before = gap(known.unseen_since, begin.unix)
+        if state.unseen_since is not None and key not in state.counted:
+            before = gap(state.unseen_since, begin.unix)
             start -= before
-            since = min(begin.unix - before, known.held_since or math.inf)
-            known = replace(known, counted=known.counted | {key}, held_since=since)
+            since = min(begin.unix - before, state.held_since or math.inf)
+            state = replace(state, counted=state.counted | {key}, held_since=since)
         seconds = free(credited, key, start, end)
         waited = _waited(one, credited, (start, end), begin)
-        after[one.job.key] = with_held(known, one.held, seconds, waited)
+        after[one.job.key] = with_held(state, one.held, seconds, waited)
         credited = credit_span(credited, key, start, end)
     return after, credited
 
@@ -307,17 +307,17 @@ def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     """The jobs without those that ended long ago; of too many that ended lately, the oldest go too."""
-    kept = {
+    shown = {
         key: state
         for key, state in jobs.items()
         if state.ended_at is None or monotonic - state.ended_at < GRACE_SECONDS
     }
-    ended = [state for state in kept.values() if state.ended_at is not None]
+    ended = [state for state in shown.values() if state.ended_at is not None]
     if len(ended) > MOST_ENDED:
         ended.sort(key=lambda state: state.ended_at or 0.0)
         for state in ended[: len(ended) - MOST_ENDED]:
-            del kept[state.job.key]
-    return kept
+            del shown[state.job.key]
+    return shown
 
 
 def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:

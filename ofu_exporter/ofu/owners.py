@@ -35,7 +35,7 @@ Counts = Mapping[str, Mapping[str, int]]
 class OwnerState:
     """What is remembered of the schedulers' claims from tick to tick."""
 
-    said: Ownership = NOTHING
+    ownership: Ownership = NOTHING
     """What the schedulers said last."""
     resolved: Resolved = NOBODY
     """The same claims, resolved to the GPUs in `resolved_for`."""
@@ -55,7 +55,7 @@ class OwnerState:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        return self.said.claims
+        return self.ownership.claims
 
     def given(self, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
         """The GPUs that one job alone has now."""
@@ -88,7 +88,7 @@ def take_changes(
     gpus = tuple(shares)
     held = {gpu.key: Held(gpu, share.ratio) for gpu, share in shares.items()}
     if gpus != state.resolved_for:  # a job may already have a GPU that was just found
-        state, jobs = _resolve(state, jobs, state.said, held, now)
+        state, jobs = _resolve(state, jobs, state.ownership, held, now)
     for change in changes:
         at = now.at(min(max(change.at, state.counted_until or change.at), now.monotonic))
         state, jobs = _count_held(state, jobs, held, at)
@@ -114,7 +114,7 @@ def _resolve(
     }
     after = replace(
         state,
-        said=ownership,
+        ownership=ownership,
         resolved=resolved,
         resolved_for=gpus,
         history=history,

@@ -49,8 +49,8 @@ def believable(activity: Activity, tensor_active: float) -> tuple[Activity, list
 
     Where only engine and SMs contradict each other, neither is believed.
     """
-    kept, refused = _possible(activity)
-    engine, sm = kept.engine, kept.sm
+    possible, refused = _possible(activity)
+    engine, sm = possible.engine, possible.sm
     if sm is not None and sm < tensor_active - ROUNDING:
         sm = None
         refused.append(Rejection.SM_BELOW_TENSOR)
@@ -58,7 +58,7 @@ def believable(activity: Activity, tensor_active: float) -> tuple[Activity, list
         sm = sm if engine < tensor_active - ROUNDING else None
         engine = None
         refused.append(Rejection.ENGINE_BELOW_SM)
-    return (kept._replace(engine=engine, sm=sm) if refused else kept), refused
+    return (possible._replace(engine=engine, sm=sm) if refused else possible), refused
 
 
 def _possible(activity: Activity) -> tuple[Activity, list[Rejection]]:

@@ -70,19 +70,17 @@ def taken_over(jobs: Jobs, renamed: Renamed, now: Instant) -> Jobs:
         return jobs
     after = {key: state for key, state in jobs.items() if key not in renamed}
     for key, job in renamed.items():
-        known, stand_in = after.get(job.key), jobs[key]
-        if known is None:
-            after[job.key] = _begun_as(stand_in, job)
+        state, stand_in = after.get(job.key), jobs[key]
+        if state is None:
+            # First heard of by its name: the time since its start counts, as of any job that is new here.
+            after[job.key] = replace(
+                stand_in, job=job, unseen_since=job.started, counted=frozenset()
+            )
             continue
-        if not known.job.is_same_run(job):
-            known = begun_anew(known, job, now.at_unix(stand_in.began))
-        after[job.key] = _with(known, stand_in)
+        if not state.job.is_same_run(job):
+            state = begun_anew(state, job, now.at_unix(stand_in.began))
+        after[job.key] = _with(state, stand_in)
     return after
-
-
-def _begun_as(stand_in: JobState, job: Job) -> JobState:
-    """A job that is first heard of by its name. The time since its start counts, as of any job that is new here."""
-    return replace(stand_in, job=job, unseen_since=job.started, counted=frozenset())
 
 
 def _with(state: JobState, stand_in: JobState) -> JobState:

@@ -77,9 +77,9 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     state = _watch_clock(state, tick)
     named = _gpus_by_key(tick)
     gpus = _present(state, named, tick)
-    found = {known.gpu: known.share for known in gpus.values()}
+    share_of = {gpu_state.gpu: gpu_state.share for gpu_state in gpus.values()}
     now = Instant(tick.now, tick.unix)
-    owners, held_jobs = take_changes(state.owners, state.jobs, found, tick.owners, now)
+    owners, held_jobs = take_changes(state.owners, state.jobs, share_of, tick.owners, now)
     jobs = dict(held_jobs)
     for event in tick.events:
         key = event.gpu.key
@@ -91,10 +91,10 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
             gpus[key], window = take_reading(gpus[key], event, tick.interval)
             if window is not None:
                 _credit(jobs, owners, event.gpu, window)
-    gpus = {key: expire(known, tick.now) for key, known in gpus.items()}
-    if gpus and all(known.reason is not Reason.STARTING for known in gpus.values()):
+    gpus = {key: expire(gpu_state, tick.now) for key, gpu_state in gpus.items()}
+    if gpus and all(gpu_state.reason is not Reason.STARTING for gpu_state in gpus.values()):
         owners = count_unknown(owners)  # every GPU has been read, so all names are known
-        owners, jobs = settle(owners, all_counted(jobs), found, now)
+        owners, jobs = settle(owners, all_counted(jobs), share_of, now)
     state = replace(state, at=tick.now, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
     return state, _snapshot(state, tick)
 
@@ -154,11 +154,13 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
         for key, gpu_state in state.gpus.items()
         if gpu_state.observed_seconds > 0 and gpu_state.gpu.uuid not in there
     ]
-    kept = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
-    kept.sort(key=lambda each: each[0])
+    recently_gone = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
+    recently_gone.sort(key=lambda each: each[0])
     return {
         **states,
-        **{key: gpu_state._replace(seen_at=at) for at, key, gpu_state in kept[-MOST_GONE:]},
+        **{
+            key: gpu_state._replace(seen_at=at) for at, key, gpu_state in recently_gone[-MOST_GONE:]
+        },
     }
 
 

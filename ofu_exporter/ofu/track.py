@@ -67,6 +67,6 @@ class Track:
         if self._newest is None:
             return None
         oldest = self._newest - self._size + 1
-        known = [place % self._size for place in places if oldest <= place <= self._newest]
-        seconds = math.fsum(self._seconds[place] for place in known)
-        return math.fsum(self._values[place] for place in known) / seconds if seconds > 0 else None
+        inside = [place % self._size for place in places if oldest <= place <= self._newest]
+        seconds = math.fsum(self._seconds[place] for place in inside)
+        return math.fsum(self._values[place] for place in inside) / seconds if seconds > 0 else None

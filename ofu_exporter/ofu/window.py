@@ -280,29 +280,29 @@ def _activity_rejection(reading: Reading) -> Rejection | None:
 
 def _believable_pipes(reading: Reading) -> tuple[dict[str, float], list[Rejection]]:
     """The pipes whose ratios can be true, and a rejection for each other pipe: a bad pipe does not cost the window."""
-    kept, refused = {}, []
+    believed, refused = {}, []
     for pipe, value in reading.pipes.items():
         values = [value, *[part.pipes.get(pipe, math.nan) for part in reading.parts]]
         rejection = next(filter(None, map(_ratio_rejection, values)), None)
         if rejection is None:
-            kept[pipe] = value
+            believed[pipe] = value
         else:
             refused.append(rejection)
-    return kept, refused
+    return believed, refused
 
 
 def _believable_clocks(
     samples: Sequence[ClockSample], limit_hz: float
 ) -> tuple[list[ClockSample], list[Rejection]]:
     """The clock reads that can be true, and a rejection for each of the others."""
-    kept: list[ClockSample] = []
+    believed: list[ClockSample] = []
     refused: list[Rejection] = []
     for sample in samples:
         at, hz = sample
         if LOWEST_CLOCK_HZ <= hz <= limit_hz and math.isfinite(at):
-            kept.append(sample)
+            believed.append(sample)
         elif math.isfinite(hz) and math.isfinite(at):
             refused.append(Rejection.CLOCK_OUT_OF_RANGE)
         else:
             refused.append(Rejection.NOT_A_NUMBER)
-    return kept, refused
+    return believed, refused

@@ -33,10 +33,12 @@ every POST; it speaks for any page that it shows, also for one whose name resolv
 
 CERTIFIED = "ofu.certified"
 """The key of a request's `state` that is true when its connection has shown a certificate that was verified."""
-
+PEER_UID = "ofu.peer_uid"
+"""The key of a request's `state` that holds the user at the other end of the Unix socket."""
 
 PodOf = Callable[[bytes, str], Awaitable[str | None]]
-"""Finds the pod, as `namespace/name`, that has a token which an address shows. Raises ReportError."""
+"""Finds the pod, as `namespace/name`, that has a token which an address shows, or `user UID` at the Unix socket. Raises
+ReportError."""
 
 
 class Warrant(str, Enum):
@@ -94,20 +96,18 @@ class Access:
 
     async def admitted(self, scope: Mapping[str, Any]) -> Writer:
         """The sender, who may also show the token of a pod. Raises ReportError when the sender may not write."""
-        token = _bearer(scope) if self._pod_of else None
-        if self._pod_of is not None and token is not None and not self._is_site(token):
-            pod = await self._pod_of(token, client_network(_peer(scope)))
+        token, site = _bearer(scope) if self._pod_of else None, self._site_tokens
+        is_site = bool(token and site and site.find(sha256(token)))
+        if self._pod_of is not None and token is not None and not is_site:
+            pod = await self._pod_of(token, _asker(scope))
             if pod is not None:
                 return Writer(Warrant.POD_TOKEN, sha256(token), pod=pod)
         return self.writer(scope)
 
-    def _is_site(self, token: bytes) -> bool:
-        return bool(self._site_tokens and self._site_tokens.find(sha256(token)))
-
     def writer(self, scope: Mapping[str, Any]) -> Writer:
         """The sender of this request (an ASGI scope). Raises ReportError when the sender may not write."""
-        given = _bearer(scope)
-        digest = "" if given is None else sha256(given)
+        bearer = _bearer(scope)
+        digest = "" if bearer is None else sha256(bearer)
         token = self._site_tokens.find(digest) if digest and self._site_tokens else None
         if token is not None:
             return Writer(Warrant.SITE_TOKEN, digest, _peer(scope) if token.own_pod else None)
@@ -171,6 +171,12 @@ def _peer(scope: Mapping[str, Any]) -> str:
     """The address of the other end; "" for a socket."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def _asker(scope: Mapping[str, Any]) -> str:
+    """Who has to pay for a question: an address, or at the socket, where all pods are one address, a user."""
+    address = client_network(_peer(scope))
+    return address or f"user {scope.get('state', {}).get(PEER_UID)}"
 
 
 def _bearer(scope: Mapping[str, Any]) -> bytes | None:

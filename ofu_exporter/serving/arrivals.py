@@ -83,8 +83,8 @@ def _record_bytes(seen: bytes) -> int:
     """How long the first record of TLS is, as far as is known. Raises ConnectionAbortedError for what is none."""
     if seen[0] != _HANDSHAKE:
         raise ConnectionAbortedError
-    known = len(seen) >= _RECORD_HEAD
-    return _RECORD_HEAD + (int.from_bytes(seen[3:_RECORD_HEAD], "big") if known else 0)
+    has_head = len(seen) >= _RECORD_HEAD
+    return _RECORD_HEAD + (int.from_bytes(seen[3:_RECORD_HEAD], "big") if has_head else 0)
 
 
 def _head_bytes(seen: bytes) -> int:

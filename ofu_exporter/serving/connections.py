@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ofu_exporter.serving.access import CERTIFIED
+from ofu_exporter.serving.access import CERTIFIED, PEER_UID
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from ofu_exporter.serving.tls import WriterContext
 from ofu_exporter.support.peers import peer_uid
@@ -25,8 +25,6 @@ UNSENT_BYTES = 16 << 10
 COLLECT_EVERY = 64
 """The garbage of closed TLS connections is collected after this many. They are cycles of objects, which look few and
 small to Python: by itself it would let hundreds of MiB gather."""
-PEER_UID = "ofu.peer_uid"
-"""The key of a request's `state` that holds the user at the other end of the Unix socket."""
 
 # asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
 sslproto.SSLProtocol.max_size = 2 * READ_BYTES
@@ -134,10 +132,6 @@ class Connection(H11Protocol):
             super().send_400_response(msg)
         except h11.LocalProtocolError:  # it has begun, or is one to HEAD, which has no body
             self.transport.close()
-
-    @property
-    def is_certified(self) -> bool:
-        return bool(self.app_state.get(CERTIFIED))
 
     @property
     def phase(self) -> RequestPhase:

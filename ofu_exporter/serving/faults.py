@@ -51,13 +51,13 @@ class Faults:
         self, where: str, make: Callable[[ItemT], MadeT], items: Iterable[ItemT]
     ) -> list[MadeT]:
         """What is made of each item; an item of which nothing can be made is left out."""
-        made = []
+        results = []
         for item in items:
             try:
-                made.append(make(item))
+                results.append(make(item))
             except Exception as error:  # noqa: BLE001 - noted; the other items are worth more than its trace
                 self.note(where, error)
-        return made
+        return results
 
 
 def _place(error: Exception) -> str:

@@ -22,10 +22,10 @@ NOT_KNOWN: dict[int | str, dict[str, Any]] = {
 
 def found_job(book: JobBook, job_id: str) -> JobTotals:
     """What is known of a job. Raises HTTPException."""
-    found = book.find(job_id)
-    if found is None:
+    totals = book.find(job_id)
+    if totals is None:
         raise HTTPException(404, f"no job {job_id!r} is known on this node")
-    return found
+    return totals
 
 
 def job_routes(page: Page, book: JobBook) -> APIRouter:
@@ -43,10 +43,10 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
         responses=NOT_KNOWN,
     )
     def job(job_id: str, request: Request) -> JobTotals | Response:
-        found = found_job(book, job_id)
+        totals = found_job(book, job_id)
         if prefers_text(request.headers.get("accept", "")):
-            return PlainTextResponse(f"{text(found)}\n")
-        return found
+            return PlainTextResponse(f"{text(totals)}\n")
+        return totals
 
     @router.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")
     def gpus() -> list[GpuJson]:

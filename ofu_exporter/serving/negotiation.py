@@ -23,14 +23,14 @@ MOST_REMEMBERED = 32
 
 def wishes(header: str) -> list[tuple[float, str]]:
     """What a header names, and how much each is wanted from 0 to 1: most wanted first, in small letters, without q."""
-    found = []
+    by_wish = []
     for each in header.lower().split(",", MOST_WISHES)[:MOST_WISHES]:
         name, *parameters = (part.strip() for part in each.split(";"))
         quality = next((part[2:] for part in parameters if part.startswith("q=")), "1")
-        kept = [part for part in parameters if not part.startswith("q=")]
+        others = [part for part in parameters if not part.startswith("q=")]
         wanted = float(quality) if _QUALITY.fullmatch(quality) else 0.0
-        found.append((min(wanted, 1.0), ";".join([name, *kept])))
-    return sorted(found, key=lambda wish: -wish[0])
+        by_wish.append((min(wanted, 1.0), ";".join([name, *others])))
+    return sorted(by_wish, key=lambda wish: -wish[0])
 
 
 def wanted(header: str) -> list[str]:
@@ -50,9 +50,9 @@ def takes_gzip(accept_encoding: str) -> bool:
 def chosen_format(accept: str) -> tuple[Encoder, str]:
     """The library's writer of the format that is wanted most, and its content type."""
     for wish in wanted(accept):
-        known = _known(wish)
-        if known is not None:
-            return choose_encoder(known)
+        format_ = _known(wish)
+        if format_ is not None:
+            return choose_encoder(format_)
     return choose_encoder("")
 
 

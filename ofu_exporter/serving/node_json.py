@@ -116,26 +116,21 @@ def node_state(
         unix=snapshot.unix or None,
         age_seconds=max(0.0, age),
         paused=snapshot.paused,
-        utilization_ratio=node_ofu(snapshot),
+        utilization_ratio=mean_ofu(
+            (view.window.utilization if view.window else None, view.share.ratio)
+            for view in snapshot.gpus
+        ),
         sources=[_source(health) for health in healths],
         gpus=faults.made("/v1/node", lambda view: _gpu(view, snapshot, history), snapshot.gpus),
         jobs=faults.made("/v1/node", lambda view: _job(view, history), snapshot.jobs),
     )
 
 
-def node_ofu(snapshot: Snapshot) -> float | None:
-    """The mean OFU of the GPUs that are measured now; a MIG instance counts as its part of a GPU."""
-    return mean_ofu(
-        (view.window.utilization if view.window else None, view.share.ratio)
-        for view in snapshot.gpus
-    )
-
-
 def mean_ofu(measured: Iterable[tuple[float | None, float]]) -> float | None:
     """The mean of OFUs, each weighed by its share of a GPU; None counts as not measured."""
-    known = [(ofu, share) for ofu, share in measured if ofu is not None]
-    whole = math.fsum(share for _, share in known)
-    return math.fsum(ofu * share for ofu, share in known) / whole if whole else None
+    weighed = [(ofu, share) for ofu, share in measured if ofu is not None]
+    whole = math.fsum(share for _, share in weighed)
+    return math.fsum(ofu * share for ofu, share in weighed) / whole if whole else None
 
 
 def _source(health: SourceHealth) -> SourceJson:

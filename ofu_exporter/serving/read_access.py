@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.connections import PEER_UID
+from ofu_exporter.serving.access import PEER_UID
 from ofu_exporter.serving.guard import READING
 from ofu_exporter.serving.passwords import BusyError, Passwords, bcrypt_check
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
@@ -110,11 +110,11 @@ class ReadAccess:
         return with_headers if self._web.headers else send
 
     async def _has_password(self, scope: Scope, passwords: Passwords) -> bool:
-        given = _basic(scope)
-        if given is None:
+        basic = _basic(scope)
+        if basic is None:
             return False
         client = scope.get("client")
-        user, password = given
+        user, password = basic
         if await passwords.are_right(_network(client[0]) if client else "", user, password):
             return True
         self._note_wrong(client)

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.acceptor import Acceptor
+from ofu_exporter.serving.access import CERTIFIED
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from ofu_exporter.serving.connections import READ_BYTES, Connection
 from ofu_exporter.serving.listeners import Listeners, tls_context
@@ -115,7 +116,7 @@ class Server(uvicorn.Server):
     def _end_certified(self) -> None:
         self._limit.close_in(RequestPhase.HANDSHAKE)
         for connection in list(self.server_state.connections):
-            if isinstance(connection, Connection) and connection.is_certified:
+            if isinstance(connection, Connection) and connection.app_state.get(CERTIFIED):
                 connection.shutdown()
 
     async def main_loop(self) -> None:

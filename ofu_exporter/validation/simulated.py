@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.errors import GpuError
-from ofu_exporter.hardware import gpu_models, tiles
+from ofu_exporter.hardware import gpu_models, kernel_names
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.sources.simulate.driver import LoadPhase, Probe, idle
@@ -37,7 +37,7 @@ class MadeKernel:
     """None = the name has it."""
 
     def executed_flops(self, product: Product) -> int:
-        kernel = tiles.parse(self.name)
+        kernel = kernel_names.parse(self.name)
         if self.cluster:
             kernel = replace(kernel, cluster=self.cluster)
         return kernel.executed_flops(product.gemm)

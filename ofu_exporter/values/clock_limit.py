@@ -9,44 +9,42 @@ from enum import Enum
 class ClockLimit(str, Enum):
     """One of NVML's clocks event reasons (nvml.h, nvmlClocksEventReasons)."""
 
-    GPU_IDLE = "gpu_idle"
-    APPLICATIONS_CLOCKS = "applications_clocks"
-    SW_POWER_CAP = "sw_power_cap"
-    HW_SLOWDOWN = "hw_slowdown"
-    SYNC_BOOST = "sync_boost"
-    SW_THERMAL = "sw_thermal"
-    HW_THERMAL = "hw_thermal"
-    HW_POWER_BRAKE = "hw_power_brake"
-    DISPLAY_CLOCK = "display_clock"
+    _value_: str
+    words: str
+    """The name of the limit in plain words."""
+    advice: str
+    """What to do about it; "" if it is normal."""
 
-    @property
-    def words(self) -> str:
-        """The name of the limit in plain words."""
-        return WORDS[self]
+    def __new__(cls, limit: str, words: str, advice: str = "") -> ClockLimit:
+        member = str.__new__(cls, limit)
+        member._value_, member.words, member.advice = limit, words, advice
+        return member
 
-    @property
-    def advice(self) -> str:
-        """What to do about it; "" if it is normal."""
-        return ADVICE.get(self, "")
-
-
-WORDS = {
-    ClockLimit.GPU_IDLE: "idle",
-    ClockLimit.APPLICATIONS_CLOCKS: "set clock",
-    ClockLimit.SW_POWER_CAP: "power cap",
-    ClockLimit.HW_SLOWDOWN: "hardware slowdown",
-    ClockLimit.SYNC_BOOST: "sync boost",
-    ClockLimit.SW_THERMAL: "too warm",
-    ClockLimit.HW_THERMAL: "too hot",
-    ClockLimit.HW_POWER_BRAKE: "power brake",
-    ClockLimit.DISPLAY_CLOCK: "display clock",
-}
-ADVICE = {
-    ClockLimit.HW_SLOWDOWN: "The GPU's hardware has slowed it down by half or more: check its temperature and power.",
-    ClockLimit.SW_THERMAL: "The GPU or its memory is too warm: check the cooling of the node.",
-    ClockLimit.HW_THERMAL: "The GPU is so hot that its hardware slows it down: check the cooling at once.",
-    ClockLimit.HW_POWER_BRAKE: "Something outside the GPU limits its power: check the power supplies.",
-}
+    GPU_IDLE = "gpu_idle", "idle"
+    APPLICATIONS_CLOCKS = "applications_clocks", "set clock"
+    SW_POWER_CAP = "sw_power_cap", "power cap"
+    HW_SLOWDOWN = (
+        "hw_slowdown",
+        "hardware slowdown",
+        "The GPU's hardware has slowed it down by half or more: check its temperature and power.",
+    )
+    SYNC_BOOST = "sync_boost", "sync boost"
+    SW_THERMAL = (
+        "sw_thermal",
+        "too warm",
+        "The GPU or its memory is too warm: check the cooling of the node.",
+    )
+    HW_THERMAL = (
+        "hw_thermal",
+        "too hot",
+        "The GPU is so hot that its hardware slows it down: check the cooling at once.",
+    )
+    HW_POWER_BRAKE = (
+        "hw_power_brake",
+        "power brake",
+        "Something outside the GPU limits its power: check the power supplies.",
+    )
+    DISPLAY_CLOCK = "display_clock", "display clock"
 
 
 def known_limits(names: Iterable[str] | None) -> tuple[ClockLimit, ...] | None:

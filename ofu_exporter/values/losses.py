@@ -15,59 +15,33 @@ class Loss(str, Enum):
     and `unsplit` in a report where the history has no parts. No agent counts it.
     """
 
-    CLOCK = "clock"
-    NO_TENSOR = "no_tensor"
-    EMPTY_SMS = "empty_sms"
-    IDLE = "idle"
-    ENGINE_WITHOUT_TENSOR = "engine_without_tensor"
-    EMPTY_OR_IDLE = "empty_or_idle"
-    WITHOUT_TENSOR = "without_tensor"
-    UNSPLIT = "unsplit"
+    _value_: str
+    words: str
+    """The name as people read it."""
+    meaning: str
+    """What the GPU did in this part, in a few words."""
+
+    def __new__(cls, part: str, words: str = "", meaning: str = "") -> Loss:
+        member = str.__new__(cls, part)
+        member._value_, member.words, member.meaning = part, words, meaning
+        return member
+
+    CLOCK = "clock", "clock", "the tensor pipes ran below the tensor clock"
+    NO_TENSOR = "no_tensor", "no tensor work", "SMs had work, but no tensor instruction ran"
+    EMPTY_SMS = "empty_sms", "empty SMs", "kernels ran on a part of the SMs"
+    IDLE = "idle", "idle", "no kernel ran"
+    ENGINE_WITHOUT_TENSOR = (
+        "engine_without_tensor",
+        "engine without tensor work",
+        "kernels ran, but no tensor instruction",
+    )
+    EMPTY_OR_IDLE = "empty_or_idle", "empty SMs or idle", "SMs had no work"
+    WITHOUT_TENSOR = "without_tensor", "no tensor work or idle", "no tensor instruction ran"
+    UNSPLIT = "unsplit", "not split", "no series says in which part"
 
     __hash__ = str.__hash__  # an Enum's own runs Python code, and these are keys of every window
 
-    @property
-    def merges(self) -> tuple[Loss, ...]:
-        """The parts that this one stands for; itself where it is one of the four."""
-        return MERGED.get(self, (self,))
 
-    @property
-    def words(self) -> str:
-        """The name as people read it."""
-        return WORDS[self]
-
-    @property
-    def meaning(self) -> str:
-        """What the GPU did in this part, in a few words."""
-        return MEANINGS[self]
-
-
-MERGED: Mapping[Loss, tuple[Loss, ...]] = {
-    Loss.ENGINE_WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS),
-    Loss.EMPTY_OR_IDLE: (Loss.EMPTY_SMS, Loss.IDLE),
-    Loss.WITHOUT_TENSOR: (Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
-    Loss.UNSPLIT: (Loss.CLOCK, Loss.NO_TENSOR, Loss.EMPTY_SMS, Loss.IDLE),
-}
-WORDS: Mapping[Loss, str] = {
-    Loss.CLOCK: "clock",
-    Loss.NO_TENSOR: "no tensor work",
-    Loss.EMPTY_SMS: "empty SMs",
-    Loss.IDLE: "idle",
-    Loss.ENGINE_WITHOUT_TENSOR: "engine without tensor work",
-    Loss.EMPTY_OR_IDLE: "empty SMs or idle",
-    Loss.WITHOUT_TENSOR: "no tensor work or idle",
-    Loss.UNSPLIT: "not split",
-}
-MEANINGS: Mapping[Loss, str] = {
-    Loss.CLOCK: "the tensor pipes ran below the tensor clock",
-    Loss.NO_TENSOR: "SMs had work, but no tensor instruction ran",
-    Loss.EMPTY_SMS: "kernels ran on a part of the SMs",
-    Loss.IDLE: "no kernel ran",
-    Loss.ENGINE_WITHOUT_TENSOR: "kernels ran, but no tensor instruction",
-    Loss.EMPTY_OR_IDLE: "SMs had no work",
-    Loss.WITHOUT_TENSOR: "no tensor instruction ran",
-    Loss.UNSPLIT: "no series says in which part",
-}
 Losses = Mapping[Loss, float]
 """What was lost, by part; only the parts that were measured. As shares of a window `clock` is negative where the pipes
 ran above the tensor clock; in sums that is a gain of its own, because a counter must not fall."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.hardware import gpu_models, tiles
+from ofu_exporter.hardware import gpu_models, kernel_names, tiles
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.ofu import formula
 from ofu_exporter.ofu.parts import believable, losses
@@ -41,7 +41,7 @@ def adjusted_points(row: Row, clock: str) -> float:
         row["tensor_active"], row[clock], rated.tensor_clock_hz["low_precision"]
     )
     gemm = Gemm(row["n"], row["m"], row["k"])  # row-major: the kernel sees the product transposed
-    overhead = tiles.cost(tiles.parse(row["kernel"]), [gemm]).overhead_ratio
+    overhead = tiles.cost(kernel_names.parse(row["kernel"]), [gemm]).overhead_ratio
     mfu = row["flops_per_second"] / rated.peak_flops[row["precision"]]
     return float(100 * (tiles.adjusted_utilization(ofu, overhead) - mfu))
 

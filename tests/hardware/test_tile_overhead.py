@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import effective_peak
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names, tiles
 from ofu_exporter.hardware.gemm_csv import Shape
 from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, Profile
 from ofu_exporter.hardware.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
@@ -53,7 +53,7 @@ def test_one_lower_bound_makes_the_sum_one() -> None:
 def test_a_small_product_counts_as_little_as_it_computes() -> None:
     tiny = Gemm(1, 1, 64)
     seen = found(Launches(NVJET, 1, 1.0, FITTING), Launches(NVJET, 1, 1.0, tiny))
-    wasted = tiles.parse(NVJET).executed_flops(tiny) - tiny.theoretical_flops
+    wasted = kernel_names.parse(NVJET).executed_flops(tiny) - tiny.theoretical_flops
     useful = FITTING.theoretical_flops + tiny.theoretical_flops
     assert seen.overhead_ratio == pytest.approx(wasted / useful, rel=1e-12)
     assert wasted > 1000 * tiny.theoretical_flops

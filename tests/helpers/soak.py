@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.errors import GpuError
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.serving.metrics.spec import GPU_LABELS
+from ofu_exporter.serving.metrics.gpu import GPU
 from ofu_exporter.serving.page import Page
 from ofu_exporter.sources.nvml import driver
 from ofu_exporter.values.gpu import GpuKey
@@ -275,7 +275,7 @@ class Soak:
         self._page.publish(snapshot)
         text = self._page.render().body.decode()
         shown = {
-            tuple(sample.labels[name] for name in GPU_LABELS): sample.value
+            tuple(sample.labels[name] for name in GPU.labels): sample.value
             for family in text_string_to_metric_families(text)
             for sample in family.samples
             if sample.name == "ofu_gpu_utilization_ratio"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.freshness import fresh, stale
+from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Causes, Compared, ReportsView, Verdict
@@ -32,7 +32,6 @@ def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
     snapshot = compared()
     until = min(view.fresh_until for view in snapshot.gpus)
     assert fresh(snapshot, until) is snapshot
-    assert stale(snapshot, until) == frozenset()
     assert fresh(snapshot, until + 0.001) != snapshot
 
 
@@ -54,7 +53,7 @@ def test_one_gpu_that_is_late_costs_the_others_nothing() -> None:
     snapshot = replace(snapshot, gpus=(first._replace(fresh_until=1.0), second))
     shown = fresh(snapshot, 2.0)
     assert [view.window is None for view in shown.gpus] == [True, False]
-    assert stale(snapshot, 2.0) == {first.gpu.key}
+    assert [view.reason for view in shown.gpus] == [Reason.STALE, second.reason]
 
 
 def test_totals_stay_when_the_window_goes() -> None:

@@ -101,7 +101,7 @@ def test_mig_instances_of_one_gpu_are_measured_each(agent: Agent) -> None:
 def test_a_row_of_the_users_takes_effect_at_the_next_tick(agent: Agent) -> None:
     unknown = Gpu("0", "GPU-u", name="NVIDIA Z999", max_sm_clock_hz=2000e6)
     agent.tick(present=[unknown])
-    row = custom_row(names=("NVIDIA Z999",), tensor_clock_hz=1600e6)
+    row = custom_row(name="NVIDIA Z999", tensor_clock_hz=1600e6)
     _, snapshot = step(agent.state, Tick(1.0, 5.0, [unknown], [], health(), (row,)))
     rating = snapshot.gpus[0].rating
     assert rating is not None

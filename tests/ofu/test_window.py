@@ -15,7 +15,7 @@ from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.ofu.window import Outcome, clock_limit_hz, measure
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, ActivitySample, ClockSample, CycleTotals, Reading
-from ofu_exporter.values.reasons import ADVICE, Reason, Rejection
+from ofu_exporter.values.reasons import Reason, Rejection
 from tests.helpers.values import H100_RATING, gpu, reading
 
 
@@ -203,7 +203,7 @@ def test_a_window_over_a_long_stop_of_the_agent_accuses_no_counter() -> None:
     outcome = measured(reading(end=75.0))
     assert (outcome.window, outcome.reason) == (None, Reason.STALE)
     assert outcome.detail == "a window of 75 s: window_too_long"
-    assert "restart" not in ADVICE[Reason.STALE]
+    assert "restart" not in Reason.STALE.advice
 
 
 @given(

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.serving.access import CERTIFIED, Access, Warrant, Writer
+from ofu_exporter.schedulers.kubernetes.pod_tokens import BURST, PodTokens
+from ofu_exporter.serving.access import CERTIFIED, PEER_UID, Access, Warrant, Writer
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
@@ -207,6 +208,22 @@ def test_beside_pods_tokens_others_are_as_good_as_before(path: Path) -> None:
 def test_a_site_token_of_a_pods_form_is_the_sites(tmp_path: Path) -> None:
     access = with_pods(token_file(tmp_path / "tokens", POD_TOKEN))
     assert admitted(access, request("10.0.0.7", POD_TOKEN)).is_site
+
+
+def test_at_the_socket_a_user_who_shows_ever_new_tokens_costs_no_other_user_an_answer() -> None:
+    """All pods are one address there, so each would pay for whoever forges tokens."""
+    tokens = PodTokens(lambda token: "ns/trainer-0" if token == POD_TOKEN else None, lambda: 0.0)
+    access = Access(pod_of=tokens.pod)
+
+    def by(uid: int, token: str) -> dict[str, Any]:
+        return {**request(None, token), "state": {PEER_UID: uid}}
+
+    for number in range(BURST):
+        assert admitted(access, by(1000, f"head.{number}.forged")).warrant is Warrant.LOCAL
+    with pytest.raises(ReportError) as refused:
+        admitted(access, by(1000, "head.one-more.forged"))
+    assert refused.value.reason is ReportRejection.TOO_MANY
+    assert admitted(access, by(1001, POD_TOKEN)).pod == "ns/trainer-0"
 
 
 # Tokens of jobs.

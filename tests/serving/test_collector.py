@@ -10,12 +10,12 @@ from prometheus_client import Metric
 
 from ofu_exporter.serving.collector import filled, of_snapshot
 from ofu_exporter.serving.faults import Faults
-from ofu_exporter.serving.metrics.spec import counter
+from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
 from ofu_exporter.values.snapshot import SourceHealth
 from tests.helpers.node import EPOCH, snapshot_of
 from tests.helpers.values import gpu, health, reading
 
-SPEC = counter("ofu_x", "Help.", lambda: (), "gpu")
+SPEC: OfuMetric[[]] = OfuMetric("counter", "ofu_x", "Help.", lambda: (), ("gpu",))
 
 
 def test_rows_become_samples_under_the_name_of_their_kind() -> None:

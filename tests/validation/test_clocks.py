@@ -94,7 +94,7 @@ def test_the_proposed_setting_is_one_that_the_agent_takes(trials: list[Trial]) -
     assert read.tensor_clock_hz == 1830e6
     assert read.fp64_clock_hz == 1980e6
     custom = gpu_models.custom_row(
-        names=(read.name,),
+        name=read.name,
         sm_count=read.sm_count,
         tensor_clock_hz=read.tensor_clock_hz,
         flops_per_cycle_per_sm=read.flops_per_cycle_per_sm,

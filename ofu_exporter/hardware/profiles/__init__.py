@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
 
@@ -144,7 +144,7 @@ def file_errors(path: Path, *failures: type[Exception]) -> Iterator[None]:
 @cache
 def on_tensor_pipe(kernel: str) -> bool:
     """Whether a kernel runs on tensor pipes, by its name: by a known grammar, else by words that such names have."""
-    if tiles.find(kernel):
+    if kernel_names.find(kernel):
         return True
     return bool(_TENSOR.search(kernel)) and not _NOT_TENSOR.search(kernel)
 

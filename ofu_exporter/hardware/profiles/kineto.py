@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.profiles import Profile, Tally, file_errors, on_tensor_pipe
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.support.json_stream import members
@@ -134,7 +134,7 @@ class _Trace:
         rivals = Counter(
             owner
             for owner, kernel in zip(owners, self._kernels, strict=True)
-            if tiles.find(kernel.name)
+            if kernel_names.find(kernel.name)
         )
         for owner, kernel in zip(owners, self._kernels, strict=True):
             product = NO_PRODUCT if owner is None else self._products.get(owner, NO_PRODUCT)

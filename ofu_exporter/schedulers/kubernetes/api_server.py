@@ -49,19 +49,14 @@ class ApiServer:
         """Whether this program was given a token."""
         return "KUBERNETES_SERVICE_HOST" in self._environ and (self._account / "token").exists()
 
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[Get]:
-        """A connection for a few questions. Everything here raises SchedulerError."""
-        with self._connected() as ask:
-            yield partial(ask, "GET")
-
     def create(self, path: str, document: object) -> object:
         """Post one object; returns what the API server made of it."""
-        with self._connected() as ask:
-            return ask("POST", path, json.dumps(document))
+        with self.connected() as ask:
+            return ask(path, json.dumps(document))
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[Callable[..., object]]:
+    def connected(self) -> Iterator[Callable[..., object]]:
+        """A connection for a few questions (`Get`). Everything here raises SchedulerError."""
         try:
             connection, token = self._connection()
         except (OSError, ValueError) as error:
@@ -110,14 +105,14 @@ def _ask(
     connection: HTTPSConnection,
     headers: Mapping[str, str],
     late: threading.Event,
-    method: str,
     path: str,
     body: str | None = None,
 ) -> object:
+    """The JSON of an answer; None if there is no such object. A body is posted."""
     try:
         if late.is_set():
             raise TimeoutError
-        connection.request(method, path, body, dict(headers))
+        connection.request("GET" if body is None else "POST", path, body, dict(headers))
         response = connection.getresponse()
         answer = _body(response)
     except (OSError, HTTPException) as error:

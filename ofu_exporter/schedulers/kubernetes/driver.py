@@ -27,7 +27,7 @@ from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
-from ofu_exporter.values.job import Claim, Job, JobKey
+from ofu_exporter.values.job import Claim, JobKey
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
@@ -151,7 +151,11 @@ class Scheduler:
         finished = self._pods.finished(gone) if gone else {}
         ended = []
         for claim in by_job(NAME, gone, self._uuids, Counter()):
-            pods = {(claim.job.namespace, name) for name in _pod_names(claim.job)} & gone.keys()
+            names = (
+                claim.job.job_id,
+                *claim.job.aliases,
+            )  # one of the pods may have the job's name
+            pods = {name for name in gone if "/".join(name) in names}
             if claim.job.key not in running and pods and pods <= finished.keys():
                 ended.append(replace(claim, ended=max(finished[name] for name in pods)))
         return tuple(ended)
@@ -188,8 +192,3 @@ class Scheduler:
             self._uuids_failed = True
         else:
             self._uuids_failed = False
-
-
-def _pod_names(job: Job) -> list[str]:
-    """The names of a job's pods: its aliases, and its own name, which one of them may have."""
-    return [job.name, *(alias.removeprefix(f"{job.namespace}/") for alias in job.aliases)]

@@ -46,8 +46,8 @@ class Scheduler:
         elapsed = self._clock() - self._begin
         rounds = elapsed // seconds if self._options.loop and seconds > 0 else 0.0
         into, begun = elapsed - rounds * seconds, self._begin_unix + rounds * seconds
-        held = (each for each in self._recorded.jobs if each.start <= into < each.end)
-        return [_claim(each, begun) for each in held]
+        running = (each for each in self._recorded.jobs if each.start <= into < each.end)
+        return [_claim(each, begun) for each in running]
 
     def close(self) -> None:
         """Nothing is held."""

@@ -7,15 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ofu_exporter import __revision__, __version__
-from ofu_exporter.serving.metrics.spec import (
-    Metric,
-    Rows,
-    by_label,
-    counter,
-    gauge,
-    single,
-    summary,
-)
+from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 
@@ -42,135 +34,124 @@ class AgentCounts(NamedTuple):
     """Answers by path and status."""
 
 
-def _by_reason(name: str, counts: Mapping[str, int]) -> Rows:
-    return [((name, why), count) for why, count in counts.items()]
-
+SOURCE = Subject[[SourceHealth]](("source",), lambda health: (health.name,))
+FIRST_SOURCE = Subject[[SourceHealth]]((), lambda _: ())
+SCHEDULER = Subject[[SchedulerHealth]](("scheduler",), lambda health: (health.name,))
+NODE = Subject[[Snapshot]]((), lambda _: ())
+AGENT = Subject[[AgentCounts]]((), lambda _: ())
 
 SOURCE_METRICS: tuple[Metric[[SourceHealth]], ...] = (
-    gauge(
+    FIRST_SOURCE.gauge(
         "ofu_exporter_simulated",
         "1 when no GPU of this node is measured: the values are simulated or played from a recording.",
-        lambda health: single(float(health.simulated or bool(health.recorded))),
+        lambda health: float(health.simulated or bool(health.recorded)),
     ),
-    gauge(
+    SOURCE.gauge(
         "ofu_exporter_source_up",
         "Whether the counter source can be read.",
-        lambda health: [((health.name,), float(health.up))],
-        "source",
+        lambda health: float(health.up),
     ),
-    gauge(
+    SOURCE.gauge(
         "ofu_exporter_source_unavailable",
         "1 while the counter source cannot be read, with the reason.",
-        lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
-        "source",
+        lambda health: {health.reason.value: 1.0} if health.reason else None,
         "reason",
     ),
-    summary(
+    SOURCE.summary(
         "ofu_exporter_read_seconds",
         "Time spent in reads of the counter source, one read per GPU or page and window.",
-        lambda health: [((health.name,), (health.reads, health.read_seconds))],
-        "source",
+        lambda health: (health.reads, health.read_seconds),
     ),
-    counter(
+    SOURCE.counter(
         "ofu_exporter_read_failures",
         "Reads of the counter source that failed.",
-        lambda health: _by_reason(health.name, health.failures),
-        "source",
+        lambda health: health.failures,
         "reason",
     ),
-    counter(
+    SOURCE.counter(
         "ofu_exporter_rejected_rows",
         "Rows and pages of the counter source that could not be used and belong to no one GPU.",
-        lambda health: _by_reason(health.name, health.rejected),
-        "source",
+        lambda health: health.rejected,
         "reason",
     ),
-    counter(
+    FIRST_SOURCE.counter(
         "ofu_exporter_missed_deadlines",
         "Deadlines of the sampler that passed before it came to them.",
-        lambda health: single(health.missed_deadlines),
+        lambda health: health.missed_deadlines,
     ),
 )
 
 
 SCHEDULER_METRICS: tuple[Metric[[SchedulerHealth]], ...] = (
-    gauge(
+    SCHEDULER.gauge(
         "ofu_exporter_scheduler_up",
         "Whether the scheduler says who owns the GPUs.",
-        lambda health: [((health.name,), float(health.up))],
-        "scheduler",
+        lambda health: float(health.up),
     ),
-    gauge(
+    SCHEDULER.gauge(
         "ofu_exporter_scheduler_unavailable",
         "1 while the scheduler does not say who owns the GPUs, with the reason.",
-        lambda health: [((health.name, health.reason.value), 1.0)] if health.reason else (),
-        "scheduler",
+        lambda health: {health.reason.value: 1.0} if health.reason else None,
         "reason",
     ),
-    counter(
+    SCHEDULER.counter(
         "ofu_exporter_scheduler_polls",
         "Questions put to the scheduler.",
-        lambda health: [((health.name,), health.polls)],
-        "scheduler",
+        lambda health: health.polls,
     ),
-    counter(
+    SCHEDULER.counter(
         "ofu_exporter_scheduler_poll_seconds",
         "Time spent waiting for the scheduler's answers.",
-        lambda health: [((health.name,), health.poll_seconds)],
-        "scheduler",
+        lambda health: health.poll_seconds,
     ),
-    counter(
+    SCHEDULER.counter(
         "ofu_exporter_scheduler_failures",
         "Questions that the scheduler did not answer.",
-        lambda health: _by_reason(health.name, health.failures),
-        "scheduler",
+        lambda health: health.failures,
         "reason",
     ),
-    counter(
+    SCHEDULER.counter(
         "ofu_exporter_scheduler_rejected",
         "Job files, pods and claims that were not believed.",
-        lambda health: _by_reason(health.name, health.rejected),
-        "scheduler",
+        lambda health: health.rejected,
         "reason",
     ),
 )
 
 
 NODE_METRICS: tuple[Metric[[Snapshot]], ...] = (
-    counter(
+    NODE.counter(
         "ofu_exporter_clock_steps",
         "Times the node's clock was set by more than a second; windows and totals do not go by it.",
-        lambda snapshot: single(snapshot.clock_steps),
+        lambda snapshot: snapshot.clock_steps,
     ),
-    gauge(
+    NODE.gauge(
         "ofu_exporter_paused",
         "Whether the agent was told to let go of the GPUs, so that none is measured.",
-        lambda snapshot: single(float(snapshot.paused)),
+        lambda snapshot: float(snapshot.paused),
     ),
-    gauge(
+    NODE.gauge(
         "ofu_exporter_released",
         "While the agent is told to let go: whether a pause is in effect, so that nothing is held of any GPU, the "
         "driver or a host engine.",
-        lambda snapshot: (
-            single(float(snapshot.released)) if snapshot.paused or snapshot.released else ()
-        ),
+        lambda snapshot: float(snapshot.released) if snapshot.paused or snapshot.released else None,
     ),
 )
 
 
-def _answers(snapshot: Snapshot) -> Rows:
+def _answers(snapshot: Snapshot) -> Reading:
     answered = ((each.name, each.answered_at) for each in snapshot.schedulers)
     unix = ((name, snapshot.unix_at(at)) for name, at in answered if at is not None)
-    return [((name,), at) for name, at in unix if at is not None]
+    return {name: at for name, at in unix if at is not None}
 
 
 TIME_METRICS: tuple[Metric[[Snapshot]], ...] = (
-    gauge(
+    NODE.gauge(
         "ofu_exporter_snapshot_timestamp_seconds",
         "Unix time at which the sampler last made a snapshot.",
-        lambda snapshot: single(snapshot.unix_at(snapshot.at)),
+        lambda snapshot: snapshot.unix_at(snapshot.at),
     ),
-    gauge(
+    NODE.gauge(
         "ofu_exporter_scheduler_answer_timestamp_seconds",
         "Unix time at which the scheduler last answered.",
         _answers,
@@ -179,65 +160,65 @@ TIME_METRICS: tuple[Metric[[Snapshot]], ...] = (
 )
 
 COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
-    gauge(
+    AGENT.gauge(
         "ofu_exporter_build_info",
         "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
-        lambda _: [((__version__, __revision__, platform.python_version()), 1.0)],
+        lambda _: {(__version__, __revision__, platform.python_version()): 1.0},
         "version",
         "revision",
         "python",
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_config_reloads",
         "Times the configuration was read anew; a failed one leaves the last good settings in force.",
-        lambda counts: by_label(counts.reloads),
+        lambda counts: counts.reloads,
         "outcome",
     ),
-    gauge(
+    AGENT.gauge(
         "ofu_exporter_config_last_reload_successful",
         "Whether the configuration file and the web configuration are in force as they were when they were last "
         "read; 1 before the first reload.",
-        lambda counts: single(float(counts.last_reload_successful)),
+        lambda counts: float(counts.last_reload_successful),
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_faults",
         "Errors of this program, by the series or the path they cost; each is to be reported.",
-        lambda counts: by_label(counts.faults),
+        lambda counts: counts.faults,
         "where",
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_pulls",
         "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
-        lambda counts: counts.pulls.items(),
+        lambda counts: counts.pulls,
         "job_id",
         "outcome",
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_rejected_reports",
         "Reports of jobs that were refused, or never became one.",
-        lambda counts: by_label(counts.rejected_reports),
+        lambda counts: counts.rejected_reports,
         "reason",
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_dropped_log_lines",
         "Lines of the log that were not written: too many at once, or nobody takes them.",
-        lambda counts: single(counts.dropped_log_lines),
+        lambda counts: counts.dropped_log_lines,
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_state_writes",
         "Writes of the state file; what could not be written is written the next time.",
-        lambda counts: by_label(counts.state_writes or {}),
+        lambda counts: counts.state_writes or {},
         "outcome",
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_state_files_set_aside",
         "State files that were damaged and kept under another name.",
-        lambda counts: single(None if counts.state_writes is None else counts.state_set_aside),
+        lambda counts: None if counts.state_writes is None else counts.state_set_aside,
     ),
-    counter(
+    AGENT.counter(
         "ofu_exporter_http_requests",
         "HTTP requests answered.",
-        lambda counts: counts.requests.items(),
+        lambda counts: counts.requests,
         "path",
         "code",
     ),

@@ -4,53 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.serving.metrics.spec import (
-    GPU_LABELS,
-    Metric,
-    Rows,
-    by_label,
-    counter,
-    gauge,
-    single,
-)
+from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
-GpuRows = Callable[[GpuView, Snapshot], Rows]
-GpuMetric = Metric[[GpuView, Snapshot]]
+GPU = Subject[[GpuView, Snapshot]](
+    ("gpu", "uuid", "gpu_instance"),
+    lambda view, _: (view.gpu.index, view.gpu.uuid, view.gpu.instance),
+)
 
 
-def _gauge(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
-    return gauge(
-        name,
-        help_,
-        _of_gpu(rows),
-        *GPU_LABELS,
-        *labels,
-    )
-
-
-def _counter(name: str, help_: str, rows: GpuRows, *labels: str) -> GpuMetric:
-    return counter(
-        name,
-        help_,
-        _of_gpu(rows),
-        *GPU_LABELS,
-        *labels,
-    )
-
-
-def _of_gpu(rows: GpuRows) -> GpuRows:
-    """The rows with the labels of their GPU."""
-
-    def labelled(view: GpuView, snapshot: Snapshot) -> Rows:
-        labels = (view.gpu.index, view.gpu.uuid, view.gpu.instance)
-        return [(labels + more, value) for more, value in rows(view, snapshot)]
-
-    return labelled
-
-
-def _info(view: GpuView, snapshot: Snapshot) -> Rows:
+def _info(view: GpuView, snapshot: Snapshot) -> Reading:
     gpu, rating = view.gpu, view.rating
     alone = view.holders[0].job_id if len(view.holders) == 1 else ""
     labels = (
@@ -66,15 +30,15 @@ def _info(view: GpuView, snapshot: Snapshot) -> Rows:
         rating.rated_as if rating else "",
         alone,
     )
-    return ((labels, 1.0),)
+    return {labels: 1.0}
 
 
-def _window(read: Callable[[Window], float | None]) -> GpuRows:
-    return lambda view, _: single(read(view.window)) if view.window else ()
+def _window(read: Callable[[Window], Reading]) -> Callable[[GpuView, Snapshot], Reading]:
+    return lambda view, _: read(view.window) if view.window else None
 
 
-GPU_METRICS: tuple[GpuMetric, ...] = (
-    _gauge(
+GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
+    GPU.gauge(
         "ofu_gpu_info",
         "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
         "against (published, configured), what its share goes by (whole; slices or "
@@ -84,105 +48,103 @@ GPU_METRICS: tuple[GpuMetric, ...] = (
         *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
         *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_instance_share_ratio",
         "Part of a whole GPU that a MIG instance counts as wherever GPUs are added up; a whole GPU counts as 1.",
-        lambda view, _: single(view.share.ratio if view.share.basis != "whole" else None),
+        lambda view, _: view.share.ratio if view.share.basis != "whole" else None,
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_up",
         "Whether OFU is being measured on this GPU.",
-        lambda view, _: single(float(view.reason is None)),
+        lambda view, _: float(view.reason is None),
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_unavailable",
         "1 while OFU is not measured on this GPU, with the reason.",
-        lambda view, _: [((view.reason.value,), 1.0)] if view.reason else (),
+        lambda view, _: {view.reason.value: 1.0} if view.reason else None,
         "reason",
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_utilization_ratio",
         "OFU of the last complete window: tensor activity x SM clock / tensor clock.",
         _window(lambda window: window.utilization),
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_utilization_seconds",
         "Integral of OFU over the observed time, times the share of the GPU; its rate divided by that of "
         "ofu_gpu_observed_seconds_total is the mean OFU of any range.",
-        lambda view, _: single(view.utilization_seconds if view.sampled_at is not None else None),
+        lambda view, _: view.utilization_seconds if view.sampled_at is not None else None,
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_observed_seconds",
         "GPU-seconds in which OFU was measured: time x share of the GPU.",
-        lambda view, _: single(view.observed_seconds if view.sampled_at is not None else None),
+        lambda view, _: view.observed_seconds if view.sampled_at is not None else None,
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_lost_seconds",
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
         "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
         "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
-        lambda view, _: [((loss.value,), lost) for loss, lost in view.sums.lost.items()],
+        lambda view, _: {loss.value: lost for loss, lost in view.sums.lost.items()},
         "part",
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_gained_seconds",
         "What the tensor pipes gained by running above the tensor clock, in observed GPU-seconds.",
-        lambda view, _: single(view.sums.gained if view.sums.lost else None),
+        lambda view, _: view.sums.gained if view.sums.lost else None,
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_energy_joules",
         "Energy of the card in the observed time, by its own counter.",
-        lambda view, _: single(view.sums.energy_joules),
+        lambda view, _: view.sums.energy_joules,
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_idle_energy_joules",
         "Part of it in windows in which no kernel ran.",
-        lambda view, _: single(view.sums.idle_energy_joules),
+        lambda view, _: view.sums.idle_energy_joules,
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_tensor_active_ratio",
         "Share of SM cycles of the last window in which a tensor pipe was active.",
         _window(lambda window: window.tensor_active),
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_pipe_active_ratio",
         "Tensor activity of the last window by pipe, where the GPU tells.",
-        lambda view, _: by_label(view.window.pipes) if view.window else (),
+        _window(lambda window: window.pipes),
         "pipe",
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_sm_clock_hertz",
         "Mean SM clock over the last window.",
         _window(lambda window: window.sm_clock_hz),
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_utilization_stderr_ratio",
         "Standard error of the last window's OFU from the clock reads; 0 with cycle counters.",
         _window(lambda window: window.stderr),
     ),
-    _gauge(
+    GPU.gauge(
         "ofu_gpu_window_seconds",
         "Length of the last window.",
         _window(lambda window: window.seconds),
     ),
-    _counter(
+    GPU.counter(
         "ofu_gpu_rejected_samples",
         "Samples that could not be true and were not used.",
-        lambda view, _: by_label(view.rejected),
+        lambda view, _: view.rejected,
         "reason",
     ),
 )
 
-GPU_SHARED = _gauge(
+GPU_SHARED = GPU.gauge(
     "ofu_gpu_shared",
     "1 for every job on a GPU that several have at once; its OFU is credited to none of them.",
-    lambda view, _: [((job.job_id,), 1.0) for job in view.holders] if len(view.holders) > 1 else (),
+    lambda view, _: {job.job_id: 1.0 for job in view.holders} if len(view.holders) > 1 else None,
     "job_id",
 )
-SAMPLE_TIMESTAMP = _gauge(
+SAMPLE_TIMESTAMP = GPU.gauge(
     "ofu_gpu_sample_timestamp_seconds",
     "Unix time at which the last complete window ended.",
-    lambda view, snapshot: single(
-        None if view.sampled_at is None else snapshot.unix_at(view.sampled_at)
-    ),
+    lambda view, snapshot: None if view.sampled_at is None else snapshot.unix_at(view.sampled_at),
 )

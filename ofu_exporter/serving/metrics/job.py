@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ofu_exporter.serving.metrics.spec import Metric, Rows, counter, gauge
+from ofu_exporter.serving.metrics.spec import Metric, Subject
 from ofu_exporter.values.snapshot import JobView
 
-JobMetric = Metric[[JobView]]
+JOB = Subject[[JobView]](("job_id",), lambda view: (view.job.job_id,))
 
 
-def _job_info(view: JobView) -> Rows:
+def _job_info(view: JobView) -> dict[tuple[str, ...], float]:
     job = view.job
     labels = (
-        job.job_id,
         job.name,
         job.user,
         job.account,
@@ -24,63 +21,51 @@ def _job_info(view: JobView) -> Rows:
         job.array_task_id,
         view.reports.framework if view.reports else "",
     )
-    return ((labels, 1.0),)
+    return {labels: 1.0}
 
 
-def _total(name: str, help_: str, read: Callable[[JobView], float | None]) -> JobMetric:
-    """A counter with one row, which is absent where there is no value."""
-
-    def rows(view: JobView) -> Rows:
-        value = read(view)
-        return () if value is None else [((view.job.job_id,), value)]
-
-    return counter(name, help_, rows, "job_id")
-
-
-JOB_METRICS: tuple[JobMetric, ...] = (
-    gauge(
+JOB_METRICS: tuple[Metric[[JobView]], ...] = (
+    JOB.gauge(
         "ofu_job_info",
         "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
         _job_info,
-        *("job_id", "job_name", "user", "account", "partition", "namespace", "scheduler"),
+        *("job_name", "user", "account", "partition", "namespace", "scheduler"),
         *("array_job_id", "array_task_id", "framework"),
     ),
-    _total(
+    JOB.counter(
         "ofu_job_utilization_seconds",
         "Integral of OFU over the observed GPU-seconds of the job on this node; the sum of its "
         "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
         lambda view: view.utilization_seconds,
     ),
-    _total(
+    JOB.counter(
         "ofu_job_gpu_seconds",
         "GPU-seconds of the job on this node in which OFU was measured: time x share of the GPU.",
         lambda view: view.observed_seconds,
     ),
-    counter(
+    JOB.counter(
         "ofu_job_lost_seconds",
         "Observed GPU-seconds of the job on this node in which the peak was not used, by part, as "
         "ofu_gpu_lost_seconds_total.",
-        lambda view: [
-            ((view.job.job_id, loss.value), lost) for loss, lost in view.sums.lost.items()
-        ],
-        *("job_id", "part"),
+        lambda view: {loss.value: lost for loss, lost in view.sums.lost.items()},
+        "part",
     ),
-    _total(
+    JOB.counter(
         "ofu_job_gained_seconds",
         "What the tensor pipes gained for the job by running above the tensor clock, in observed GPU-seconds.",
         lambda view: view.sums.gained if view.sums.lost else None,
     ),
-    _total(
+    JOB.counter(
         "ofu_job_energy_joules",
         "Energy of the job's GPUs on this node in the observed time, by the cards' own counters.",
         lambda view: view.sums.energy_joules,
     ),
-    _total(
+    JOB.counter(
         "ofu_job_held_gpu_seconds",
         "GPU-seconds for which the job had GPUs of this node, measured or not: time x share.",
         lambda view: view.held_seconds,
     ),
-    _total(
+    JOB.counter(
         "ofu_job_waiting_gpu_seconds",
         "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
         "they are no part of its OFU; absent where the scheduler does not say.",

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from ofu_exporter.serving.metrics.spec import Metric, Rows, Value, gauge
+from ofu_exporter.serving.metrics.spec import Metric, Rows, Subject, Value
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.snapshot import GpuView
 
-ModelMetric = Metric[[GpuView]]
+
+def _rating(view: GpuView) -> Rating | None:
+    """What the GPU is rated at, if that has a name."""
+    return view.rating if view.rating and view.rating.rated_as else None
 
 
-def _of_rating(
-    name: str, help_: str, label: str, values: Callable[[Rating], Mapping[str, float]]
-) -> ModelMetric:
-    """A metric of the rating that a GPU has, with its values by a label."""
-
-    def rows(view: GpuView) -> Rows:
-        rating = view.rating
-        if rating is None or not rating.rated_as:
-            return ()
-        of = (view.gpu.name, rating.rated_as)
-        return [((*of, key), value) for key, value in values(rating).items()]
-
-    return gauge(
-        name,
-        help_,
-        rows,
-        "model",
-        "rated_as",
-        label,
-    )
+MODEL = Subject[[GpuView]](
+    ("model", "rated_as"),
+    lambda view: (view.gpu.name, view.rating.rated_as if view.rating else ""),
+)
 
 
 def once(rows: Rows) -> Rows:
     """Rows of many GPUs, each once. What two GPUs contradict each other about is left out."""
-    found: dict[tuple[str, ...], set[Value]] = {}
+    values: dict[tuple[str, ...], set[Value]] = {}
     for labels, value in rows:
-        found.setdefault(labels, set()).add(value)
-    return [(labels, value) for labels, (value, *others) in found.items() if not others]
+        values.setdefault(labels, set()).add(value)
+    return [(labels, value) for labels, (value, *others) in values.items() if not others]
 
 
-MODEL_METRICS: tuple[ModelMetric, ...] = (
-    _of_rating(
+MODEL_METRICS: tuple[Metric[[GpuView]], ...] = (
+    MODEL.gauge(
         "ofu_model_tensor_clock_hertz",
         "Clock that OFU is measured against: the one the published dense peak implies, by clock domain.",
+        lambda view: rating.tensor_clock_hz if (rating := _rating(view)) else None,
         "domain",
-        lambda rating: rating.tensor_clock_hz,
     ),
-    _of_rating(
+    MODEL.gauge(
         "ofu_model_peak_flops",
         "Dense peak of one GPU in FLOP/s by precision.",
+        lambda view: rating.peak_flops if (rating := _rating(view)) else None,
         "precision",
-        lambda rating: rating.peak_flops,
     ),
 )

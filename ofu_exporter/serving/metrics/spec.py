@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, ParamSpec
+from typing import Any, Generic, ParamSpec
 
 SubjectP = ParamSpec("SubjectP")
-GPU_LABELS = ("gpu", "uuid", "gpu_instance")
 Value = float | tuple[float, float]
 """Of a summary how many there were, and their sum."""
 Rows = Iterable[tuple[tuple[str, ...], Value]]
 """The values of the labels, and of the metric."""
+Reading = Value | Mapping[Any, float] | None
+"""What a metric reads of its subject: one value, or values by the label, or tuple of labels, that it has besides the
+subject's; None and an empty mapping are no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +31,39 @@ class Metric(Generic[SubjectP]):
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-def gauge(name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str) -> Metric[SubjectP]:
-    return Metric("gauge", name, help_, rows, labels)
+@dataclass(frozen=True)
+class Subject(Generic[SubjectP]):
+    """What metrics are about: each of their rows begins with the labels that tell one subject from another."""
 
+    labels: tuple[str, ...]
+    values: Callable[SubjectP, tuple[str, ...]]
 
-def counter(
-    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
-) -> Metric[SubjectP]:
-    return Metric("counter", name, help_, rows, labels)
+    def gauge(
+        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+    ) -> Metric[SubjectP]:
+        return Metric("gauge", name, help_, self._rows(read), (*self.labels, *labels))
 
+    def counter(
+        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+    ) -> Metric[SubjectP]:
+        return Metric("counter", name, help_, self._rows(read), (*self.labels, *labels))
 
-def summary(
-    name: str, help_: str, rows: Callable[SubjectP, Rows], *labels: str
-) -> Metric[SubjectP]:
-    return Metric("summary", name, help_, rows, labels)
+    def summary(
+        self, name: str, help_: str, read: Callable[SubjectP, Reading], *labels: str
+    ) -> Metric[SubjectP]:
+        return Metric("summary", name, help_, self._rows(read), (*self.labels, *labels))
 
+    def _rows(self, read: Callable[SubjectP, Reading]) -> Callable[SubjectP, Rows]:
+        def rows(*subject: SubjectP.args, **named: SubjectP.kwargs) -> Rows:
+            reading = read(*subject, **named)
+            if reading is None:
+                return ()
+            subject_labels = self.values(*subject, **named)
+            if not isinstance(reading, Mapping):
+                return [(subject_labels, reading)]
+            return [
+                ((*subject_labels, *((more,) if isinstance(more, str) else more)), value)
+                for more, value in reading.items()
+            ]
 
-def by_label(values: Mapping[str, float]) -> Rows:
-    """One row per entry."""
-    return [((label,), value) for label, value in values.items()]
-
-
-def single(value: float | None) -> Rows:
-    """One row without further labels; none where there is no value."""
-    return () if value is None else (((), value),)
+        return rows

@@ -36,10 +36,10 @@ def spark(points: Points, label: str) -> Drawing | None:
 
 def chart(ofu: Points, mfu: Points, label: str) -> Drawing | None:
     """OFU and MFU on one scale, which goes to 100 %, or to the highest value where that is above."""
-    known = [point for point in (*ofu, *mfu) if point is not None]
-    if not known:
+    drawn = [point for point in (*ofu, *mfu) if point is not None]
+    if not drawn:
         return None
-    top = max(1.0, *known)
+    top = max(1.0, *drawn)
     width = max(len(ofu), len(mfu))
     grid = [line("grid", 0, y, width, y) for y in (0, 50, 100, 150, 200)]
     lines = [*_line(ofu, 200, "line", top), *_line(mfu, 200, "line mfu", top)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ofu_exporter.sources.dcgm.field_series import FieldSeries, Point
+from ofu_exporter.sources.dcgm.field_series import MICROS, FieldSeries, Point
 from ofu_exporter.sources.dcgm.fields import (
     CYCLES_ELAPSED,
     ENERGY_MILLIJOULES,
@@ -15,7 +15,6 @@ from ofu_exporter.sources.dcgm.fields import (
     POWER_WATTS,
     TENSOR,
 )
-from ofu_exporter.sources.dcgm.runs import MICROS
 from ofu_exporter.values.reading import CycleTotals, Evidence
 
 HOLE_INTERVALS = 2.5
@@ -44,14 +43,14 @@ class DeviceSeries:
         Blank where not all totals of one instant are known, or where the tensor cycles do not match the measured
         activity.
         """
-        made = FieldSeries()
+        series = FieldSeries()
         for before, after in itertools.pairwise(self.field_series(CYCLES_ELAPSED).points):
             share = self._dmma_share(before.micros, after.micros)
-            if share is not None and not made.points:
-                made.points.append(Point(before.micros, 0.0))
-            if made.points:
-                made.points.append(Point(after.micros, share))
-        return made
+            if share is not None and not series.points:
+                series.points.append(Point(before.micros, 0.0))
+            if series.points:
+                series.points.append(Point(after.micros, share))
+        return series
 
     def _dmma_share(self, first: int, last: int) -> float | None:
         elapsed, tensor, dmma = (self._difference(field, first, last) for field in OF_CYCLES)

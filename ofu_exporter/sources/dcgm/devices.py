@@ -98,8 +98,8 @@ def describe(engine: HostEngine, census: Census, described: Sequence[Device]) ->
         entity = Entity(GPU, number)
         if status in STATUS_REASONS:
             problem = STATUS_REASONS[status]
-            kept = [replace(d, problem=problem) for d in described if d.parent == entity]
-            devices += kept or [
+            last_known = [replace(d, problem=problem) for d in described if d.parent == entity]
+            devices += last_known or [
                 Device(entity, entity, _unknown(number), gpm=False, problem=problem)
             ]
             continue
@@ -117,16 +117,16 @@ def _unknown(number: int) -> Gpu:
     return Gpu(index=str(number), uuid=f"index-{number}")
 
 
-def _described(engine: HostEngine, entity: Entity, known: Device | None) -> tuple[Device, bool]:
+def _described(engine: HostEngine, entity: Entity, before: Device | None) -> tuple[Device, bool]:
     """The whole GPU, and whether MIG is on."""
     values = _driver_values(engine, entity, IDENTITY)
     if NAME not in values or UUID not in values:
-        if known is None or known.problem == UNTOLD:
+        if before is None or before.problem == UNTOLD:
             return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
         whole = replace(
-            known.gpu, instance="", profile="", mig_uuid=""
+            before.gpu, instance="", profile="", mig_uuid=""
         )  # the last description still holds
-        return replace(known, entity=entity, gpu=whole, problem=None), bool(known.gpu.instance)
+        return replace(before, entity=entity, gpu=whole, problem=None), bool(before.gpu.instance)
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)
     memory, minor = values.get(MEMORY_MIB), values.get(MINOR)

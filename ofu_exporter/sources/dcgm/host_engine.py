@@ -97,8 +97,6 @@ class HostEngine:
                 entity=Entity(entry.entity.group, entry.entity.number),
                 parent=Entity(entry.parent.group, entry.parent.number),
                 instance=entry.instance,
-                profile=entry.profile,
-                slices=entry.slices,
             )
             for entry in hierarchy.entries[: hierarchy.count]
             if entry.entity.group in (GPU_INSTANCE, COMPUTE_INSTANCE)

@@ -106,8 +106,6 @@ class DcgmInstance(NamedTuple):
     parent: Entity
     instance: int
     """Number of the GPU instance on its GPU."""
-    profile: int
-    slices: int
 
 
 class DcgmError(Exception):

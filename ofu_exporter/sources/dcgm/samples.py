@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.device_series import DeviceSeries
-from ofu_exporter.sources.dcgm.field_series import ROUND_MICROS, FieldSeries, Point
+from ofu_exporter.sources.dcgm.field_series import (
+    MICROS,
+    ROUND_MICROS,
+    FieldSeries,
+    Point,
+    is_short,
+    mean,
+    runs_of,
+)
 from ofu_exporter.sources.dcgm.fields import (
     ACTIVITY,
     CLOCK_SECONDS,
@@ -27,7 +35,6 @@ from ofu_exporter.sources.dcgm.fields import (
     TENSOR,
 )
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
-from ofu_exporter.sources.dcgm.runs import MICROS, is_short, mean, runs_of
 from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
@@ -110,9 +117,9 @@ class DeviceSamples(DeviceSeries):
         until = self._covered_until()
         self._dmma_series = self.dmma()
         runs = runs_of(self._spanned(self._begin(), until), self._hole_micros)
-        made = [self._reading(run, anchor) for run in runs if not is_short(run)]
+        readings = [self._reading(run, anchor) for run in runs if not is_short(run)]
         self._forget(runs, until)
-        return [reading for reading in made if reading is not None]
+        return [reading for reading in readings if reading is not None]
 
     def _sort_in(self, until: int) -> None:
         """Put the samples with stamps up to this time into their series."""
@@ -185,12 +192,12 @@ class DeviceSamples(DeviceSeries):
 
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
-        kept = max((p.micros for run in runs for p in run), default=0)
+        until_read = max((p.micros for run in runs for p in run), default=0)
         points = self.field_series(TENSOR).points
-        kept = max([kept, *[p.micros for p in points if p.micros <= until]])
-        if runs and runs[-1][-1].micros == kept and is_short(runs[-1]):
-            kept = runs[-1][0].micros
-        self._from_micros = max(kept, self._from_micros)
+        until_read = max([until_read, *[p.micros for p in points if p.micros <= until]])
+        if runs and runs[-1][-1].micros == until_read and is_short(runs[-1]):
+            until_read = runs[-1][0].micros
+        self._from_micros = max(until_read, self._from_micros)
         for series in self._series.values():
             series.keep_from(self._from_micros - round(2 * self._interval / MICROS))
 

@@ -53,7 +53,6 @@ TOO_FAST = (
     "or some values are missed"
 )
 
-
 TOO_MANY_GPUS = (
     "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
     "are measured; if the others are real, raise --most-gpus"
@@ -182,7 +181,10 @@ class Probe:
         ]
 
     def _page(self) -> ExporterPage:
-        text = self._fetch()
+        try:
+            text = self._client.fetch(MAX_PAGE_BYTES)
+        except PageError as error:
+            raise GpuError(error.reason, error.detail) from error
         mark = (len(text), hash(text))
         page = self._last[1] if mark == self._last[0] else parse(text, self._places)
         self._last = (mark, page)
@@ -197,12 +199,6 @@ class Probe:
         if too_many and not self._is_crowded:
             log.warning(TOO_MANY_GPUS, self._client.shown_url, too_many, self._places.most)
         self._is_crowded = too_many > 0
-
-    def _fetch(self) -> str:
-        try:
-            return self._client.fetch(MAX_PAGE_BYTES)
-        except PageError as error:
-            raise GpuError(error.reason, error.detail) from error
 
     def _count_unseen(self, now: float) -> None:
         """Count collections that no page has shown, and log it if the settings are the cause."""

@@ -6,17 +6,13 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, Activity, Evidence
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 MEGA, PERCENT, MILLI = 1e6, 0.01, 1e-3
 FIELDS: Mapping[str, tuple[str, float]] = {
@@ -155,7 +151,8 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     taken = places.taken(lines)
     for key in (key for key in lines if key in taken):
         for begin in lines[key]:
-            line = text[begin : _end_of_line(text, begin)]
+            match = _LINE.match(text, begin)
+            line = match[0] if match else ""
             liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
             try:
                 _add_line(rows, key, line, places.most)
@@ -163,7 +160,10 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
                 rejected["unreadable_line"] += 1
     if len(lines) > len(taken):
         rejected["too_many_gpus"] = len(lines) - len(taken)
-    return ExporterPage([_described(row) for row in _measured(rows)], liveness, rejected)
+    for row in rows.values():
+        if row.max_clock_hz is not None:
+            row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
+    return ExporterPage([*_measured(rows)], liveness, rejected)
 
 
 def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:
@@ -184,11 +184,6 @@ def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dic
         elif key is not None and (len(lines_of) < MOST_NAMED or places.knows(key)):
             lines_of[key] = array("I", (begin,))
     return lines_of
-
-
-def _end_of_line(text: str, begin: int) -> int | None:
-    end = text.find("\n", begin)
-    return None if end < 0 else end
 
 
 class _Keys:
@@ -217,17 +212,11 @@ def _key(labels: str) -> Key | None:
     if uuid is None:
         return None
     index, instance = (pattern.search(labels) for pattern in (_INDEX, _INSTANCE))
-    return (_group(index), uuid[1], _group(instance))
-
-
-def _parse(line: str) -> Iterable[Metric]:
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
-
-    return text_string_to_metric_families(line)
+    return (index[1] if index else "", uuid[1], instance[1] if instance else "")
 
 
 def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> None:
-    """Add one line to the row of its GPU, which was found (`told`) without parsing. Of several lines for one value
+    """Add one line to the row of its GPU, which was found without parsing. Of several lines for one value
     the first counts.
 
     Raises ValueError for an unreadable line, and for a line that would add one row too many.
@@ -236,22 +225,21 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
     if name not in _WANTED and place in rows:
         return  # most lines only show that the GPU is alive; parsing each would cost ten times more
-    for family in _parse(line + "\n"):
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
+
+    for family in text_string_to_metric_families(line + "\n"):
         for sample in family.samples:
             labels = sample.labels
             if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
                 raise ValueError("label too long")
-            key = (labels.get("gpu", ""), _uuid(labels), labels.get("GPU_I_ID", ""))
+            uuid = labels.get("UUID") or labels.get("uuid", "")
+            key = (labels.get("gpu", ""), uuid, labels.get("GPU_I_ID", ""))
             if key not in rows and len(rows) >= most:
                 raise ValueError(
                     "one GPU too many"
                 )  # two different names may look the same before they are parsed
             row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
-
-
-def _group(match: re.Match[str] | None) -> str:
-    return match[1] if match else ""
 
 
 def _put(row: PageRow, name: str, value: float) -> None:
@@ -281,10 +269,6 @@ def _within(value: float | None, most: float) -> float | None:
     return value if value is not None and 0 <= value <= most else None
 
 
-def _uuid(labels: Mapping[str, str]) -> str:
-    return labels.get("UUID") or labels.get("uuid", "")
-
-
 def _gpu(key: Key, labels: Mapping[str, str]) -> Gpu:
     index, uuid, instance = key
     return Gpu(
@@ -297,13 +281,6 @@ def _gpu(key: Key, labels: Mapping[str, str]) -> Gpu:
         driver=labels.get("DCGM_FI_DRIVER_VERSION")
         or labels.get("DCGM_FI_SYSTEM_DRIVER_VERSION", ""),
     )
-
-
-def _described(row: PageRow) -> PageRow:
-    """A row whose GPU has its maximum clock."""
-    if row.max_clock_hz is not None:
-        row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
-    return row
 
 
 def _measured(rows: Mapping[Key, PageRow]) -> Iterator[PageRow]:

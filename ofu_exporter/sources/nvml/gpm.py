@@ -89,11 +89,7 @@ class GpmSeries:
             self._samples.append(self._nvml.nvmlGpmSampleAlloc())
         self._start, self._edge_seconds = self._take_sample(self._samples[0])
         self._joules = self._energy_counter()
-        self._clocks = self._clock_read(self._start)
-
-    def read_clock(self) -> list[ClockSample]:
-        """One read of the SM clock, or none from a GPU that has no such clock."""
-        return self._clock_read()
+        self._clocks = self.read_clock(self._start)
 
     def note(self, clocks: list[ClockSample]) -> None:
         """Add clock reads to the open window."""
@@ -116,7 +112,7 @@ class GpmSeries:
         if self._clock() - self._start < SHORTEST_WINDOW_SECONDS:
             return None
         end, edge_seconds = self._take_sample(self._samples[1])
-        edge = self._clock_read(end)
+        edge = self.read_clock(end)
         values = self._metrics()
         reading = Reading(
             gpu=gpu,
@@ -151,7 +147,8 @@ class GpmSeries:
         after = self._clock()
         return after, after - before
 
-    def _clock_read(self, at: float | None = None) -> list[ClockSample]:
+    def read_clock(self, at: float | None = None) -> list[ClockSample]:
+        """One read of the SM clock, of now or of `at`; none from a GPU that has no such clock."""
         try:
             mhz = self._nvml.nvmlDeviceGetClockInfo(self.target.handle, self._nvml.NVML_CLOCK_SM)
         except self._nvml.NVMLError_NotSupported:

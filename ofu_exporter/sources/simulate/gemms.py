@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 
 KERNELS = (
@@ -36,7 +36,7 @@ class Loop:
     @property
     def executed_flops(self) -> int:
         """FLOPs that each launch executes."""
-        return tiles.parse(self.kernel).executed_flops(self.gemm)
+        return kernel_names.parse(self.kernel).executed_flops(self.gemm)
 
     @property
     def useful_share(self) -> float:
@@ -52,6 +52,6 @@ def draw(source: random.Random, number: int) -> tuple[Loop, ...]:
 def _loop(source: random.Random) -> Loop:
     gemm = Gemm(*(source.randrange(SMALLEST, LARGEST + STEP, STEP) for _ in range(3)))
     offered = source.sample(KERNELS, CHOICES)
-    kernel = min(offered, key=lambda name: tiles.parse(name).executed_flops(gemm))
+    kernel = min(offered, key=lambda name: kernel_names.parse(name).executed_flops(gemm))
     # Whole tenths of a second, the simulation's steps, so that a loop has exactly its stated length.
     return Loop(kernel, gemm, source.randint(10, 40) / 10, source.uniform(0.55, 0.92))

@@ -19,7 +19,7 @@ from tests.helpers.values import FakeClock, gpu, health
 
 KEYS = ("model", "rated_as")
 CONFIGURED = custom_row(
-    names=("NVIDIA Z999",), tensor_clock_hz=1.5e9, flops_per_cycle_per_sm={"bf16": 4096}
+    name="NVIDIA Z999", tensor_clock_hz=1.5e9, flops_per_cycle_per_sm={"bf16": 4096}
 )
 NAMES = [row.names[0] for row in ROWS if row.names] + ["NVIDIA Z999", "NVIDIA Unheard", ""]
 

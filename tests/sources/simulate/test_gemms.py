@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.hardware import profiles, tiles
+from ofu_exporter.hardware import kernel_names, profiles, tiles
 from ofu_exporter.hardware.tile_overhead import overhead
 from ofu_exporter.sources.simulate import gemms
 from ofu_exporter.sources.simulate.gemms import Loop
@@ -56,7 +56,7 @@ def test_products_are_drawn_as_the_paper_draws_them() -> None:
     loops = gemms.draw(random.Random(1), 300)
     for loop in loops:
         assert not any(side % 16 for side in (loop.gemm.m, loop.gemm.n, loop.gemm.k))
-        assert tiles.parse(loop.kernel).bound == "exact"
+        assert kernel_names.parse(loop.kernel).bound == "exact"
         assert 0.5 < loop.useful_share <= 1
     overheads = [1 / loop.useful_share - 1 for loop in loops]
     assert 0.01 < math.fsum(overheads) / len(overheads) < 0.1
@@ -65,7 +65,7 @@ def test_products_are_drawn_as_the_paper_draws_them() -> None:
 
 def test_every_kernel_is_of_the_simulated_gpu() -> None:
     for name in gemms.KERNELS:
-        kernel_ = tiles.parse(name)
+        kernel_ = kernel_names.parse(name)
         assert (kernel_.architecture, kernel_.precision) == ("sm90", "bf16")
 
 

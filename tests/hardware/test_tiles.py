@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names, tiles
 from ofu_exporter.hardware.tiles import Gemm, Kernel
 
 SIDE = st.integers(1, 20_000)
@@ -90,7 +90,7 @@ def walked(kernel: Kernel, gemm: Gemm) -> int:
 def test_worked_examples(
     name: str, sides: tuple[int, int, int], effective: tuple[int, int, int], percent: float
 ) -> None:
-    cost = tiles.cost(tiles.parse(name), [Gemm(*sides)])
+    cost = tiles.cost(kernel_names.parse(name), [Gemm(*sides)])
     assert cost.effective == (effective,)
     assert cost.executed_flops == 2 * effective[0] * effective[1] * effective[2]
     assert cost.overhead_ratio * 100 == pytest.approx(percent, abs=1e-3)
@@ -137,14 +137,14 @@ def test_groups_add_up(kernel: Kernel, gemms: list[Gemm]) -> None:
 
 
 def test_every_product_of_a_batch_is_rounded_up_by_itself() -> None:
-    kernel = tiles.parse("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT")
+    kernel = kernel_names.parse("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT")
     one, many = Gemm(100, 100, 64), Gemm(100, 100, 64, 3)
     assert kernel.executed_flops(many) == 3 * kernel.executed_flops(one)
     assert kernel.executed_flops(many) > kernel.executed_flops(Gemm(300, 100, 64))
 
 
 def test_an_empty_group_costs_nothing() -> None:
-    kernel = tiles.parse("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT")
+    kernel = kernel_names.parse("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT")
     full = Gemm(128, 256, 64)
     assert tiles.cost(kernel, [full, Gemm(0, 256, 64)]).executed_flops == kernel.executed_flops(
         full
@@ -155,13 +155,13 @@ def test_an_empty_group_costs_nothing() -> None:
 
 def test_emulated_products_are_run_several_times() -> None:
     name = "cutlass3x_sm100_tensorop_s256x128x16_9xbf16gemm_f32_f32_f32_f32_f32_256x128x16_0_tnn_align4"
-    kernel = tiles.parse(name)
+    kernel = kernel_names.parse(name)
     assert (kernel.precision, kernel.products) == ("bf16", 9)
     assert tiles.cost(kernel, [Gemm(256, 128, 64)]).overhead_ratio == 8
 
 
 def test_what_is_not_in_the_name_is_not_rounded() -> None:
-    kernel = tiles.parse("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn")
+    kernel = kernel_names.parse("volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn")
     assert kernel.effective(Gemm(100, 100, 100)) == (128, 128, 100)
     assert kernel.bound == "lower"
 

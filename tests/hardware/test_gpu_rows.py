@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.hardware.gpu_models import ROWS, rate
-from ofu_exporter.hardware.links import LINKS
+from ofu_exporter.hardware.gpu_rows import LINKS
 from tests.helpers.values import gpu
 
 

@@ -1,32 +1,16 @@
 """Computes the FLOPs of a matrix product in whole tiles, whose sizes are part of the kernel's name.
 
-A grammar of kernel names is one module in this package; its file name is the family's name. It has two public names:
-
-- `EXAMPLE`: a kernel name that it reads;
-- `parse`: the kernel that a name describes, or None where the name is another family's or runs on no tensor pipe.
-
 Sides are in the kernel's own order, cuBLAS' column-major one: of a row-major product C[M, N], as torch has it,
 the kernel's m is N and its n is M.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.reported import Bound
-
-UNCONFIRMED = "no counted FLOPs confirm that kernels of this family run no more than their tiles"
-SPLIT = "the name does not say into how many parts K is split, each of which is rounded up"
-NO_CLUSTER = "the name does not carry the cluster"
-NO_TILE_K = "the name does not carry the tile along K"
-
-WIDEST_FIRST = ("fp64", "tf32", "bf16", "fp16", "int8", "fp8", "fp6", "fp4", "int4")
-"""Operands of two precisions are multiplied in the wider one."""
-
 
 LARGEST_SIDE = 1 << 40
 """Largest side of a product; no memory holds one with a longer side."""
@@ -133,53 +117,6 @@ def cost(kernel: Kernel, gemms: Sequence[Gemm]) -> Cost:
 def adjusted_utilization(utilization: float, overhead_ratio: float) -> float:
     """OFU without what tiles add (arXiv:2605.20799, eq. 8); both are ratios."""
     return utilization / (1 + overhead_ratio)
-
-
-class Grammar(Protocol):
-    """What a module of this package offers."""
-
-    EXAMPLE: str
-
-    def parse(self, name: str) -> Kernel | None:
-        """The kernel that a name describes, or None where the name is not of this family."""
-
-
-_MODULES: Registry[Grammar] = Registry(__name__, "grammar")
-names, load = _MODULES.names, _MODULES.load
-
-
-def find(name: str) -> Kernel | None:
-    """The kernel that a name describes, or None where no family knows the name."""
-    tiles = (load(family).parse(name) for family in names())
-    return next((kernel for kernel in tiles if kernel), None)
-
-
-def parse(name: str) -> Kernel:
-    """The kernel that a name describes. Raises ConfigError, which lists the grammars."""
-    if kernel := find(name):
-        return kernel
-    families = ", ".join(f"{family} ({load(family).EXAMPLE})" for family in names())
-    raise ConfigError(
-        f"kernel {name!r} fits no known grammar, is 2:4 sparse or runs on no tensor pipe; known: {families}"
-    )
-
-
-def wider(precisions: Iterable[str | None]) -> str | None:
-    """The widest of some precisions; None where one of them is not known."""
-    given = set(precisions)
-    return (
-        next((each for each in WIDEST_FIRST if each in given), None) if None not in given else None
-    )
-
-
-def side(name: str) -> str:
-    """The pattern of a side of a tile or a cluster: no kernel has a side of 0, or a huge one."""
-    return rf"(?P<{name}>[1-9]\d{{0,4}})"
-
-
-def number(text: str | None) -> int | None:
-    """A number in a name; None for 0 or no number, which both mean that it is chosen at the launch."""
-    return int(text or 0) or None
 
 
 def _up(value: int, step: int) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import tiles
+from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 
 Tile = tuple[int, int, int | None]
@@ -226,7 +226,7 @@ def test_a_name_is_read(
     row: tuple[str, str, str | None, str, Tile, int | None, Cluster],
 ) -> None:
     name, *wanted = row
-    kernel = tiles.parse(name)
+    kernel = kernel_names.parse(name)
     read = (kernel.family, kernel.architecture, kernel.precision, kernel.tile)
     assert [*read, kernel.stages, kernel.cluster] == wanted
 
@@ -256,42 +256,44 @@ def test_a_name_is_read(
     ],
 )
 def test_what_is_not_on_a_tensor_pipe_is_sparse_cut_short_or_none_is_refused(name: str) -> None:
-    assert tiles.find(name) is None
+    assert kernel_names.find(name) is None
     with pytest.raises(ConfigError) as caught:
-        tiles.parse(name)
+        kernel_names.parse(name)
     assert repr(name)[:1000] in str(caught.value)  # the middle of a longer one is cut
-    for family in tiles.names():
-        assert f"{family} ({tiles.load(family).EXAMPLE})" in str(caught.value)
+    for family, grammar in kernel_names.GRAMMARS.items():
+        assert f"{family} ({grammar.example})" in str(caught.value)
 
 
-@pytest.mark.parametrize("family", tiles.names())
+@pytest.mark.parametrize("family", kernel_names.GRAMMARS)
 def test_the_example_of_a_family_is_its_own_and_nobody_elses(family: str) -> None:
-    example = tiles.load(family).EXAMPLE
-    assert [name for name in tiles.names() if tiles.load(name).parse(example)] == [family]
+    grammars = kernel_names.GRAMMARS
+    example = grammars[family].example
+    assert [name for name, grammar in grammars.items() if grammar.read(example)] == [family]
+    assert kernel_names.parse(example).family == family
 
 
 def test_only_nvjet_without_split_k_is_exact() -> None:
-    exact = {name for name, *_ in READ if tiles.parse(name).bound == "exact"}
+    exact = {name for name, *_ in READ if kernel_names.parse(name).bound == "exact"}
     assert exact == {name for name, family, *_ in READ if family == "nvjet"}
-    split = tiles.parse("nvjet_tst_64x24_64x16_4x1_v_bz_splitK_TNT")
+    split = kernel_names.parse("nvjet_tst_64x24_64x16_4x1_v_bz_splitK_TNT")
     assert (split.bound, len(split.unknown)) == ("lower", 1)
 
 
 def test_a_name_without_a_cluster_says_so() -> None:
-    kernel = tiles.parse(
+    kernel = kernel_names.parse(
         "cutlass3x_sm100_tensorop_s256x256x16gemm_f16_f16_f32_f16_f16_256x256x64_0_tnn_align8_2sm"
     )
-    assert tiles.NO_CLUSTER in kernel.unknown
+    assert kernel_names.NO_CLUSTER in kernel.unknown
 
 
 def test_every_precision_is_one_that_gpus_are_rated_in() -> None:
-    assert {tiles.parse(name).precision for name, *_ in READ} <= {*PRECISIONS}
+    assert {kernel_names.parse(name).precision for name, *_ in READ} <= {*PRECISIONS}
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_read_or_refused(name: str) -> None:
-    kernel = tiles.find(name)
-    assert kernel is None or kernel.family in tiles.names()
+    kernel = kernel_names.find(name)
+    assert kernel is None or kernel.family in kernel_names.GRAMMARS
 
 
 @given(
@@ -300,14 +302,19 @@ def test_any_text_is_read_or_refused(name: str) -> None:
     st.integers(0, 100),
 )
 def test_a_damaged_name_never_breaks_the_reader(name: str, put: str, at: int) -> None:
-    kernel = tiles.find(name[:at] + put + name[at:])
-    assert kernel is None or kernel.family in tiles.names()
+    kernel = kernel_names.find(name[:at] + put + name[at:])
+    assert kernel is None or kernel.family in kernel_names.GRAMMARS
 
 
 def test_operands_of_two_precisions_are_multiplied_in_the_wider() -> None:
-    assert tiles.parse("nvjet_sm100_oqtst_128x256_128x6_2x1_2cta_v_bz_TNT").precision == "fp8"
-    mixed = "cutlass_80_tensorop_bf16_s16816gemm_{}_64x64_64x6_tn_align8"
-    assert {tiles.parse(mixed.format(of)).precision for of in ("s8_bf16", "bf16_s8")} == {"bf16"}
     assert (
-        tiles.parse("cutlass_80_tensorop_i16864gemm_s4_64x64_128x6_tn_align32").precision == "int4"
+        kernel_names.parse("nvjet_sm100_oqtst_128x256_128x6_2x1_2cta_v_bz_TNT").precision == "fp8"
+    )
+    mixed = "cutlass_80_tensorop_bf16_s16816gemm_{}_64x64_64x6_tn_align8"
+    assert {kernel_names.parse(mixed.format(of)).precision for of in ("s8_bf16", "bf16_s8")} == {
+        "bf16"
+    }
+    assert (
+        kernel_names.parse("cutlass_80_tensorop_i16864gemm_s4_64x64_128x6_tn_align32").precision
+        == "int4"
     )
