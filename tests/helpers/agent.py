@@ -19,6 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 SOON = 20.0
 """A bound on waiting that only a failing test reaches."""
+PATIENCE = 60.0
+"""The same for what several programs have to do, on a machine with twenty things to do."""
 COMMAND = (sys.executable, "-W", "error", "-m", "ofu_exporter")
 SIMULATED = ("demo", "--source", "simulate")
 """Serves a simulated node of 8 GPUs and its jobs."""
@@ -143,7 +145,7 @@ def agent(
             running.stop()
 
 
-def until(wanted: Callable[[], object], seconds: float = SOON) -> str:
+def until(wanted: Callable[[], object], seconds: float = PATIENCE) -> str:
     """Ask again and again until the answer is true, the less often the longer it takes; returns it."""
     began = time.monotonic()
     while (waited := time.monotonic() - began) < seconds:
