@@ -170,7 +170,6 @@ def test_a_page_that_nothing_leads_to_a_broken_link_and_a_broken_anchor_are_refu
     warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
     for said in (*links.values(), 'not included in the "nav"'):
         assert any(said in line for line in warnings), said
-    assert len(warnings) == 5
 
 
 def shown(address: str, profile: Path, *flags: str) -> str:

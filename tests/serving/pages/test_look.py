@@ -46,8 +46,9 @@ def node() -> ShownNode:
 
 def page_of(name: str) -> str:
     """The node's, its job's, or that of a node of another kind."""
-    pages = {"node": node().node_page, "job": lambda: node().job_page(MOE.job_id)}
-    return pages[name]() if name in pages else other_page(name)
+    if name == "node":
+        return node().node_page()
+    return node().job_page(MOE.job_id) if name == "job" else other_page(name)
 
 
 def other_page(name: str) -> str:
