@@ -1,8 +1,10 @@
-"""What all tests share: --fast and --regenerate, untimed properties, at least four workers, one Slurm."""
+"""What all tests share: --fast and --regenerate, untimed properties, who runs what and when, one Slurm."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,13 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers.slurm_cluster import Cluster, missing
+
+# Hundreds of processes of the agent start, and each would compile the package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# With it jsonschema builds 38 grammars in each worker, for formats that no schema here is checked for.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 END_TO_END = Path(__file__).parent / "end_to_end"
 
@@ -23,21 +32,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write tests/golden/ anew")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist would begin with the groups of most tests
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in tests/end_to_end is slow; --fast leaves out what is slow, and nothing else."""
+    """Everything in tests/end_to_end is slow; --fast leaves out what is slow, and nothing else.
+
+    A file is of one worker, which makes its fixtures once, unless a mark says otherwise. The slow ones come first, so
+    that no worker is left with one of them in the end.
+    """
     for item in items:
         if END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.slow)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = [item for item in items if not item.get_closest_marker("slow")]
     if config.getoption("--fast"):
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
+        items[:] = others
+    else:
+        files = {item.path for item in slow}
+        items.sort(key=lambda item: (not item.get_closest_marker("slurm"), item.path not in files))
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test that failed in a group is found by its own name when it is to run again, alone."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        report.nodeid = re.sub(r"@[^@\]]*$", "", report.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """At least four, whatever the cores: tests of running agents wait more than they compute."""
-    return max(4, os.cpu_count() or 1)
+    """One more than cores: tests of running agents wait, too."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture

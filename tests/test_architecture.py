@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("grimp", reason="import-linter needs Python 3.11")
 
 from tests.helpers import drawing
-from tests.helpers.rooms import TREES
+from tests.helpers.rooms import trees
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
@@ -58,7 +58,7 @@ def test_an_import_that_the_drawing_does_not_show_is_an_error(
 
 def thread_names() -> Iterator[str]:
     """The name of every thread that the package starts; what is filled in stands in angle brackets."""
-    for tree in TREES.values():
+    for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "threading.Thread":
                 names = [word.value for word in node.keywords if word.arg == "name"]

@@ -16,24 +16,39 @@ from tests.helpers.selection import FILE_VARIABLE
 TESTS = Path(__file__).parent
 
 
+SOME = ("test_fast.py", "end_to_end", "sources", "deploy/test_rules.py")
+"""Files with a conftest.py of their own, marked by their folder, by themselves, in part and not at all."""
+
+
 @pytest.mark.slow
 def test_the_fast_part_leaves_out_what_is_marked_slow_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "selection.json"
     collect = ("-m", "pytest", "--fast", "--collect-only", "--quiet", "-p", "no:cacheprovider")
     subprocess.run(
-        [sys.executable, *collect, "-p", "tests.helpers.selection", str(TESTS)],
-        cwd=TESTS.parent,
-        env={**os.environ, FILE_VARIABLE: str(file)},
+        [sys.executable, *collect, "-p", "tests.helpers.selection", *SOME],
+        cwd=TESTS,
+        env={**os.environ, "PYTHONPATH": str(TESTS.parent), FILE_VARIABLE: str(file)},
         stdout=subprocess.DEVNULL,
         timeout=600,
         check=True,
     )
     found = json.loads(file.read_text())
     assert [name for name, test in found.items() if test["runs"] == test["slow"]] == []
-    seen = {name.partition("::")[0] for name in found}
-    unseen = [
-        path for path in TESTS.rglob("test_*.py") if str(path.relative_to(TESTS.parent)) not in seen
-    ]
+    assert {test["slow"] for test in found.values()} == {True, False}
+
+
+def test_nothing_but_the_mark_leaves_a_file_out() -> None:
+    for path in TESTS.rglob("conftest.py"):
+        assert "ignore" not in path.read_text(), path
+        assert path == TESTS / "conftest.py" or "def pytest_" not in path.read_text(), path
+
+
+def test_every_file_is_tested_unless_it_misses_a_library(request: pytest.FixtureRequest) -> None:
+    chosen = any(map(request.config.getoption, ("--fast", "-k", "-m", "--last-failed")))
+    if chosen or [Path(each).resolve() for each in request.config.args] != [TESTS]:
+        pytest.skip("not all tests are run")
+    seen = {item.path for item in request.session.items}
+    unseen = {*TESTS.rglob("test_*.py")} - seen
     assert all("pytest.importorskip" in path.read_text() for path in unseen), unseen
 
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("importlinter", reason="import-linter needs Python 3.11")
 
 from tests.helpers.every import every
-from tests.helpers.rooms import DRIVERS, IMPORTS, PACKAGE, ROOT, SOURCES, TREES, room_of
+from tests.helpers.rooms import DRIVERS, PACKAGE, ROOT, SOURCES, imports, room_of, trees
 
 STANDARD_LIBRARY_ONLY = ("client", "values")
 FRAMEWORKS = {"lightning", "pytorch_lightning", "torch", "transformers"}
@@ -46,7 +46,7 @@ def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, path in SOURCES.items():
         copy = folder / PACKAGE / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        others = sorted(IMPORTS[name] - {PACKAGE})
+        others = sorted(imports()[name] - {PACKAGE})
         copy.write_text("".join(f"import {PACKAGE}.{other}\n" for other in others))
     assert linted(folder).returncode == 0
     return folder
@@ -103,7 +103,7 @@ def executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 @every([name for name in SOURCES if room_of(name) in STANDARD_LIBRARY_ONLY])
 def test_the_ground_needs_python_alone(module: str) -> None:
-    needed = set(foreign(TREES[module])) - sys.stdlib_module_names - {PACKAGE}
+    needed = set(foreign(trees()[module])) - sys.stdlib_module_names - {PACKAGE}
     assert needed <= (FRAMEWORKS if room_of(module) == "client" else set())
 
 
@@ -118,7 +118,7 @@ def test_nothing_but_rooms_lies_at_the_top() -> None:
 def test_every_file_says_its_job_in_its_first_sentence(module: str) -> None:
     if module.partition(".")[0] in DRIVERS and SOURCES[module].stat().st_size == 0:
         return  # a driver's folder; its driver.py says what it is
-    doc = ast.get_docstring(TREES[module])
+    doc = ast.get_docstring(trees()[module])
     assert doc, f"{module} has no docstring"
     assert doc.split("\n\n", maxsplit=1)[0].rstrip().endswith((".", ":"))
 

@@ -146,7 +146,7 @@ def test_it_arrives_for_no_other_job(fleet: Fleet, evaluator: str) -> None:
     until(lambda: fleet.ask(evaluator, held), seconds=TWO_MINUTES)
     agrees = f'job:ofu_job_divergence_verdict:sum{{job_id="{HONEST}",verdict="agree"}}'
     until(lambda: fleet.value(evaluator, agrees) == 1, seconds=TWO_MINUTES)
-    until(lambda: len(fleet.ask(evaluator, f"{held}[1h]")[0]["values"]) > 10, seconds=60)
+    until(lambda: len(fleet.ask(evaluator, f"{held}[1h]")[0]["values"]) > 5, seconds=60)
     wanted = {"alertname": "OfuMfuAboveOfu", "evaluated_by": evaluator}
     jobs = [
         one["labels"]["job_id"]

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.helpers.agent import Agent, call, until
+from tests.helpers import agent
+from tests.helpers.agent import Agent, until
 from tests.helpers.certificates import Certificates
+from tests.helpers.in_process import call
 from tests.helpers.job_node import Node
 from tests.helpers.passwords import hashed, web_file
 
@@ -126,11 +128,11 @@ def test_who_lacks_one_of_them_is_told(
 
 def test_who_pauses_it_sees_that_it_has_let_go(closed: Closed) -> None:
     flags = ("--agent", closed.agent.url, "--pause-file", str(closed.pause_file), "--wait")
-    done = call("pause", *flags, "20s", env=closed.environ)
+    done = agent.call("pause", *flags, "20s", env=closed.environ)
     assert (done.returncode, done.stderr) == (0, "")
-    done = call("resume", *flags, "20s", env=closed.environ)
+    done = agent.call("resume", *flags, "20s", env=closed.environ)
     assert (done.returncode, done.stderr) == (0, "")
-    done = call("resume", *flags, "0.1s", env={})
+    done = agent.call("resume", *flags, "0.1s", env={})
     assert done.returncode == 3
     assert "no agent answers: https://127.0.0.1:" in done.stderr
     assert "certificate verify failed" in done.stderr

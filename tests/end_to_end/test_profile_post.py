@@ -12,7 +12,8 @@ from ofu_exporter.values.reasons import ReportRejection
 from tests.hardware.profiles.test_ncu import BF16, long
 from tests.hardware.profiles.test_nsys_csv import SUM
 from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
-from tests.helpers.agent import SIMULATED, Agent, agent, call, page_server, until
+from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
+from tests.helpers.in_process import call
 from tests.helpers.job_node import Node
 
 JOB = "1001"

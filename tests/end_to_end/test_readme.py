@@ -7,7 +7,8 @@ import shlex
 import socket
 from pathlib import Path
 
-from tests.helpers.agent import agent, call, until
+from tests.helpers.agent import agent, until
+from tests.helpers.in_process import call
 
 README = Path(__file__).parents[2] / "README.md"
 PATIENCE = 300.0

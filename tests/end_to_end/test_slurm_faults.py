@@ -97,7 +97,7 @@ def squeue_hangs(node: Faulty) -> None:
 
 
 def slurmctld_is_stopped(node: Faulty) -> None:
-    (controller,) = processes("cmdline", "slurmctld\0-D\0")
+    (controller,) = {*processes("cmdline", "slurmctld\0-D\0")} & {*node.cluster.all_processes()}
     node.hooks(before=f"kill -STOP {controller}", after=f"kill -CONT {controller}")
 
 

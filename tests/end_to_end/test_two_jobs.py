@@ -23,7 +23,8 @@ from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.flops.causes.synthetic import LATENT
-from tests.helpers.agent import Agent, agent, call, until
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.in_process import call
 from tests.helpers.values import H100, gpu, reading
 
 pytestmark = pytest.mark.xdist_group("reports_end_to_end")

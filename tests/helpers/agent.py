@@ -19,6 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 SOON = 20.0
 """A bound on waiting that only a failing test reaches."""
+PATIENCE = 60.0
+"""The same for what several programs have to do, on a machine with twenty things to do."""
 # asyncio of Python 3.10 calls a TLS connection unclosed that its client ended.
 OLD_TLS = ("-W", "ignore:unclosed transport <asyncio.sslproto") if sys.version_info < (3, 11) else ()
 COMMAND = (sys.executable, "-W", "error", *OLD_TLS, "-m", "ofu_exporter")
@@ -95,10 +97,15 @@ class Agent:
         return matching[0] if matching else None
 
     def values(self, name: str, **labels: str) -> list[float]:
-        """Every sample with this name and these labels."""
+        """Every sample with this name and these labels.
+
+        No other line is parsed: whoever waits asks often.
+        """
+        lines = self.get("/metrics")[1].split("\n")
+        those = "\n".join(line for line in lines if line.startswith((f"{name}{{", f"{name} ")))
         return [
             sample.value
-            for family in text_string_to_metric_families(self.get("/metrics")[1])
+            for family in text_string_to_metric_families(those)
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         ]
@@ -140,14 +147,14 @@ def agent(
             running.stop()
 
 
-def until(wanted: Callable[[], object], seconds: float = SOON) -> str:
-    """Ask again and again until the answer is true; returns it."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def until(wanted: Callable[[], object], seconds: float = PATIENCE) -> str:
+    """Ask again and again until the answer is true, the less often the longer it takes; returns it."""
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < seconds:
         answer = wanted()
         if answer:
             return str(answer)
-        threading.Event().wait(0.02)
+        threading.Event().wait(min(max(0.02, waited / 20), 0.5))
     raise AssertionError(f"not within {seconds} s: {wanted}")
 
 

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.helpers.rooms import DRIVERS, IMPORTS, PACKAGE, ROOT, room_of
+from tests.helpers.rooms import DRIVERS, PACKAGE, ROOT, imports, room_of
 
 FILE = Path(__file__).parents[2] / "docs" / "architecture.svg"
 
@@ -119,11 +119,11 @@ class Box(NamedTuple):
 def rooms() -> dict[str, set[str]]:
     """Every room that there is, and the rooms that it imports."""
     found: dict[str, set[str]] = {}
-    for module, imports in IMPORTS.items():
+    for module, imported in imports().items():
         room = room_of(module)
         if room not in (PACKAGE, "__main__"):
-            found.setdefault(room, set()).update(room_of(other) for other in imports)
-    return {room: imports - {room, PACKAGE} for room, imports in found.items()}
+            found.setdefault(room, set()).update(room_of(other) for other in imported)
+    return {room: imported - {room, PACKAGE} for room, imported in found.items()}
 
 
 def floors(imports: Mapping[str, set[str]]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -26,6 +27,7 @@ def room_of(module: str) -> str:
     return module.partition(".")[0]
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Every module, and the modules of the package that it imports; for types alone, too."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
@@ -38,5 +40,8 @@ def _short(module: str) -> str:
 
 
 SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
-TREES = {module: ast.parse(path.read_text()) for module, path in SOURCES.items()}
-IMPORTS = imports()
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {module: ast.parse(path.read_text()) for module, path in SOURCES.items()}

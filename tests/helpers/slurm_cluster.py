@@ -113,7 +113,7 @@ class Cluster:
             for name in reversed(list(self._running)):
                 self._end(name)
         finally:
-            for left in self._left_over():
+            for left in self.all_processes():
                 with suppress(ProcessLookupError):
                     os.kill(left, signal.SIGKILL)
             shutil.rmtree(self.root, ignore_errors=True)
@@ -252,7 +252,7 @@ class Cluster:
         with suppress(AssertionError):
             until(lambda: not self.call("squeue", "--noheader"), seconds=10)
 
-    def _left_over(self) -> list[int]:
+    def all_processes(self) -> list[int]:
         """Processes that still have this cluster's configuration in their environment."""
         return processes("environ", f"SLURM_CONF={self._conf}\0")
 

@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tests.simulator.agent import Counted
 from tests.simulator.curve import Curve
 from tests.simulator.loads import LOADS, Load
-from tests.simulator.mishaps import BEGIN
+from tests.simulator.mishaps import BEGIN, END
 from tests.simulator.run import ran
 from tests.simulator.sources import Dcgm, Nvml
 
@@ -58,18 +59,21 @@ def columns(interval: float) -> Iterator[tuple[str, Nvml | Dcgm]]:
             )
 
 
-def measured(kind: Nvml | Dcgm, loads: Sequence[Load] = LOADS) -> dict[str, Cell]:
+def measured(kind: Nvml | Dcgm, loads: Sequence[Load] = LOADS, end: float = END) -> dict[str, Cell]:
     """The cells of a source, by load."""
     found: dict[str, list[tuple[Curve, list[Counted], list[Counted]]]] = {}
-    variants = [
-        replace(load, variant=n) for load in loads for n in range(VARIANTS.get(load.name, 1))
-    ]
+    variants = [each for load in loads for each in _variants(load)]
     for at_once in [variants] if kind.together else [[load] for load in variants]:
-        windows = ran(kind, at_once)
+        windows = ran(kind, at_once, end=end)
         for load in at_once:
             run = load.curve, windows.windows[load.key], windows.shown[load.key]
             found.setdefault(load.name, []).append(run)
     return {name: _cell(runs, kind.interval) for name, runs in found.items()}
+
+
+@cache
+def _variants(load: Load) -> list[Load]:
+    return [replace(load, variant=n) for n in range(VARIANTS.get(load.name, 1))]
 
 
 def _cell(runs: Sequence[tuple[Curve, list[Counted], list[Counted]]], interval: float) -> Cell:

@@ -42,15 +42,15 @@ def judged(kind: Kind, loads: Sequence[Load], mishap: str = "") -> dict[str, Sco
     return found
 
 
-def ran(kind: Kind, loads: Sequence[Load], mishap: str = "") -> Ran:
+def ran(kind: Kind, loads: Sequence[Load], mishap: str = "", end: float = END) -> Ran:
     """One run with a GPU for each load."""
     with tempfile.TemporaryDirectory() as folder:
         running = kind.start(Path(folder), [load.curve for load in loads], mishap)
         try:
-            lives = _lives(running, kind, mishap)
+            lives = _lives(running, kind, mishap, end)
         finally:
             running.close()
-    asked = Asked(Span(BEGIN, END), kind.interval + 2 * kind.pace, running.unknowable)
+    asked = Asked(Span(BEGIN, end), kind.interval + 2 * kind.pace, running.unknowable)
     windows, shown = (
         {load.key: [w for each in of for w in each.get(gpu, [])] for gpu, load in enumerate(loads)}
         for of in ([life.windows for life in lives], [life.shown for life in lives])
@@ -58,16 +58,16 @@ def ran(kind: Kind, loads: Sequence[Load], mishap: str = "") -> Ran:
     return Ran(windows, shown, asked)
 
 
-def _lives(running: Running, kind: Kind, mishap: str) -> list[agent.Agent]:
+def _lives(running: Running, kind: Kind, mishap: str, end: float) -> list[agent.Agent]:
     """The lives of the agent, one after the other."""
     agent.seed(SEED)
     running.world.wait(BEGIN)
     running.world.stopped = STOPS.get(mishap, ())
     if mishap != REBORN:
-        return [_life(running, kind.interval, END)]
+        return [_life(running, kind.interval, end)]
     first = _life(running, kind.interval, REBIRTH.start)
     running.world.wait(REBIRTH.end - REBIRTH.start)
-    second = _life(running, kind.interval, END)
+    second = _life(running, kind.interval, end)
     slack = kind.interval + kind.pace
     running.unknowable.append(Span(REBIRTH.start - slack, REBIRTH.end + 1 + kind.pace))
     return [first, second]

@@ -1,30 +1,55 @@
-"""Truth inside two stated errors, and shown windows of the right length, at every interval beside every client."""
+"""Truth inside two stated errors, and shown windows of the right length, at every interval beside every client.
+
+Every interval with every source, and every client with every source, but not all three with each other, which
+`python -m tests.bench.accuracy` has.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
 from tests.simulator.goals import INSIDE
-from tests.simulator.grid import INTERVALS, Cell, columns, measured
+from tests.simulator.grid import CLIENTS, INTERVALS, Cell, columns, measured
 from tests.simulator.loads import BY_NAME
+from tests.simulator.mishaps import BEGIN, END
+from tests.simulator.sources import Dcgm, Nvml
 
 LOADS = [BY_NAME[name] for name in ("training", "hard steps", "deep bursts", "square, 1 s")]
 LEAST_SHOWN = 0.9
+WINDOWS = 120
+"""As many as a share of them needs, within ten minutes."""
+INTERVALS_TRIED = [each for each in INTERVALS if each >= 1]
 
 
-def cells(interval: float) -> dict[tuple[str, str], Cell]:
-    return {
-        (name, load): cell
-        for name, kind in columns(interval)
-        for load, cell in measured(kind, LOADS).items()
-    }
+def sources(interval: float) -> Iterator[tuple[str, Nvml | Dcgm]]:
+    """With and without cycle counters, alone and beside one client in turn."""
+    turns = count(INTERVALS_TRIED.index(interval))
+    for name, kind in columns(interval):
+        beside = isinstance(kind, Dcgm) and kind.watched
+        if not beside or next(turns) % (len(CLIENTS) - 1) == 0:
+            yield name, kind
 
 
-@pytest.mark.parametrize("interval", [each for each in INTERVALS if each >= 1])
+@pytest.mark.parametrize("interval", INTERVALS_TRIED)
 def test_windows_hold_the_truth_and_are_as_long_as_asked_for(interval: float) -> None:
-    found = cells(interval)
+    end = min(BEGIN + WINDOWS * interval, END)
+    found: dict[tuple[str, str], Cell] = {
+        (name, load): cell
+        for name, kind in sources(interval)
+        for load, cell in measured(kind, LOADS, end).items()
+    }
     assert {row: cell.inside for row, cell in found.items() if cell.inside < INSIDE} == {}
     assert {row: cell.shown for row, cell in found.items() if cell.shown < LEAST_SHOWN} == {}
+
+
+def test_every_client_is_beside_every_source() -> None:
+    beside = Counter(name for each in INTERVALS_TRIED for name, _ in sources(each))
+    assert beside.keys() == {name for each in INTERVALS_TRIED for name, _ in columns(each)}
+    assert min(beside.values()) >= 2
 
 
 def test_cycle_counters_are_used_under_bursts_of_the_clock() -> None:

@@ -61,9 +61,9 @@ def test_a_series_in_which_nothing_changes_rarely_shows_a_change(count: int) -> 
     [
         ("normal", 0.0, 20, 800, 0.05),
         ("normal", 0.5, 20, 800, 0.05),
-        ("normal", 0.0, 200, 400, 0.01),
-        ("normal", 0.5, 200, 400, 0.01),
-        ("heavy tails", 0.5, 200, 400, 0.01),
+        ("normal", 0.0, 200, 200, 0.01),
+        ("normal", 0.5, 200, 200, 0.01),
+        ("heavy tails", 0.5, 200, 200, 0.01),
         ("normal", 0.5, 336, 200, 0.01),
     ],
 )

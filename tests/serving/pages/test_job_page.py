@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode
 
-NODE = ShownNode(1200.0)
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
+
+
+@cache
+def node() -> ShownNode:
+    return ShownNode(1200.0)
 
 
 def shown(job: JobTotals) -> str:
@@ -16,7 +22,7 @@ def shown(job: JobTotals) -> str:
 
 
 def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:
-    page = NODE.job_page(MOE.job_id)
+    page = node().job_page(MOE.job_id)
     assert "MFU too high by 14 points" in page
     assert "likeliest first" in page
     assert page.count("<polyline") >= 2, "OFU and MFU on one chart"
@@ -30,11 +36,11 @@ def test_a_recorded_job_is_told_from_one_that_runs_here() -> None:
 
 
 def test_an_honest_job_agrees() -> None:
-    assert "agrees with OFU" in NODE.job_page(LLAMA.job_id)
+    assert "agrees with OFU" in node().job_page(LLAMA.job_id)
 
 
 def test_a_job_that_reports_nothing_has_no_verdict() -> None:
-    page = NODE.job_page(NOTEBOOK.job_id)
+    page = node().job_page(NOTEBOOK.job_id)
     assert "the job reports no MFU" in page
     assert "MFU against OFU" not in page
 

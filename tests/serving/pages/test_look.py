@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,6 @@ from tests.helpers.values import gpu, health, reading
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs Chromium, which tests/run installs"
 )
-NODE = ShownNode(900.0, simulated=True)
-PAGES = {"node": NODE.node_page(), "job": NODE.job_page(MOE.job_id)}
 INSTANCES = [
     reading(device=gpu(number, instance=f"{part}")) for number in range(2) for part in range(7)
 ]
@@ -38,6 +37,18 @@ OTHERS = {
 }
 WIDTHS = (1400, 800, 400, 360)
 WRITE = "const out=document.createElement('pre');out.id='found';document.body.append(out);"
+
+
+@cache
+def node() -> ShownNode:
+    return ShownNode(900.0, simulated=True)
+
+
+def page_of(name: str) -> str:
+    """The node's, its job's, or that of a node of another kind."""
+    if name == "node":
+        return node().node_page()
+    return node().job_page(MOE.job_id) if name == "job" else other_page(name)
 
 
 def other_page(name: str) -> str:
@@ -55,10 +66,10 @@ def with_policy(text: str, policy: str = POLICY) -> str:
 @pytest.mark.slow
 def test_the_policy_lets_our_script_and_style_work_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text(with_policy(PAGES["node"]))
+    page.write_text(with_policy(page_of("node")))
     assert '<th scope="col"><button>GPU</button></th>' in seen(page, tmp_path / "one")
     page.write_text(
-        with_policy(PAGES["node"].replace("setInterval(refresh", "setInterval( refresh"))
+        with_policy(page_of("node").replace("setInterval(refresh", "setInterval( refresh"))
     )
     assert "<button>" not in seen(page, tmp_path / "other")
 
@@ -66,9 +77,9 @@ def test_the_policy_lets_our_script_and_style_work_and_no_other(tmp_path: Path) 
 @needs_browser
 @pytest.mark.slow
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ["node", "job"])
 def test_axe_finds_nothing(name: str, look: str, tmp_path: Path) -> None:
-    assert violations(PAGES[name], tmp_path, look) == []
+    assert violations(page_of(name), tmp_path, look) == []
 
 
 @needs_browser
@@ -80,8 +91,8 @@ def test_axe_finds_nothing_on_nodes_of_other_kinds(name: str, tmp_path: Path) ->
 
 @needs_browser
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*PAGES.values(), other_page("instances")], ids=[*PAGES, "mig"])
-def test_nothing_is_cut_off_from_a_phone_to_a_wide_screen(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["node", "job", "instances"])
+def test_nothing_is_cut_off_from_a_phone_to_a_wide_screen(name: str, tmp_path: Path) -> None:
     measured = (
         "onload=()=>{"
         + WRITE
@@ -91,7 +102,7 @@ def test_nothing_is_cut_off_from_a_phone_to_a_wide_screen(text: str, tmp_path: P
     )
     page = tmp_path / "page.html"
     page.write_text(
-        with_script(frames(text, *((width, 900, "light") for width in WIDTHS)), measured)
+        with_script(frames(page_of(name), *((width, 900, "light") for width in WIDTHS)), measured)
     )
     for width, *beyond in found_by(seen(page, tmp_path / "profile")):
         assert len(beyond) >= 3
@@ -113,7 +124,7 @@ READER = (
 
 def read_for_a_while(then: str, tmp_path: Path) -> Any:
     """What a reader has of the node's page after some seconds in which the agent serves another one."""
-    shown: Iterator[str] = iter([with_script(PAGES["node"], READER)])
+    shown: Iterator[str] = iter([with_script(page_of("node"), READER)])
     with page_server(lambda: next(shown, then), "text/html") as url:
         return found_by(seen(url, tmp_path / "profile", "--window-size=800,500", seconds=15))
 
@@ -130,7 +141,7 @@ def test_the_page_refreshes_itself_and_keeps_order_focus_and_place(tmp_path: Pat
     }
     measured = sorted(ofus, key=lambda index: -ofus[index])
     assert found["title"] in later.node_page()
-    assert found["title"] not in PAGES["node"]
+    assert found["title"] not in page_of("node")
     assert found["sort"] == "descending"
     assert [each for each in found["gpus"] if each in ofus] == measured
     assert found["focus"] == MOE.job_id
@@ -143,7 +154,7 @@ def test_what_is_not_the_agents_page_does_not_take_its_place(tmp_path: Path) -> 
     """Such as the form of a proxy that wants a password."""
     found = read_for_a_while("<html><body>Who are you?</body></html>", tmp_path)
     assert found["seen"] == "the agent does not answer"
-    assert len(found["gpus"]) == len(NODE.snapshot.gpus)
+    assert len(found["gpus"]) == len(node().snapshot.gpus)
 
 
 def test_nothing_but_the_page_itself_may_be_asked_or_run() -> None:
