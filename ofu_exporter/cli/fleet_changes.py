@@ -86,5 +86,6 @@ def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:
 
     if format_ == "json":
         return answer.model_dump_json(indent=2).encode() + b"\n"
-    write_text = text.markdown if format_ == "markdown" else text.text
-    return write_text(answer, most_rows).encode(errors="backslashreplace") + b"\n"
+    document = text.document(answer, most_rows)
+    written = document.markdown() if format_ == "markdown" else document.plain()
+    return written.encode(errors="backslashreplace") + b"\n"

@@ -40,9 +40,9 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
 def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
     """Ask the server for all of one job. Raises UnknownJobError."""
     from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.reports.fleet_history import JobKey
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
-    from ofu_exporter.fleet.reports.sums import JobKey
 
     client = open_client(options)
     line = ProgressLine(options["progress"])
@@ -57,8 +57,7 @@ def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
 
 def rendered(answer: JobResult, format_: str) -> bytes:
     """The answer as text, html or json."""
-    from ofu_exporter.fleet.reports.job_page import page
-    from ofu_exporter.fleet.reports.job_text import text
+    from ofu_exporter.fleet.reports.job_page import page, text
 
     writers: dict[str, Callable[[JobResult], str]] = {
         "text": text,

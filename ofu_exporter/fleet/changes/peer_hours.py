@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ofu_exporter.fleet.changes.hourly import HourReader
 from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import PrometheusClient

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
-from ofu_exporter.fleet.changes.headline import headline
-from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
-from ofu_exporter.fleet.changes.peers import PeerComparison, Slow, compare, without_nodes
+from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.result import (
     ChangeRow,
@@ -17,11 +15,17 @@ from ofu_exporter.fleet.changes.result import (
     Compared,
     KindRow,
     NeighbourRow,
-    PeerRow,
     ShareRow,
     SlowRow,
 )
-from ofu_exporter.fleet.changes.runs import LeftOut, runs
+from ofu_exporter.fleet.changes.series import (
+    HourReader,
+    LeftOut,
+    job_hours,
+    long_jobs,
+    models,
+    runs,
+)
 from ofu_exporter.fleet.changes.shares import Days, shares
 from ofu_exporter.fleet.changes.survey import (
     REPORT_LEVEL,
@@ -31,6 +35,7 @@ from ofu_exporter.fleet.changes.survey import (
     Survey,
     survey,
 )
+from ofu_exporter.fleet.changes.text import headline
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -44,8 +49,6 @@ from ofu_exporter.fleet.reports.result import FleetReport
 KINDS: tuple[Kind, ...] = ("name", "model", "node", "job")
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
-OFU_COMPARED: Compared = "ofu"
-CLOCK_COMPARED: Compared = "sm_clock"
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ class Collected:
     fleet: FleetReport
     series: list[OfuSeries]
     left_out: LeftOut
-    peers: dict[Compared, tuple[PeerComparison, PeerComparison]]
+    peers: list[tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
 
 
@@ -78,19 +81,25 @@ def read_changes(
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
     peers = PeerReader(client, hours, history) if "node" in kinds else None
-    compared = _read_peers(peers, series, history) if peers else {}
+    compared = _read_peers(peers, series, history) if peers else []
     fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
     return Collected(history, fleet, series, left_out, compared)
 
 
 def _read_peers(
     reader: PeerReader, series: list[OfuSeries], history: FleetHistory
-) -> dict[Compared, tuple[PeerComparison, PeerComparison]]:
+) -> list[tuple[PeerComparison, PeerComparison]]:
     """Both comparisons; the series of nodes are added to the others."""
     nodes = NodeHours()
-    read = {OFU_COMPARED: reader.read(WORK, nodes), CLOCK_COMPARED: reader.read(CLOCK)}
+    read: dict[Compared, PeerHours] = {
+        "ofu": reader.read(WORK, nodes),
+        "sm_clock": reader.read(CLOCK),
+    }
     series += nodes.series(history.clock)
-    return {name: (compare(each.gpus), compare(each.nodes)) for name, each in read.items()}
+    return [
+        (compare(each.gpus, name, "gpu"), compare(each.nodes, name, "node"))
+        for name, each in read.items()
+    ]
 
 
 def changes_report(
@@ -113,7 +122,7 @@ def changes_report(
         smaller=seen.smaller,
         changes=rows,
         slow=slow,
-        peers=list(_peer_rows(collected)),
+        peers=[each.seen for both in collected.peers for each in both],
         missing=fleet.missing,
         notes=[*_unsure(seen), *_notes(collected, kinds), *fleet.notes],
         reading=fleet.reading,
@@ -167,42 +176,8 @@ def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
 
 
 def _slow_rows(collected: Collected) -> Iterator[SlowRow]:
-    for compared, (gpus, nodes) in collected.peers.items():
-        for each in (*nodes.slow, *without_nodes(gpus.slow, nodes.slow)):
-            yield _slow_row(each, compared)
-
-
-def _slow_row(slow: Slow, compared: Compared) -> SlowRow:
-    return SlowRow(
-        cluster=slow.place.cluster,
-        node=slow.place.node,
-        gpu=slow.place.gpu or None,
-        uuid=slow.place.uuid or None,
-        compared=compared,
-        slower=slow.slower,
-        slower_low=slow.slower_low,
-        slower_high=slow.slower_high,
-        sure=slow.sure,
-        chance=slow.chance,
-        hours=slow.hours,
-        jobs=list(slow.jobs),
-    )
-
-
-def _peer_rows(collected: Collected) -> Iterator[PeerRow]:
-    for compared, (gpus, nodes) in collected.peers.items():
-        yield _peer_row(compared, gpus, "gpu")
-        yield _peer_row(compared, nodes, "node")
-
-
-def _peer_row(compared: Compared, comparison: PeerComparison, of: str) -> PeerRow:
-    return PeerRow(
-        compared=compared,
-        of="gpu" if of == "gpu" else "node",
-        count=comparison.compared,
-        too_few_hours=comparison.too_few_hours,
-        spread=comparison.spread,
-    )
+    for gpus, nodes in collected.peers:
+        yield from (*nodes.slow, *without_nodes(gpus.slow, nodes.slow))
 
 
 def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
@@ -230,7 +205,7 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
     ):
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
-    if collected.peers and not any(gpus.compared for gpus, _ in collected.peers.values()):
+    if collected.peers and not any(gpus.seen.count for gpus, _ in collected.peers):
         yield (
             "No GPU could be compared with others of its job: that needs jobs of four GPUs or more for twelve hours, "
             "and the series job_gpu:ofu:ratio_rate5m of the recording rules or those of the agents themselves."

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.result import ShareRow
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, ratio
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.sums import JobHistory, ratio
 
 MOST = 3
 """Most names of jobs that are listed for one change."""

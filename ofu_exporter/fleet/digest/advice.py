@@ -7,7 +7,7 @@ from functools import cache
 
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
-from ofu_exporter.fleet.reports.job_events import SLOW
+from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Cause, Side, causes

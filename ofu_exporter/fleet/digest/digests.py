@@ -4,17 +4,48 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ofu_exporter.fleet.digest import advice
-from ofu_exporter.fleet.digest.config_file import DigestConfig
-from ofu_exporter.fleet.digest.exemptions import exemption
+from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
+from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports.fleet_history import JobKey, ratio
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
-from ofu_exporter.fleet.reports.sums import JobKey, ratio
-from ofu_exporter.fleet.reports.text import missing
+from ofu_exporter.support.durations import lasting
+from ofu_exporter.support.percent import percent
+
+
+def exemption(row: JobRow, signs: JobSigns, wanted: Exemptions) -> str | None:
+    """Why a job is exempt; None if it is not. An unknown value exempts no job."""
+    for what, name, patterns in (
+        ("partition", row.partition, wanted.partitions),
+        ("name", row.job_name, wanted.job_names),
+        ("user", row.user, wanted.users),
+    ):
+        if name and _fits(name, patterns):
+            return f"its {what} is exempt"
+    lasted = _seconds(row)
+    if lasted is not None and lasted < wanted.shorter_than:
+        return f"shorter than {lasting(wanted.shorter_than)}"
+    busy = signs.dram_busy
+    is_known = lasted is not None and 3600 * signs.dram_hours >= lasted / 2
+    if wanted.dram_busy is not None and is_known and busy is not None and busy >= wanted.dram_busy:
+        return f"memory-bound: memory was busy {percent(busy)} of the time"
+    return None
+
+
+def _fits(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _seconds(row: JobRow) -> float | None:
+    """How long the job held its GPUs; None if their number is not known."""
+    return 3600 * row.held_gpu_hours / row.gpus if row.gpus else None
+
 
 FEWEST_RANKED = 3
 """With fewer, a rank would reveal another user's numbers."""
@@ -78,7 +109,7 @@ def _digest(
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
-        remarks=[*missing(report), *advice.remarks(total, jobs)],
+        remarks=tables.remarks(report.missing, [*advice.remarks(total, jobs)]),
         contact=config.contact,
     )
 

@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.hourly import HourReader
 from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE
+from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.hour_values import job_of
-from ofu_exporter.fleet.reports.job_events import SLOW, SLOW_HOURS
+from ofu_exporter.fleet.reports.answers import job_of
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
+from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
 from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, WITHIN, Quantity
-from ofu_exporter.fleet.reports.sums import JobKey, ratio
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.sums import JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.values.losses import Loss
 
 _ENGINE = "((DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO) >= 0 <= 1.05)"

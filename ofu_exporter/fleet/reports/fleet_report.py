@@ -9,13 +9,11 @@ from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.agreement import Pair, agreement
-from ofu_exporter.fleet.reports.days import days
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.funnel import funnel, held
-from ofu_exporter.fleet.reports.headline import headline
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
+from ofu_exporter.fleet.reports.funnel import Outside, funnel, held, installed, no_job_row, outside
+from ofu_exporter.fleet.reports.groups import days
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.notes import notes
-from ofu_exporter.fleet.reports.outside import Outside, installed, no_job_row, outside
+from ofu_exporter.fleet.reports.notes import headline, notes
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     AskedTime,
@@ -27,7 +25,6 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
     ReadingCost,
 )
-from ofu_exporter.fleet.reports.sums import ratio
 from ofu_exporter.fleet.reports.waterfall import waterfall
 
 

@@ -23,9 +23,8 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import dcgm_parts
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
-from ofu_exporter.fleet.reports.sums import JobKey, JobSums
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.support.garbage import collector_paused

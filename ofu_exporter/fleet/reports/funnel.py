@@ -1,13 +1,131 @@
-"""Divides the installed GPU-hours: held or not, measured or not, idle or active, and what they amount to."""
+"""Divides the installed GPU-hours: held or not, measured or not, idle or active, and what they amount to.
+
+What is measured of GPUs not held by exactly one job is in all what the GPUs have beyond their jobs. Whether such a GPU
+was busy is known by looks at it alone, so that a part of the hours stays unknown: around the ends of jobs, and before
+the rules kept the looks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.job_rows import times
-from ofu_exporter.fleet.reports.outside import UNKNOWN, Outside, PricedHours
+from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums, ratio
+from ofu_exporter.fleet.reports.job_rows import sums_of, times
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
+from ofu_exporter.fleet.reports.result import NO_JOB, FunnelStep, GroupRow
+
+Models = Mapping[tuple[int, str, str], ModelSums]
+"""By day, cluster and model."""
+
+
+class PricedHours(NamedTuple):
+    """GPU-hours, and what they cost; None where one of both is not known."""
+
+    gpu_hours: float | None
+    cost: float | None
+
+    def less(self, other: PricedHours) -> PricedHours:
+        """What is left without some of them."""
+        return PricedHours(
+            *(
+                None if a is None or b is None else max(0.0, a - b)
+                for a, b in zip(self, other, strict=True)
+            )
+        )
+
+    def plus(self, other: PricedHours) -> PricedHours:
+        return PricedHours(
+            *(None if a is None or b is None else a + b for a, b in zip(self, other, strict=True))
+        )
+
+
+UNKNOWN = PricedHours(None, None)
+
+
+class Outside(NamedTuple):
+    """GPU-hours outside of jobs."""
+
+    whole: PricedHours
+    observed: float
+    """Measured."""
+    idle: PricedHours
+    """Seen without tensor activity."""
+    busy: PricedHours
+    """Seen with it, or no less than what was done in them."""
+    effective: PricedHours
+    """At the full peak."""
+
+
+def installed(models: Models, prices: Prices) -> PricedHours:
+    """All GPU-hours of GPUs. None where nobody knows how many there are."""
+    whole = _priced(models, prices, lambda sums: sums.installed)
+    return whole if whole.gpu_hours else UNKNOWN
+
+
+def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -> Outside:
+    """The hours of these GPUs that jobs did not have."""
+    whole = installed(models, prices)
+    price = ratio(whole.cost or 0.0, whole.gpu_hours or 0.0) if whole.cost is not None else None
+    seen = _priced(models, prices, lambda sums: sums.jobless.observed)
+    idle = _priced(models, prices, lambda sums: sums.jobless.idle)
+    busy = seen.less(idle)
+    used = _priced(models, prices, lambda sums: sums.jobless.utilized)
+    observed = sum(sums.observed for sums in models.values()) - jobs.observed_gpu_hours
+    utilized = sum(sums.utilized for sums in models.values()) - jobs.effective_gpu_hours
+    effective = _at_least(used, utilized, price)
+    return Outside(
+        whole=whole.less(held),
+        observed=max(seen.gpu_hours or 0.0, observed),
+        idle=idle,
+        busy=_at_least(busy, effective.gpu_hours or 0.0, price),
+        effective=effective,
+    )
+
+
+def no_job_row(outside_hours: Outside, target: float | None) -> GroupRow | None:
+    """The row of no job; None where jobs had all GPUs."""
+    hours = (
+        outside_hours.observed
+        if outside_hours.whole.gpu_hours is None
+        else outside_hours.whole.gpu_hours
+    )
+    if hours <= 0:
+        return None
+    sums = JobSums(hours, outside_hours.observed, outside_hours.effective.gpu_hours or 0.0)
+    sums.idle = outside_hours.idle.gpu_hours or 0.0
+    price = None if outside_hours.whole.cost is None else outside_hours.whole.cost / hours
+    row = sums_of(sums, target, price)
+    return GroupRow.model_validate(
+        {
+            **row,
+            "name": NO_JOB,
+            "is_named": False,
+            "jobs": 0,
+            "flagged_jobs": 0,
+            "priced_ratio": None if price is None else 1.0,
+            "idle_cost": outside_hours.idle.cost,
+        }
+    )
+
+
+def _at_least(counted: PricedHours, hours: float, price: float | None) -> PricedHours:
+    """The same, or as many hours as there are at least; those beyond have the mean price."""
+    more = hours - (counted.gpu_hours or 0.0)
+    return counted if more <= 0 else counted.plus(PricedHours(more, times(more, price)))
+
+
+def _priced(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
+    """The sum of a value over all models. Without a price for any of it there is no cost."""
+    hours, cost = 0.0, 0.0
+    has_prices = bool(prices.gpu_hour)
+    for (_, _, model), sums in sorted(models.items(), key=lambda item: item[0]):
+        price = prices.of(model)
+        hours += value(sums)
+        cost += value(sums) * (price or 0.0)
+        has_prices = has_prices and (price is not None or not value(sums))
+    return PricedHours(hours, cost if has_prices else None)
+
 
 _MEANINGS: Mapping[str, str] = {
     "installed": "GPUs that agents knew of",

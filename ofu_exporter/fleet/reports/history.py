@@ -14,9 +14,9 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
-from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.hour_values import (
+from ofu_exporter.fleet.reports.answers import (
+    Answers,
+    HistoryAnswers,
     add_up,
     cluster_of,
     job_of,
@@ -26,8 +26,8 @@ from ofu_exporter.fleet.reports.hour_values import (
     sums_of_hour,
     values_of,
 )
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 from ofu_exporter.support.garbage import collector_paused
 
 

@@ -8,10 +8,10 @@ from statistics import median
 
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow
-from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.values.reported import Verdict
 
 JOULES_PER_KWH = 3.6e6

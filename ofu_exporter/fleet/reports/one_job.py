@@ -15,11 +15,10 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_jobs
 from ofu_exporter.fleet.reports.job_rows import longest
 from ofu_exporter.fleet.reports.queries import GPU, JOB, NAMES, WITHIN, any_of, matcher
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)

@@ -6,7 +6,7 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig
 from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.text import place, subject, text
-from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from tests.fleet.reports.test_fleet_report import job
 from tests.helpers.digests import HOSTILE, digest, of
 from tests.helpers.every import every

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from ofu_exporter.fleet.reports.fleet_history import JobSums
 from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.sums import JobSums
-from ofu_exporter.fleet.reports.text import text
+from ofu_exporter.fleet.reports.tables import document
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 SPLIT = job(
@@ -55,7 +55,7 @@ def test_each_job_and_group_has_its_parts_and_its_energy() -> None:
 
 
 def test_the_text_has_the_largest_loss_first_and_a_sentence_of_what_helps() -> None:
-    said = text(report(history(SPLIT)))
+    said = document(report(history(SPLIT))).plain()
     lines = said.partition("Where the peak went:")[2].splitlines()
     places = [
         next(number for number, line in enumerate(lines) if line.lstrip("| ").startswith(part))
@@ -84,7 +84,7 @@ def test_the_drawn_way_falls_from_all_gpu_hours_to_what_was_delivered_without_a_
 
 
 def test_page_and_text_say_what_helps_against_the_largest_loss_and_which_energy_is_known() -> None:
-    for shown in (text(report(history(SPLIT))), page(report(history(SPLIT)))):
+    for shown in (document(report(history(SPLIT))).plain(), page(report(history(SPLIT)))):
         assert (
             "Jobs lost most to no tensor work (33.3% of their measured GPU-hours). Memory," in shown
         )

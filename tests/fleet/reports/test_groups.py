@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobSums
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 
 

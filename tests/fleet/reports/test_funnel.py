@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
+from ofu_exporter.fleet.reports.funnel import installed, outside
 from ofu_exporter.fleet.reports.job_rows import iso
-from ofu_exporter.fleet.reports.outside import installed, outside
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.reports.sums import JobSums, ModelSums
 from ofu_exporter.fleet.simulation import truth_file
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from tests.fleet.reports.test_fleet_report import H100, report

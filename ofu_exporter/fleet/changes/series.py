@@ -1,7 +1,8 @@
-"""Reads OFU hour by hour: of jobs that last long enough to change by themselves, and of all jobs on a GPU model."""
+"""Makes series of OFU: one point for each job of the same name, or one for each hour of a job or GPU model."""
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -14,6 +15,47 @@ from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
+
+SHORTEST_HOURS = 1 / 6
+"""Measured time of a job below which it is mostly start-up."""
+LABELS = ("cluster", "job_name", "user", "model")
+
+
+class LeftOut(NamedTuple):
+    """Jobs that are no point of a series, by reason."""
+
+    unnamed: int = 0
+    unmeasured: int = 0
+    short: int = 0
+
+
+def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
+    """Series of jobs, and how many jobs are in none."""
+    points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
+    unnamed = unmeasured = short = 0
+    for row in rows:
+        gpus = row.gpus or 1.0
+        if not row.job_name:
+            unnamed += 1
+        elif row.ofu is None:
+            unmeasured += 1
+        elif row.observed_gpu_hours / gpus < SHORTEST_HOURS:
+            short += 1
+        else:
+            key = (row.cluster, row.job_name, row.user, row.model or "")
+            begin = datetime.datetime.fromisoformat(row.begin.replace("Z", "+00:00")).timestamp()
+            points[key].append(OfuPoint(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
+    series = [
+        OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
+        for key, each in sorted(points.items())
+    ]
+    return series, LeftOut(unnamed, unmeasured, short)
+
+
+def _order(point: OfuPoint) -> tuple[float, int, str]:
+    """By begin; jobs of the same hour by their ids, of which the shorter number is the earlier."""
+    return point.at_unix, len(point.job_id), point.job_id
+
 
 Key = tuple[str, ...]
 Hours = dict[Key, dict[int, float]]
