@@ -159,12 +159,10 @@ def read_signs(
 
 class _SignReader(HourReader):
     def targets(self) -> dict[PartitionKey, float]:
-        end = self._history.span.end
-        targets: dict[PartitionKey, float] = {}
-        for one in self.series("targets", TARGETS, TimeSpan(end - HOUR, end)):
-            key = PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", ""))
-            targets.update((key, value) for _, value in one.points)
-        return targets
+        return {
+            PartitionKey(labels.get("cluster", ""), labels.get("partition", "")): value
+            for labels, value in self.values_at_end("targets", TARGETS)
+        }
 
     def of_jobs(self, with_dram: bool) -> Mapping[JobKey, JobSigns]:
         signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)

@@ -29,16 +29,13 @@ class HistoryAnswers:
         self._agents: set[ClusterHour] = set()
         """Hours of which the agents' own series are there."""
 
-    def value_at_end(self, what: str, expression: str) -> float | None:
-        """The one value of an expression at the end of the time."""
-        values: list[float] = []
-        part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        answers = self._reader.read(
-            what, part, lambda one: self._client.instant(expression, one.end)
-        )
-        for _, series in answers:
-            values += [value for one in series for _, value in one.points]
-        return values[0] if values else None
+    def values_at_end(
+        self, what: str, expression: str
+    ) -> Iterator[tuple[Mapping[str, str], float]]:
+        """The values of an expression at the end of the time, with their labels."""
+        end = self._history.span.end
+        for one in self.series(what, expression, TimeSpan(end - HOUR, end)):
+            yield from ((one.labels, value) for _, value in one.points)
 
     def recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
         """The samples that the rules have recorded, part by part."""

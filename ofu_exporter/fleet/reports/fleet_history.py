@@ -202,6 +202,11 @@ class FleetHistory:
     def job(self, key: JobKey) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
 
+    def job_days(self, key: JobKey) -> Mapping[int, JobSums]:
+        """The sums of a job by day; none of one that is not known."""
+        job = self.jobs.get(key)
+        return {} if job is None else job.days
+
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
         """What a job had in an hour."""
         job.seen(hour)

@@ -271,8 +271,8 @@ class _Pages:
 def _parts(values: Sequence[float]) -> dict[str, float]:
     """What a job lost in an hour, by part, of the answers to _LOSSES: what was observed and not used.
 
-    Each quantity is a sum over looks. Looks that lack a counter have two or three parts in one, so that the parts add up
-    in any case, and a history in which a counter comes and goes is right.
+    Each quantity is a sum over looks. Looks that lack a counter have two or three parts in one, so that the parts add
+    up in any case, and a history in which a counter comes and goes is right.
     """
     observed, utilized, tensor, with_engine, engine, tensor_e, sms, engine_s, tensor_s = values
     clock = {Loss.CLOCK: tensor - utilized}

@@ -16,7 +16,7 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
-from ofu_exporter.fleet.reports.history import read_jobs
+from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import longest
 from ofu_exporter.fleet.reports.queries import GPU, JOB, NAMES, WITHIN, any_of, matcher
 from ofu_exporter.values.losses import Loss
@@ -101,7 +101,7 @@ def read_story(
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
         wanted += "," + matcher("cluster", key.cluster)
-    history = read_jobs(client, reader, time, wanted)
+    history = read_history(client, reader, *time, wanted)
     job = _only(history, key)
     _read_earlier(client, reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
@@ -139,7 +139,7 @@ def _read_earlier(
     earlier = _ids(answers, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
         wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
-        others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
+        others = read_history(client, reader, *history.span, wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
