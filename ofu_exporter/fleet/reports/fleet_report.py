@@ -8,10 +8,16 @@ from typing import NamedTuple
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
-from ofu_exporter.fleet.reports.agreement import Pair, agreement
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
-from ofu_exporter.fleet.reports.funnel import Outside, funnel, held, installed, no_job_row, outside
-from ofu_exporter.fleet.reports.groups import days
+from ofu_exporter.fleet.reports.funnel import (
+    Outside,
+    funnel,
+    held,
+    installed,
+    no_job_row,
+    outside,
+    waterfall,
+)
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.notes import headline, notes
 from ofu_exporter.fleet.reports.prices import Prices
@@ -25,7 +31,6 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
     ReadingCost,
 )
-from ofu_exporter.fleet.reports.waterfall import waterfall
 
 
 class ReportOptions(NamedTuple):
@@ -74,16 +79,18 @@ def fleet_report(
         no_job=no_job_row(rest, target),
         ofu=_ofu(total, rest),
         reporting_ratio=ratio(reported, total.observed_gpu_hours),
-        agreement=agreement(_pairs(rows)),
-        agreement_without_flagged=agreement(_pairs(row for row in rows if not is_flagged(row))),
+        agreement=groups.agreement(_pairs(rows)),
+        agreement_without_flagged=groups.agreement(
+            _pairs(row for row in rows if not is_flagged(row))
+        ),
         sizes=groups.sizes(rows),
         by=wanted.by,
         groups=groups.groups_by(jobs, wanted.by, target),
         jobs=rows,
-        days=days(history, jobs, target, wanted.prices),
+        days=groups.days(history, jobs, target, wanted.prices),
         hours=_hours(history),
         missing=missing_rows(reading.missing),
-        notes=notes(history, (total, rest), clusters, wanted, reading.cost),
+        notes=notes(history, (total, rest), clusters, wanted.prices, target, reading.cost),
         reading=_cost(reading.cost),
     )
 
@@ -138,9 +145,9 @@ def _covered(clusters: Sequence[ClusterRow]) -> float | None:
     return ratio(sum(shares), sum(weights))
 
 
-def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
+def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
     return [
-        Pair(row.mfu, row.ofu_compared)
+        groups.Pair(row.mfu, row.ofu_compared)
         for row in rows
         if row.mfu is not None and row.ofu_compared is not None
     ]

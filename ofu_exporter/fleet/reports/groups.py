@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.agreement import deviation, mean
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of, times, wasted_of
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     ALL_JOBS,
     NOT_KNOWN,
+    Agreement,
     By,
     DayRow,
     GroupRow,
@@ -76,6 +77,52 @@ def _name(row: JobRow, by: By) -> str | None:
         return row.shown_name
     name = getattr(row, by)
     return str(name) if name else None
+
+
+class Pair(NamedTuple):
+    """MFU and OFU of one job over the same seconds, 0..1."""
+
+    mfu: float
+    ofu: float
+
+
+def agreement(pairs: Sequence[Pair]) -> Agreement:
+    """The statistics of some jobs; all but their number is None where there are none."""
+    errors = [abs(pair.mfu - pair.ofu) for pair in pairs]
+    return Agreement(
+        jobs=len(pairs),
+        mean_mfu=mean([pair.mfu for pair in pairs]),
+        mean_ofu=mean([pair.ofu for pair in pairs]),
+        pearson=pearson(pairs),
+        mean_absolute_error=mean(errors),
+        within_2_points=_within(errors, 0.02),
+        within_5_points=_within(errors, 0.05),
+        within_10_points=_within(errors, 0.10),
+        beyond_20_points=mean([error > 0.20 for error in errors]),
+    )
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The sample's standard deviation; None below two values."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def pearson(pairs: Sequence[Pair]) -> float | None:
+    """The correlation; None where it has no meaning."""
+    if len(pairs) < 3:
+        return None
+    try:
+        return statistics.correlation(*zip(*pairs, strict=True))
+    except statistics.StatisticsError:  # one of them does not vary
+        return None
+
+
+def _within(errors: Sequence[float], limit: float) -> float | None:
+    return mean([error <= limit for error in errors])
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:

@@ -8,15 +8,14 @@ from statistics import median
 
 from pydantic import Field
 
-from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobSums
+from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.tables import hours, verdict
-from ofu_exporter.fleet.reports.waterfall import lost_hours
 from ofu_exporter.values.losses import Loss
 
 SLOW = 0.9
@@ -168,7 +167,11 @@ class JobResult(ResultRow):
 
 def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
     """What is told of a job."""
-    row = job_row(story.job, story.history.clock, story.history.target, Prices())
+    clock, whole = (
+        story.history.clock,
+        range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1),
+    )
+    row = job_row(story.job, clock, story.history.target, Prices())
     earlier = JobSums()
     for job in story.earlier:
         earlier.add(job.total)
@@ -189,30 +192,23 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         idle=idle,
         fewer_gpus=shortfalls(story.points, story.step),
         slow_gpus=slow,
-        gpus=_gpu_rows(story),
-        earlier=[_earlier_row(job, story.history.clock) for job in story.earlier],
+        gpus=[
+            GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[*map(gpu.ofu.get, whole)])
+            for gpu in story.gpus
+        ],
+        earlier=[
+            EarlierRow(
+                job_id=job.key.job_id,
+                begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+                gpu_hours=job.total.held,
+                ofu=job.total.ofu,
+                mfu=job.total.mfu,
+            )
+            for job in story.earlier
+        ],
         earlier_ofu=earlier.ofu,
         change=change,
         missing=missing_rows(missing),
-    )
-
-
-def _gpu_rows(story: JobStory) -> list[GpuRow]:
-    whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
-    return [
-        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in whole])
-        for gpu in story.gpus
-    ]
-
-
-def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
-    total = job.total
-    return EarlierRow(
-        job_id=job.key.job_id,
-        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-        gpu_hours=total.held,
-        ofu=total.ofu,
-        mfu=total.mfu,
     )
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
-from ofu_exporter.fleet.reports.funnel import Outside
+from ofu_exporter.fleet.reports.funnel import Outside, largest_loss
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import ClusterRow, FunnelStep, GroupRow
-from ofu_exporter.fleet.reports.waterfall import largest_loss
 from ofu_exporter.support.percent import percent
 
 _LOSSES = {
@@ -60,31 +58,22 @@ MOST_NODES = 20
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
 
 
-class WantedOfNotes(Protocol):
-    """What a note needs to know of what was wanted."""
-
-    @property
-    def prices(self) -> Prices: ...
-
-    @property
-    def target(self) -> float | None: ...
-
-
 def notes(
     history: FleetHistory,
     hours: tuple[GroupRow, Outside],
     clusters: Sequence[ClusterRow],
-    wanted: WantedOfNotes,
+    prices: Prices,
+    target: float | None,
     cost: QueryCost,
 ) -> list[str]:
     """Sentences, the most important first. `hours` are those of all jobs, and those outside of jobs."""
     total, rest = hours
     return [
-        *_of_rules(history, cost, wanted.target),
+        *_of_rules(history, cost, target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),
         *_of_energy(total),
-        *_of_prices(total, wanted.prices),
+        *_of_prices(total, prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
 
@@ -103,7 +92,7 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
             f"The recording rules have no record of {hours}, which were computed from the agents' own series "
             f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"
         )
-    if history.target is None and target is None:
+    if target is None:
         yield "The fleet has no target OFU: load the rules' target.yaml, or give --target."
 
 

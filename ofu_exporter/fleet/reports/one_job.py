@@ -153,25 +153,30 @@ def _ids(answers: HistoryAnswers, span: TimeSpan, same: str) -> set[str]:
 
 
 def _expressions(one: str) -> Mapping[str, str]:
-    def rate(name: str) -> str:
-        return f"sum by ({JOB}) (rate({name}{{{one}}}[5m]))"
+    """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured."""
 
-    def either(recorded: str, raw: str) -> str:
-        return f"max by ({JOB}) ({recorded}{{{one}}}) or {raw}"
+    def rate(name: str, by: str = JOB, time: str = "5m") -> str:
+        return f"sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[{time}]))"
 
-    compared = f"(sum by ({JOB}) (rate(ofu_job_compared_gpu_seconds_total{{{one}}}[15m])) > 0)"
-    mfu = f"sum by ({JOB}) (rate(ofu_job_compared_mfu_seconds_total{{{one}}}[15m])) / {compared}"
-    used, held = "ofu_job_utilization_seconds_total", "ofu_job_held_gpu_seconds_total"
-    observed = f"({rate('ofu_job_gpu_seconds_total')} > 0)"
+    def either(recorded: str, raw: str, by: str = JOB) -> str:
+        return f"(max by ({by}) ({recorded}{{{one}}}) or {raw})"
+
+    def either_rate(name: str, by: str = JOB) -> str:
+        return either(f"job:ofu_job_{name}_seconds:rate5m", rate(name, by), by)
+
+    mfu = f"{rate('compared_mfu', time='15m')} / ({rate('compared_gpu', time='15m')} > 0)"
     active = (
         f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
         f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, ofu_gpu_info{{{one}}}))"
     )
+    gained = f'label_replace({either_rate("gained")}, "part", "{_GAINED}", "", "")'
+    parts = f"({either_rate('lost', f'{JOB}, part')} or {gained})"
     return {
-        "gpus": either("job:ofu_job_held_gpu_seconds:rate5m", rate(held)),
-        "ofu": either("job:ofu:ratio_rate5m", f"{rate(used)} / {observed}"),
+        "gpus": either_rate("held_gpu"),
+        "ofu": either("job:ofu:ratio_rate5m", f"{rate('utilization')} / ({rate('gpu')} > 0)"),
         "mfu": either("job:mfu:ratio_rate15m", mfu),
         "activity": either("job:ofu_gpu_tensor_active:avg5m", active),
+        "losses": f"{parts} / on ({JOB}) group_left () ({either_rate('gpu')} > 0)",
     }
 
 
@@ -180,7 +185,7 @@ def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> l
         round(span.start + step * number, 3): JobPoint(span.start + step * number)
         for number in range(1, round((span.end - span.start) / step) + 1)
     }
-    for name, expression in {**_expressions(one), "losses": _losses(one)}.items():
+    for name, expression in _expressions(one).items():
         for series in answers.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))
@@ -189,18 +194,6 @@ def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> l
                 elif point is not None:
                     setattr(point, name, value)
     return _alive(list(points.values()))
-
-
-def _losses(one: str) -> str:
-    """What was lost by part, and what was gained, over what was measured."""
-
-    def either(name: str, by: str) -> str:
-        recorded = f"max by ({by}) (job:ofu_job_{name}_seconds:rate5m{{{one}}})"
-        return f"({recorded} or sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[5m])))"
-
-    gained = f'label_replace({either("gained", JOB)}, "part", "{_GAINED}", "", "")'
-    parts = f"({either('lost', f'{JOB}, part')} or {gained})"
-    return f"{parts} / on ({JOB}) group_left () ({either('gpu', JOB)} > 0)"
 
 
 def _add_loss(point: JobPoint, part: str, share: float) -> None:

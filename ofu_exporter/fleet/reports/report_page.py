@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
+from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.tables import Document, facts
-from ofu_exporter.fleet.reports.waterfall import is_shown, lost_hours, step_words
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 

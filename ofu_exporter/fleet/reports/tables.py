@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.agreement import Agreement
+from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import (
+    Agreement,
     FleetReport,
     FunnelStep,
     GroupRow,
@@ -17,7 +18,6 @@ from ofu_exporter.fleet.reports.result import (
     SumsRow,
     WaterfallStep,
 )
-from ofu_exporter.fleet.reports.waterfall import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, markdown_words, table
 from ofu_exporter.values.losses import Loss
