@@ -7,6 +7,7 @@ from other hours than its denominator. The sums are the same however the time is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.errors import QueryError
@@ -51,7 +52,22 @@ class PartReader:
     def read(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
     ) -> Iterator[tuple[TimeSpan, AnswerT]]:
-        """Every part that can be had. Raises QueryError where the server lets nobody in."""
+        """Every part that can be had; the next is asked for while somebody works on the last.
+
+        `fetch` runs in another thread. Raises QueryError where the server lets nobody in.
+        """
+        parts, ahead = self._parts(what, span, fetch), ThreadPoolExecutor(1)
+        try:
+            coming = ahead.submit(next, parts, None)
+            while (part := coming.result()) is not None:
+                coming = ahead.submit(next, parts, None)
+                yield part
+        finally:
+            ahead.shutdown(wait=False, cancel_futures=True)
+
+    def _parts(
+        self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
+    ) -> Iterator[tuple[TimeSpan, AnswerT]]:
         waiting = [*span.pieces(self._hours_at_once)][::-1]
         hours, done = self._hours_at_once, 0
         while waiting:

@@ -108,7 +108,13 @@ class PeerReader:
         for one in self._client.instant(MODELS, part.end):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             self._models[place] = one.labels.get("model", "")
-        return self._client.steps(expression, *part, HOUR)
+        series = self._client.steps(expression, *part, HOUR)
+        for one in series:  # while these are added up, the models of the next part are read
+            one.labels["model"] = self._model_of(one.labels)
+        return series
+
+    def _model_of(self, labels: Mapping[str, str]) -> str:
+        return self._models.get((labels.get("cluster", ""), labels.get("instance", "")), "")
 
     def _by_job(self, answer: Iterable[Answer]) -> dict[tuple[int, PeerGroup], dict[Place, float]]:
         by_group: dict[tuple[int, PeerGroup], dict[Place, float]] = defaultdict(dict)
@@ -117,7 +123,7 @@ class PeerReader:
             if labels.get("gpu_instance"):
                 continue  # a part of a GPU shares it with strangers
             cluster, node = labels.get("cluster", ""), labels.get("instance", "")
-            model = self._models.get((cluster, node), "")
+            model = labels["model"] if "model" in labels else self._model_of(labels)
             group = PeerGroup(cluster, labels.get("job_id", ""), model)
             place = Place(cluster, node, labels.get("gpu", ""), labels.get("uuid", ""))
             for time, value in one.points:

@@ -16,7 +16,6 @@ from ofu_exporter.fleet.changes.result import (
     KindRow,
     NeighbourRow,
     ShareRow,
-    SlowRow,
 )
 from ofu_exporter.fleet.changes.series import (
     HourReader,
@@ -28,6 +27,7 @@ from ofu_exporter.fleet.changes.series import (
 )
 from ofu_exporter.fleet.changes.shares import Days, shares
 from ofu_exporter.fleet.changes.survey import (
+    FEWEST_POINTS,
     REPORT_LEVEL,
     Kind,
     LevelChange,
@@ -46,7 +46,6 @@ from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 
-KINDS: tuple[Kind, ...] = ("name", "model", "node", "job")
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
 
@@ -67,7 +66,7 @@ def read_changes(
     client: PrometheusClient,
     reader: PartReader,
     times: tuple[float, float],
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[Kind],
 ) -> Collected:
     """Everything that a report needs, from a server."""
     history = read_history(client, reader, *times)
@@ -103,13 +102,17 @@ def _read_peers(
 
 
 def changes_report(
-    collected: Collected, least_factor: float, kinds: Sequence[Kind] = KINDS
+    collected: Collected, least_factor: float, kinds: Sequence[Kind]
 ) -> ChangesReport:
     """The report."""
     fleet = collected.fleet
     seen = survey(collected.series, least_factor)
     rows = [_change_row(each, collected) for each in seen.changes]
-    slow = list(_slow_rows(collected))
+    slow = [
+        row
+        for gpus, nodes in collected.peers
+        for row in (*nodes.slow, *without_nodes(gpus.slow, nodes.slow))
+    ]
     return ChangesReport(
         server=fleet.server,
         headline=collected.history.mark + headline(rows, slow, seen.tested),
@@ -118,7 +121,7 @@ def changes_report(
         series=[_kind_row(kind, collected.series, seen) for kind in kinds],
         report_level=REPORT_LEVEL,
         expected_false=seen.expected_false,
-        least_factor=seen.least_factor,
+        least_factor=least_factor,
         smaller=seen.smaller,
         changes=rows,
         slow=slow,
@@ -130,7 +133,7 @@ def changes_report(
 
 
 def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
-    series, break_ = change.series, change.found
+    series, break_ = change.series, change.level
     points = series.points
     return ChangeRow(
         kind=series.kind,
@@ -175,14 +178,9 @@ def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     return shares(jobs, labels["cluster"], labels["model"], days)
 
 
-def _slow_rows(collected: Collected) -> Iterator[SlowRow]:
-    for gpus, nodes in collected.peers:
-        yield from (*nodes.slow, *without_nodes(gpus.slow, nodes.slow))
-
-
 def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
     counts = [len(each.points) for each in series if each.kind == kind]
-    tested = sum(count >= seen.fewest_points for count in counts)
+    tested = sum(count >= FEWEST_POINTS for count in counts)
     likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0
     return KindRow(kind=kind, tested=tested, too_short=len(counts) - tested, likeness=likeness)
 

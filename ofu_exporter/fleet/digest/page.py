@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.result import Digest, DigestJob
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.templates import render
-
-
-class JobLine(NamedTuple):
-    """A job in the table: four columns fit on a phone, all else stands below the name."""
-
-    id: str
-    name: str
-    about: str
-    gpu_hours: str
-    ofu: str
-    wasted: str
 
 
 def page(digest: Digest, most_jobs: int) -> str:
@@ -37,26 +26,20 @@ def page(digest: Digest, most_jobs: int) -> str:
     )
 
 
-def _line(digest: Digest, job: DigestJob) -> JobLine:
-    named = {head: write(job) for head, _, write in text.numbers(digest)}
-    return JobLine(
-        id=job.row.shown_name,
-        name=job.row.job_name,
-        about=_more_of(digest, job, named),
-        gpu_hours=named["GPU-hours"],
-        ofu=named["OFU"],
-        wasted=named["wasted"],
-    )
+def _line(digest: Digest, job: DigestJob) -> tuple[JobRow, Mapping[str, str], str]:
+    """A job in the table: four columns fit on a phone, all else stands below the name."""
+    numbers = {head: write(job) for head, _, write in text.numbers(digest)}
+    return job.row, numbers, _more_of(digest, job, numbers)
 
 
-def _more_of(digest: Digest, job: DigestJob, named: Mapping[str, str]) -> str:
-    words = [f"{named['GPUs']} GPUs", f"aim {named['aim']}"]
+def _more_of(digest: Digest, job: DigestJob, numbers: Mapping[str, str]) -> str:
+    words = [f"{numbers['GPUs']} GPUs", f"aim {numbers['aim']}"]
     if job.row.mfu is not None:
-        words.append(f"MFU {named['MFU']}")
+        words.append(f"MFU {numbers['MFU']}")
     if digest.by == "account":
         words.insert(0, job.row.user)
     if job.row.wasted_cost is not None:
-        words.append(f"waste {named['cost of waste']}")
+        words.append(f"waste {numbers['cost of waste']}")
     if job.exempt or job.row.verdict:
         words.append(text.verdict(job))
     return ", ".join(words)

@@ -107,15 +107,6 @@ class PartitionKey(NamedTuple):
     partition: str
 
 
-class _Ratio(NamedTuple):
-    above: float
-    below: float
-
-    @property
-    def value(self) -> float | None:
-        return ratio(self.above, self.below)
-
-
 @dataclass(slots=True)
 class JobSigns:
     """What is known of one job in addition to its sums."""
@@ -166,8 +157,8 @@ class _SignReader(HourReader):
 
     def of_jobs(self, with_dram: bool) -> Mapping[JobKey, JobSigns]:
         signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
-        for key, clock in _ratios(self._hourly(CLOCK)).items():
-            signs[key].clock = clock.value
+        for key, parts in _sums(self._hourly(CLOCK)).items():
+            signs[key].clock = ratio(parts["above"], parts["below"])
         for quantity in SLOWER:
             for one in self._hourly(quantity):
                 _compare(signs, one, self._history)
@@ -177,8 +168,9 @@ class _SignReader(HourReader):
             idle[place] = idle.get(place, 0) + len(one.points)
         if with_dram:
             answer = self.series("busy memory", DRAM, self._history.span)
-            for key, busy in _ratios(answer).items():
-                signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
+            for key, parts in _sums(answer).items():
+                signs[key].dram_busy = ratio(parts["above"], parts["below"])
+                signs[key].dram_hours = parts["below"] / LOOKS
         return signs
 
     def _hourly(self, quantity: Quantity) -> Iterator[Series]:
@@ -202,8 +194,9 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
             signs[key].slow.add(hour)
 
 
-def _ratios(answer: Iterable[Series]) -> dict[JobKey, _Ratio]:
+def _sums(answer: Iterable[Series]) -> Mapping[JobKey, Mapping[str, float]]:
+    """Numerator and denominator of every job."""
     sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in answer:
         sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)
-    return {key: _Ratio(**parts) for key, parts in sums.items()}
+    return sums
