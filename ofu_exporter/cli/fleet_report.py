@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 
-from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.errors import ConfigError
@@ -90,21 +90,13 @@ def report(
 
 def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
     """Ask the server, and make the report of what it says."""
-    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import HistorySource, fleet_report
     from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
     from ofu_exporter.fleet.reports.history import read_history
 
-    client = open_client(options)
-    line = ProgressLine(options["progress"])
-    try:
-        start, end = asked_time(client, options)
-        reader = PartReader(line)
-        read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
-        history = read(client, reader, start, end)
-    finally:
-        line.end()
-        client.close()
+    read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
+    with asked_server(options) as (client, reader, times):
+        history = read(client, reader, *times)
     return fleet_report(
         history, wanted, HistorySource(client.shown_url, client.cost, reader.missing)
     )

@@ -36,7 +36,8 @@ def rank_tail(values: Sequence[float], start: int, end: int) -> float:
     """
     count, points = len(values), end - start
     if 2 * points > count:  # the rest says the same, and is fewer
-        values, start, end, points = _turned(values, start, end), 0, count - points, count - points
+        values = [*values[:start], *values[end:], *values[start:end]]
+        start, end, points = 0, count - points, count - points
     inside, outside = values[start:end], sorted([*values[:start], *values[end:]])
     fewest = sum(bisect_left(outside, value) for value in inside)
     most = sum(bisect_right(outside, value) for value in inside)
@@ -47,11 +48,6 @@ def rank_tail(values: Sequence[float], start: int, end: int) -> float:
     spread = math.sqrt(points * (count - points) * (count + 1) / 12)
     distance = pairs / 2 - above - 0.5
     return math.erfc(max(distance, 0.0) / spread / math.sqrt(2))
-
-
-def _turned(values: Sequence[float], start: int, end: int) -> list[float]:
-    """The values outside a stretch, and then those inside."""
-    return [*values[:start], *values[end:], *values[start:end]]
 
 
 def _orders(points: int, others: int, above: int) -> int:

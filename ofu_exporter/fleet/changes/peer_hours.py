@@ -6,12 +6,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
@@ -81,23 +83,17 @@ def _point(block: int, values: list[float], clock: ServerClock) -> OfuPoint:
     return OfuPoint(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
 
 
-class PeerReader:
+class PeerReader(HourReader):
     """Reads both comparisons over the time of a history."""
 
-    def __init__(self, client: PrometheusClient, reader: HourReader, history: FleetHistory) -> None:
-        self._client = client
-        self._reader = reader
-        self._history = history
+    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+        super().__init__(client, reader, history)
         self._models: dict[tuple[str, str], str] = {}
 
     def read(self, quantity: Quantity, nodes: NodeHours | None = None) -> PeerHours:
         """Every hour of a comparison; those of nodes are kept as series as well."""
         peer_hours = PeerHours()
-        for answer in self._reader.parts(
-            quantity.name,
-            lambda part: self._stepped(quantity.recorded, part),
-            quantity.of_cluster,
-        ):
+        for answer in self.parts(quantity, partial(self._stepped, quantity.recorded)):
             for (hour, group), values in sorted(self._by_job(answer).items()):
                 deviations = peer_hours.add(group, values)
                 if nodes is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
@@ -25,7 +27,6 @@ from ofu_exporter.fleet.changes.series import (
     models,
     runs,
 )
-from ofu_exporter.fleet.changes.shares import Days, shares
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,
@@ -39,12 +40,69 @@ from ofu_exporter.fleet.changes.text import headline
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import FleetReport, JobRow
+
+MOST = 3
+"""Most names of jobs that are listed for one change."""
+
+
+class Days(NamedTuple):
+    """Days since 1970 before and after a change. The day of the change is in neither, since it is both."""
+
+    before: range
+    after: range
+
+
+def shares(
+    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
+) -> list[ShareRow]:
+    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
+    by_job: dict[tuple[str, str], tuple[JobSums, JobSums]] = defaultdict(
+        lambda: (JobSums(), JobSums())
+    )
+    for job, row in jobs:
+        if (row.cluster, row.model) == (cluster, model):
+            for sums, span in zip(by_job[row.job_name, row.user], days, strict=True):
+                for day in span:
+                    sums.add(job.days.get(day, JobSums()))
+    before, after = JobSums(), JobSums()
+    for pair in by_job.values():
+        before.add(pair[0])
+        after.add(pair[1])
+    if not before.observed or not after.observed:
+        return []
+    middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
+    rows = [
+        _row(name, pair, (before.observed, after.observed), middle)
+        for name, pair in sorted(by_job.items())
+    ]
+    return sorted(rows, key=lambda row: -abs(row.points))[:MOST]
+
+
+def _row(
+    name: tuple[str, str], pair: tuple[JobSums, JobSums], totals: tuple[float, float], middle: float
+) -> ShareRow:
+    """What one name contributed: its distance from the middle times its share, after minus before. Rows add up."""
+    before, after = pair
+    weighed = [
+        (sums.utilized - middle * sums.observed) / total
+        for sums, total in zip(pair, totals, strict=True)
+    ]
+    return ShareRow(
+        job_name=name[0],
+        user=name[1],
+        share_before=before.observed / totals[0],
+        share_after=after.observed / totals[1],
+        ofu_before=before.ofu,
+        ofu_after=after.ofu,
+        points=100 * (weighed[1] - weighed[0]),
+    )
+
 
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
@@ -72,14 +130,13 @@ def read_changes(
     history = read_history(client, reader, *times)
     reading = HistorySource(client.shown_url, client.cost, reader.missing)
     jobs = fleet_report(history, WANTED, reading).jobs
-    hours = HourReader(client, reader, history)
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:
-        by_hour = job_hours(hours)
+        by_hour = job_hours(HourReader(client, reader, history))
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
-    peers = PeerReader(client, hours, history) if "node" in kinds else None
+    peers = PeerReader(client, reader, history) if "node" in kinds else None
     compared = _read_peers(peers, series, history) if peers else []
     fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
     return Collected(history, fleet, series, left_out, compared)

@@ -66,27 +66,24 @@ class HourReader(HistoryAnswers):
     """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
 
     def parts(
-        self,
-        what: str,
-        recorded: Callable[[TimeSpan], list[Answer]],
-        raw: Callable[[str], str],
+        self, quantity: Quantity, recorded: Callable[[TimeSpan], list[Answer]]
     ) -> Iterator[list[Answer]]:
-        """The answers, part by part. `raw` makes an expression for a cluster."""
+        """The answers, part by part. `recorded` reads those on record."""
         if self._history.recorded or not self._history.raw:
-            for _, answer in self._reader.read(what, self._history.span, recorded):
+            for _, answer in self._reader.read(quantity.name, self._history.span, recorded):
                 yield answer
         for cluster, span in self.raw_spans(self._history.raw):
-            for _, (answer,) in self.stepped(what, [raw(cluster)], span):
+            for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):
                 yield answer
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
         """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
         by_labels: Hours = defaultdict(dict)
-        for answer in self.parts(
-            quantity.name,
-            lambda part: self._client.recorded(quantity.recorded, *part),
-            quantity.of_cluster,
-        ):
+
+        def fetch(part: TimeSpan) -> list[Answer]:
+            return self._client.recorded(quantity.recorded, *part)
+
+        for answer in self.parts(quantity, fetch):
             for one in answer:
                 hours = by_labels[tuple(one.labels.get(label, "") for label in labels)]
                 for time, value in one.points:

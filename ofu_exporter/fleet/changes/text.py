@@ -59,22 +59,16 @@ def facts(report: ChangesReport) -> Iterator[str]:
     tested = ", ".join(f"{row.tested} by {row.kind}" for row in report.series)
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
+    alarms = f"up to {math.ceil(report.expected_false)} false alarms are"
+    if report.expected_false < 1:
+        alarms = "less than one false alarm is"
     yield (
         f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
-        f"Possible: {_false_alarms(report.expected_false)} expected among all series."
+        f"Possible: {alarms} expected among all series."
     )
     if report.smaller:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
-
-
-def _false_alarms(expected: float) -> str:
-    """A bound in words that is never 0."""
-    return (
-        "less than one false alarm is"
-        if expected < 1
-        else f"up to {math.ceil(expected)} false alarms are"
-    )
 
 
 def _sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:

@@ -177,7 +177,7 @@ class _SignReader(HourReader):
         def fetch(part: TimeSpan) -> list[Series]:
             return self._client.steps(quantity.recorded, *part, HOUR)
 
-        for answer in self.parts(quantity.name, fetch, quantity.of_cluster):
+        for answer in self.parts(quantity, fetch):
             yield from answer
 
 

@@ -46,12 +46,12 @@ class HistoryAnswers:
         return self._reader.read(what, self._history.span, fetch)
 
     def stepped(
-        self, what: str, expressions: Sequence[str], span: TimeSpan
+        self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
     ) -> Iterator[tuple[TimeSpan, Answers]]:
-        """Expressions at the end of every hour of a time, part by part."""
+        """Expressions at the end of every step of a time, part by part."""
 
         def fetch(part: TimeSpan) -> Answers:
-            return [self._client.steps(each, *part, HOUR) for each in expressions]
+            return [self._client.steps(each, *part, step) for each in expressions]
 
         return self._reader.read(what, span, fetch)
 
@@ -59,11 +59,7 @@ class HistoryAnswers:
         self, what: str, expression: str, span: TimeSpan, step: float = HOUR
     ) -> Iterator[Series]:
         """The series of an expression at the end of every step, part by part."""
-
-        def fetch(part: TimeSpan) -> list[Series]:
-            return self._client.steps(expression, *part, step)
-
-        for _, series in self._reader.read(what, span, fetch):
+        for _, (series,) in self.stepped(what, [expression], span, step):
             yield from series
 
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:

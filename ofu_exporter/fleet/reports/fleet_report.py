@@ -10,7 +10,6 @@ from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
 from ofu_exporter.fleet.reports.funnel import (
-    Outside,
     funnel,
     held,
     installed,
@@ -22,11 +21,11 @@ from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missin
 from ofu_exporter.fleet.reports.notes import headline, notes
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
+    ALL_JOBS,
     AskedTime,
     By,
     ClusterRow,
     FleetReport,
-    GroupRow,
     HourRow,
     JobRow,
     ReadingCost,
@@ -60,7 +59,7 @@ def fleet_report(
         for _, job in sorted(history.jobs.items())
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
-    total = groups.all_jobs(jobs, target)
+    total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = held(total, wanted.prices)
     rest = outside(history.models, wanted.prices, of_jobs, total)
     steps = funnel(installed(history.models, wanted.prices), of_jobs, total, rest)
@@ -69,7 +68,12 @@ def fleet_report(
     return FleetReport(
         server=reading.server,
         headline=history.mark + headline(steps, total, wanted.prices.currency),
-        time=_time(history, clusters),
+        time=AskedTime(
+            start=iso(history.span.start),
+            end=iso(history.span.end),
+            hours=history.span.hours,
+            covered_ratio=_covered(clusters),
+        ),
         clusters=clusters,
         currency=wanted.prices.currency,
         target=target,
@@ -77,7 +81,10 @@ def fleet_report(
         waterfall=waterfall(steps, total),
         total=total,
         no_job=no_job_row(rest, target),
-        ofu=_ofu(total, rest),
+        ofu=ratio(
+            total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0),
+            total.observed_gpu_hours + rest.observed,
+        ),
         reporting_ratio=ratio(reported, total.observed_gpu_hours),
         agreement=groups.agreement(_pairs(rows)),
         agreement_without_flagged=groups.agreement(
@@ -91,27 +98,11 @@ def fleet_report(
         hours=_hours(history),
         missing=missing_rows(reading.missing),
         notes=notes(history, (total, rest), clusters, wanted.prices, target, reading.cost),
-        reading=_cost(reading.cost),
-    )
-
-
-def _ofu(total: GroupRow, rest: Outside) -> float | None:
-    used = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
-    return ratio(used, total.observed_gpu_hours + rest.observed)
-
-
-def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
-    return AskedTime(
-        start=iso(history.span.start),
-        end=iso(history.span.end),
-        hours=history.span.hours,
-        covered_ratio=_covered(clusters),
-    )
-
-
-def _cost(cost: QueryCost) -> ReadingCost:
-    return ReadingCost(
-        queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
+        reading=ReadingCost(
+            queries=reading.cost.queries,
+            seconds=round(reading.cost.seconds, 3),
+            samples=reading.cost.samples or None,
+        ),
     )
 
 

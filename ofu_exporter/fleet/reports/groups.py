@@ -12,7 +12,6 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, J
 from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of, times, wasted_of
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
-    ALL_JOBS,
     NOT_KNOWN,
     Agreement,
     By,
@@ -33,12 +32,9 @@ class RatedJob(NamedTuple):
     row: JobRow
 
 
-def all_jobs(jobs: Sequence[RatedJob], target: float | None) -> GroupRow:
-    """The sums of all jobs."""
-    return _row(ALL_JOBS, jobs, target, is_named=False)
-
-
-def _row(name: str, jobs: Sequence[RatedJob], target: float | None, *, is_named: bool) -> GroupRow:
+def group_row(
+    name: str, jobs: Sequence[RatedJob], target: float | None, *, is_named: bool
+) -> GroupRow:
     """The sums of some jobs. Costs are of those whose price is known."""
     sums, priced = JobSums(), 0.0
     for job in jobs:
@@ -64,19 +60,13 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
     """One row for each name, those with most held GPU-hours first."""
     named: dict[str | None, list[RatedJob]] = defaultdict(list)
     for job in jobs:
-        named[_name(job.row, by)].append(job)
+        name = job.row.shown_name if by == "job" else getattr(job.row, by)
+        named[name or None].append(job)
     rows = [
-        _row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
+        group_row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
         for name, members in named.items()
     ]
     return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
-
-
-def _name(row: JobRow, by: By) -> str | None:
-    if by == "job":
-        return row.shown_name
-    name = getattr(row, by)
-    return str(name) if name else None
 
 
 class Pair(NamedTuple):

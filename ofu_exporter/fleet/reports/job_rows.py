@@ -20,7 +20,7 @@ JOULES_PER_KWH = 3.6e6
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
     """The row of one job."""
     total = job.total
-    names = _names(job)
+    names = names_of(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
     return JobRow.model_validate(
@@ -113,7 +113,8 @@ def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
     ]
 
 
-def _names(job: JobHistory) -> dict[str, str]:
+def names_of(job: JobHistory) -> dict[str, str]:
+    """The names that the job had longest; empty where none are known."""
     best = min(job.names, key=lambda names: (-job.names[names], names), default=("",) * len(NAMES))
     return dict(zip(NAMES, best, strict=True))
 

@@ -17,8 +17,8 @@ from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.job_rows import longest
-from ofu_exporter.fleet.reports.queries import GPU, JOB, NAMES, WITHIN, any_of, matcher
+from ofu_exporter.fleet.reports.job_rows import longest, names_of
+from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -127,10 +127,7 @@ def _read_earlier(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, job: JobHistory
 ) -> None:
     """Add the jobs of the same name and user."""
-    if not job.names:
-        return
-    best = min(job.names, key=lambda names: (-job.names[names], names))
-    named = dict(zip(NAMES, best, strict=True))
+    named = names_of(job)
     if not named["job_name"]:
         return
     same = [matcher("cluster", job.key.cluster)]
