@@ -72,15 +72,17 @@ class NodeHours:
             OfuSeries(
                 "node",
                 (("cluster", place.cluster), ("node", place.node)),
-                tuple(_point(block, values, clock) for block, values in sorted(blocks.items())),
+                tuple(
+                    OfuPoint(
+                        at_unix=clock.end_of(NODE_HOURS * block - 1),
+                        value=math.exp(sum(values) / len(values)),
+                        gpu_hours=len(values),
+                    )
+                    for block, values in sorted(blocks.items())
+                ),
             )
             for place, blocks in sorted(self.sums.items())
         ]
-
-
-def _point(block: int, values: list[float], clock: ServerClock) -> OfuPoint:
-    mean = sum(values) / len(values)
-    return OfuPoint(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
 
 
 class PeerReader(HourReader):

@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 from ofu_exporter.errors import ConfigError, HungError, OfuError
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
-from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest
+from ofu_exporter.fleet.digest.text import page
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.patience import within
 from ofu_exporter.support.secret_files import read_secret

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.text import text
+from ofu_exporter.fleet.digest.text import page, text
 from ofu_exporter.support.whole_file import whole_file
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")

@@ -44,8 +44,10 @@ class AbsentNodeReader(HistoryAnswers):
                 self._history.absent.append(
                     AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in back)
                 )
-                if node in back:
-                    self._install(gap.cluster, gpus, shares)
+                if node in back:  # its GPUs were there between, too
+                    for model, count in gpus.items():
+                        for hour, share in shares.items():
+                            self._history.model(hour, gap.cluster, model).installed += count * share
             if back:
                 self._bridge(gap, before, back)
 
@@ -80,14 +82,6 @@ class AbsentNodeReader(HistoryAnswers):
             gpus = before[one.labels.get("instance", "")]
             gpus[one.labels.get("model", "")] = one.points[-1][1]
         return before, {one.labels.get("instance", "") for one in at(span.end, queries.PRESENT)}
-
-    def _install(
-        self, cluster: str, gpus: Mapping[str, float], shares: Mapping[int, float]
-    ) -> None:
-        """The GPUs of a node that was there before and after were there between, too."""
-        for model, count in gpus.items():
-            for hour, share in shares.items():
-                self._history.model(hour, cluster, model).installed += count * share
 
     def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"

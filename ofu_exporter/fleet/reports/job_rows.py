@@ -23,6 +23,8 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
     names = names_of(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
+    no_data = Verdict.INSUFFICIENT_DATA  # counts only where nothing else was said
+    decided = {name: hours for name, hours in job.verdicts.items() if name != no_data}
     return JobRow.model_validate(
         {
             "cluster": job.key.cluster,
@@ -35,7 +37,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "end": iso(clock.end_of(job.last_hour or 0)),
             "error": error,
             "relative_error": None if error is None or not ofu else abs(error) / ofu,
-            "verdict": verdict_of(job.verdicts),
+            "verdict": longest(decided or job.verdicts),
             "cause": longest(job.causes),
             **sums_of(total, target, prices.of_mix(job.models)),
         }
@@ -76,12 +78,6 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if numbers else None
-
-
-def verdict_of(verdicts: Mapping[str, float]) -> str | None:
-    """The verdict that was held longest. That there is not enough data counts only where nothing else was said."""
-    decided = {name: hours for name, hours in verdicts.items() if name != Verdict.INSUFFICIENT_DATA}
-    return longest(decided or verdicts)
 
 
 def longest(weights: Mapping[str, float]) -> str | None:

@@ -72,8 +72,7 @@ def notes(
         *_of_rules(history, cost, target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),
-        *_of_energy(total),
-        *_of_prices(total, prices),
+        *_of_energy_and_prices(total, prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
 
@@ -141,7 +140,7 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
         yield "No job reported an MFU: see docs/reporting.md."
 
 
-def _of_energy(total: GroupRow) -> Iterator[str]:
+def _of_energy_and_prices(total: GroupRow, prices: Prices) -> Iterator[str]:
     if total.energy_kwh is not None:
         idle = total.idle_energy_kwh
         least = "" if idle is None else f", at least {idle:,.0f} of them while no kernel ran"
@@ -149,8 +148,5 @@ def _of_energy(total: GroupRow) -> Iterator[str]:
             f"The measured GPUs of jobs took {total.energy_kwh:,.0f} kWh{least}. For other parts of the peak no kWh "
             "are given: cards count the energy of a window as a whole."
         )
-
-
-def _of_prices(total: GroupRow, prices: Prices) -> Iterator[str]:
     if prices.gpu_hour and total.priced_ratio is not None and total.priced_ratio < 0.999:
         yield f"The price of {percent(1 - total.priced_ratio)} of the held GPU-hours is not known."

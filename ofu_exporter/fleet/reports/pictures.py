@@ -38,20 +38,22 @@ def scatter(dots: Sequence[Dot]) -> Drawing:
     scale = _Scale(top, height)
     most = max([1.0, *(dot.gpu_hours for dot in shown)])
     marks = [
-        _circle(dot, scale, 2.2 + 4.5 * math.sqrt(dot.gpu_hours / most))
+        Shape(
+            "circle",
+            {
+                "class": "flagged" if dot.is_flagged else "dot",
+                "cx": f"{scale.x(dot.ofu):.1f}",
+                "cy": f"{scale.y(dot.mfu):.1f}",
+                "r": f"{2.2 + 4.5 * math.sqrt(dot.gpu_hours / most):.1f}",
+            },
+            f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}",
+        )
         for dot in sorted(shown, key=lambda dot: -dot.gpu_hours)
     ]
     diagonal = line("diagonal", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
     label = f"Reported MFU over OFU, a dot for each of {len(shown)} jobs; the diagonal is where they agree"
     shapes = [*scale.grid(), diagonal, *marks, *_labels(shown, scale)]
     return Drawing(WIDTH, height, label, "scatter", shapes)
-
-
-def _circle(dot: Dot, scale: _Scale, radius: float) -> Shape:
-    place = {"cx": f"{scale.x(dot.ofu):.1f}", "cy": f"{scale.y(dot.mfu):.1f}", "r": f"{radius:.1f}"}
-    kind = "flagged" if dot.is_flagged else "dot"
-    title = f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}"
-    return Shape("circle", {"class": kind, **place}, title)
 
 
 def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Shape]:
