@@ -53,9 +53,7 @@ def document(report: ChangesReport, most_rows: int = MOST_ROWS) -> Document:
 
 def facts(report: ChangesReport) -> Iterator[str]:
     """What was looked at, and how far to trust what was found."""
-    time = report.time
-    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
+    yield f"{tables.covered(report.time)}."
     tested = ", ".join(f"{row.tested} by {row.kind}" for row in report.series)
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."

@@ -66,12 +66,8 @@ def short(digest: Digest) -> str:
 
 def facts(digest: Digest) -> Iterator[str]:
     """The summary in sentences."""
-    total, time = digest.total, digest.time
-    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield (
-        f"{digest.mark}GPU use of {cut(digest.name)}, {time.start} to {time.end} "
-        f"({counted(time.hours, 'hour')}), {covered} of it covered by data."
-    )
+    total = digest.total
+    yield f"{digest.mark}GPU use of {cut(digest.name)}, {tables.covered(digest.time)}."
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
     gpu_hours = with_cost(total.held_gpu_hours, total.cost, digest.currency)
     yield f"{counted(total.jobs, 'job')} held {gpu_hours}. OFU {share(total.ofu)}{aim}."

@@ -9,6 +9,7 @@ from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_w
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import (
     Agreement,
+    AskedTime,
     FleetReport,
     FunnelStep,
     GroupRow,
@@ -84,9 +85,7 @@ def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
 
 def facts(report: FleetReport) -> Iterator[str]:
     """What the numbers are of."""
-    time = report.time
-    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
+    yield f"{covered(report.time)}."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:
         yield f"The first data is of the hour that ends at {report.hours[first].end}."
@@ -103,6 +102,12 @@ def facts(report: FleetReport) -> Iterator[str]:
         )
     if report.no_job and report.no_job.observed_gpu_hours:
         yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
+
+
+def covered(time: AskedTime) -> str:
+    """The time that something is about, and how much of it is known."""
+    share_covered = percent(time.covered_ratio)
+    return f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
 
 
 def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
