@@ -129,31 +129,19 @@ def compare(
         if hours[place] >= FEWEST_HOURS and jobs[place]
     }
     spread = PeerSpread.of(effects, rest)
-    rows = [
-        SlowRow(
-            cluster=place.cluster,
-            node=place.node,
-            gpu=place.gpu or None,
-            uuid=place.uuid or None,
-            **_slowness(effect, spread, len(jobs[place]), len(effects)),
-            compared=compared,
-            hours=hours[place],
-            jobs=sorted(jobs[place]),
-            sure=len(jobs[place]) >= 2,
-        )
-        for place, effect in sorted(effects.items())
-    ]
-    slow = [row for row in rows if row.slower >= LEAST_SLOWER and row.chance <= LEVEL]
-    return PeerComparison(
-        sorted(slow, key=lambda row: (not row.sure, -row.slower)),
-        PeerRow(
-            compared=compared,
-            of=of,
-            count=len(effects),
-            too_few_hours=len(hours) - len(effects),
-            spread=spread.between,
-        ),
+    seen = PeerRow(
+        compared=compared,
+        of=of,
+        count=len(effects),
+        too_few_hours=len(hours) - len(effects),
+        spread=spread.between,
     )
+    rows = (
+        _judged(place, effect, spread, seen, hours[place], sorted(jobs[place]))
+        for place, effect in sorted(effects.items())
+    )
+    slow = [row for row in rows if row.slower >= LEAST_SLOWER and row.chance <= LEVEL]
+    return PeerComparison(sorted(slow, key=lambda row: (not row.sure, -row.slower)), seen)
 
 
 def polished(
@@ -200,15 +188,26 @@ class PeerSpread(NamedTuple):
         return 1.25 * max(self.within, SMALLEST_SPREAD) / math.sqrt(jobs)
 
 
-def _slowness(effect: float, spread: PeerSpread, jobs: int, compared: int) -> dict[str, float]:
-    error = spread.error(jobs)
+def _judged(
+    place: Place, effect: float, spread: PeerSpread, seen: PeerRow, hours: int, jobs: list[str]
+) -> SlowRow:
+    """How much slower than all that were seen one is, by its effect in some jobs."""
+    error = spread.error(len(jobs))
     z = -effect / math.hypot(spread.between, error)
-    return {
-        "slower": 1 - math.exp(effect),
-        "slower_low": 1 - math.exp(effect + 1.96 * error),
-        "slower_high": 1 - math.exp(effect - 1.96 * error),
-        "chance": min(1.0, compared * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
-    }
+    return SlowRow(
+        cluster=place.cluster,
+        node=place.node,
+        gpu=place.gpu or None,
+        uuid=place.uuid or None,
+        compared=seen.compared,
+        slower=1 - math.exp(effect),
+        slower_low=1 - math.exp(effect + 1.96 * error),
+        slower_high=1 - math.exp(effect - 1.96 * error),
+        sure=len(jobs) >= 2,
+        chance=min(1.0, seen.count * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
+        hours=hours,
+        jobs=jobs,
+    )
 
 
 def without_nodes(gpus: Iterable[SlowRow], nodes: Iterable[SlowRow]) -> Iterator[SlowRow]:

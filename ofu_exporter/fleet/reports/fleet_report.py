@@ -68,12 +68,7 @@ def fleet_report(
     return FleetReport(
         server=reading.server,
         headline=history.mark + headline(steps, total, wanted.prices.currency),
-        time=AskedTime(
-            start=iso(history.span.start),
-            end=iso(history.span.end),
-            hours=history.span.hours,
-            covered_ratio=_covered(clusters),
-        ),
+        time=_time(history, clusters),
         clusters=clusters,
         currency=wanted.prices.currency,
         target=target,
@@ -106,6 +101,17 @@ def fleet_report(
     )
 
 
+def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
+    weights = [row.gpus or 1.0 for row in clusters]
+    shares = [row.covered_ratio * weight for row, weight in zip(clusters, weights, strict=True)]
+    return AskedTime(
+        start=iso(history.span.start),
+        end=iso(history.span.end),
+        hours=history.span.hours,
+        covered_ratio=ratio(sum(shares), sum(weights)),
+    )
+
+
 def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     """How much of the asked time is known of a cluster."""
     hours = history.clock.hours(history.span)
@@ -128,12 +134,6 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )
-
-
-def _covered(clusters: Sequence[ClusterRow]) -> float | None:
-    weights = [row.gpus or 1.0 for row in clusters]
-    shares = [row.covered_ratio * weight for row, weight in zip(clusters, weights, strict=True)]
-    return ratio(sum(shares), sum(weights))
 
 
 def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:

@@ -8,8 +8,9 @@ from statistics import median
 
 from pydantic import Field
 
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.reports.fleet_history import JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint, JobStory
@@ -196,19 +197,20 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
             GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[*map(gpu.ofu.get, whole)])
             for gpu in story.gpus
         ],
-        earlier=[
-            EarlierRow(
-                job_id=job.key.job_id,
-                begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-                gpu_hours=job.total.held,
-                ofu=job.total.ofu,
-                mfu=job.total.mfu,
-            )
-            for job in story.earlier
-        ],
+        earlier=[_earlier_row(job, clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
         missing=missing_rows(missing),
+    )
+
+
+def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
+    return EarlierRow(
+        job_id=job.key.job_id,
+        begin=iso(clock.end_of((job.first_hour or 0) - 1)),
+        gpu_hours=job.total.held,
+        ofu=job.total.ofu,
+        mfu=job.total.mfu,
     )
 
 
