@@ -138,10 +138,10 @@ def duration(text: str) -> float:
 def instant(text: str) -> float:
     """Unix seconds of a time in ISO 8601; without a zone it is UTC. Raises ConfigError."""
     try:
-        given = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        parsed = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     except ValueError as error:
         raise ConfigError(f"--until must be a time such as 2026-11-22T12:00: {text!r}") from error
-    zoned = given if given.tzinfo else given.replace(tzinfo=datetime.timezone.utc)
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
     return zoned.timestamp()
 
 

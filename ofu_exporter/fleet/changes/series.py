@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
-from ofu_exporter.fleet.hours import ServerClock, TimeSpan
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
@@ -66,11 +66,17 @@ class HourReader(HistoryAnswers):
     """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
 
     def parts(
-        self, quantity: Quantity, recorded: Callable[[TimeSpan], list[Answer]]
+        self, quantity: Quantity, recorded: Callable[[TimeSpan], list[Answer]] | None = None
     ) -> Iterator[list[Answer]]:
-        """The answers, part by part. `recorded` reads those on record."""
+        """The answers, part by part. `recorded` reads those on record, where they are not looked at once an hour."""
+
+        def hourly(part: TimeSpan) -> list[Answer]:
+            return self._client.steps(quantity.recorded, *part, HOUR)
+
         if self._history.recorded or not self._history.raw:
-            for _, answer in self._reader.read(quantity.name, self._history.span, recorded):
+            for _, answer in self._reader.read(
+                quantity.name, self._history.span, recorded or hourly
+            ):
                 yield answer
         for cluster, span in self.raw_spans(self._history.raw):
             for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):

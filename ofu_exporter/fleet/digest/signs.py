@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE
 from ofu_exporter.fleet.changes.series import HourReader
-from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.answers import job_of
@@ -174,11 +174,7 @@ class _SignReader(HourReader):
         return signs
 
     def _hourly(self, quantity: Quantity) -> Iterator[Series]:
-        def fetch(part: TimeSpan) -> list[Series]:
-            return self._client.steps(quantity.recorded, *part, HOUR)
-
-        for answer in self.parts(quantity, fetch):
-            yield from answer
+        return chain.from_iterable(self.parts(quantity))
 
 
 def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:

@@ -22,6 +22,7 @@ from ofu_exporter.values.losses import Loss
 SLOW = 0.9
 """A GPU is slow below this share of the median of the job's GPUs."""
 SLOW_HOURS = 2
+LEAST_IDLE_SECONDS = 600.0
 
 
 class StretchRow(ResultRow):
@@ -72,13 +73,10 @@ def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {hour: median(values) for hour, values in by_hour.items() if len(values) >= 3}
 
 
-def idle_stretches(
-    points: Sequence[JobPoint], step: float, least: float = 600.0
-) -> list[StretchRow]:
-    """When the job held GPUs, was measured and used none; shorter ones than `least` seconds are left out."""
-    return _stretches(
-        points, step, least, [point.ofu is not None and point.ofu < 0.001 for point in points]
-    )
+def idle_stretches(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
+    """When the job held GPUs, was measured and used none for LEAST_IDLE_SECONDS or longer."""
+    idle = [point.ofu is not None and point.ofu < 0.001 for point in points]
+    return _stretches(points, step, LEAST_IDLE_SECONDS, idle)
 
 
 def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:

@@ -13,7 +13,7 @@ from statistics import median
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
@@ -238,20 +238,14 @@ def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock)
     gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
-        for each in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
-            _add_gpu(gpus, name, each, clock)
+        for series in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
+            labels = series.labels
+            node, uuid = labels.get("instance", ""), labels.get("uuid", "")
+            gpu = gpus.setdefault(
+                (node, uuid + labels.get("gpu_instance", "")),
+                GpuHours(node, labels.get("gpu", ""), uuid),
+            )
+            if name:  # a GPU that was measured in no whole hour has a row, too
+                hours = {clock.hour_of(time): value for time, value in series.points}
+                getattr(gpu, name).update(hours)
     return [gpus[place] for place in sorted(gpus)]
-
-
-def _add_gpu(
-    gpus: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: ServerClock
-) -> None:
-    labels = series.labels
-    node, uuid = labels.get("instance", ""), labels.get("uuid", "")
-    place = (node, uuid + labels.get("gpu_instance", ""))
-    gpu = gpus.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
-    if not name:  # a GPU that was measured in no whole hour has a row, too
-        return
-    hours: dict[int, float] = getattr(gpu, name)
-    for time, value in series.points:
-        hours[clock.hour_of(time)] = value
