@@ -239,11 +239,11 @@ def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock)
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
         for series in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
-            labels = series.labels
-            node, uuid = labels.get("instance", ""), labels.get("uuid", "")
+            named = series.labels
+            node, uuid = named.get("instance", ""), named.get("uuid", "")
             gpu = gpus.setdefault(
-                (node, uuid + labels.get("gpu_instance", "")),
-                GpuHours(node, labels.get("gpu", ""), uuid),
+                (node, uuid + named.get("gpu_instance", "")),
+                GpuHours(node, named.get("gpu", ""), uuid),
             )
             if name:  # a GPU that was measured in no whole hour has a row, too
                 hours = {clock.hour_of(time): value for time, value in series.points}
