@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found, write
-from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.fleet.changes.survey import Kind
 
@@ -66,17 +66,9 @@ def changes(
 def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> ChangesReport:
     """Ask the server, and look for changes in what it says."""
     from ofu_exporter.fleet.changes.report import changes_report, read_changes
-    from ofu_exporter.fleet.parts import PartReader
 
-    client = open_client(options)
-    line = ProgressLine(options["progress"])
-    try:
-        times = asked_time(client, options)
-        reader = PartReader(line)
+    with asked_server(options) as (client, reader, times):
         collected = read_changes(client, reader, times, kinds)
-    finally:
-        line.end()
-        client.close()
     return changes_report(collected, least, kinds)
 
 
@@ -86,5 +78,6 @@ def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:
 
     if format_ == "json":
         return answer.model_dump_json(indent=2).encode() + b"\n"
-    write_text = text.markdown if format_ == "markdown" else text.text
-    return write_text(answer, most_rows).encode(errors="backslashreplace") + b"\n"
+    document = text.document(answer, most_rows)
+    written = document.markdown() if format_ == "markdown" else document.plain()
+    return written.encode(errors="backslashreplace") + b"\n"

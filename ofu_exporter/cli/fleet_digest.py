@@ -16,12 +16,7 @@ from ofu_exporter.cli.fleet_report import (
     TARGET,
     say_nothing_found,
 )
-from ofu_exporter.cli.fleet_server import (
-    ProgressLine,
-    asked_time,
-    open_client,
-    server_options,
-)
+from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
@@ -32,10 +27,6 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.delivery import DigestFate, DigestSender
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.result import Digest
-    from ofu_exporter.fleet.digest.signs import FleetSigns
-    from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.prometheus import PrometheusClient
-    from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 
 _FILE = click.Path(path_type=Path)
 
@@ -93,33 +84,18 @@ def digest(**options: Any) -> None:
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.digest.digests import DigestSource
-    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    client = open_client(options)
-    line = ProgressLine(options["progress"])
-    reader = PartReader(line)
-    try:
-        history, signs = _read(client, reader, options, config)
-    finally:
-        line.end()
-        client.close()
+    with asked_server(options) as (client, reader, times):
+        history = read_history(client, reader, *times)
+        signs = read_signs(client, reader, history, config.exempt.dram_busy is not None)
     wanted = ReportOptions(options["by"], prices, options["target"])
     come_by = HistorySource(client.shown_url, client.cost, reader.missing)
     return DigestSource(fleet_report(history, wanted, come_by), signs, history.mark)
-
-
-def _read(
-    client: PrometheusClient, reader: PartReader, options: dict[str, Any], config: DigestConfig
-) -> tuple[FleetHistory, FleetSigns]:
-    """The history of a report, and what else is known of its jobs."""
-    from ofu_exporter.fleet.digest.signs import read_signs
-    from ofu_exporter.fleet.reports.history import read_history
-
-    history = read_history(client, reader, *asked_time(client, options))
-    return history, read_signs(client, reader, history, config.exempt.dram_busy is not None)
 
 
 def _sender(config: DigestConfig) -> DigestSender | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
-from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 
 if TYPE_CHECKING:
@@ -39,26 +39,18 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
 
 def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
     """Ask the server for all of one job. Raises UnknownJobError."""
-    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.reports.fleet_history import JobKey
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
-    from ofu_exporter.fleet.reports.sums import JobKey
 
-    client = open_client(options)
-    line = ProgressLine(options["progress"])
-    try:
-        reader = PartReader(line)
-        story = read_story(client, reader, asked_time(client, options), JobKey(cluster, job_id))
-    finally:
-        line.end()
-        client.close()
+    with asked_server(options) as (client, reader, times):
+        story = read_story(client, reader, times, JobKey(cluster, job_id))
     return job_result(story, client.shown_url, reader.missing)
 
 
 def rendered(answer: JobResult, format_: str) -> bytes:
     """The answer as text, html or json."""
-    from ofu_exporter.fleet.reports.job_page import page
-    from ofu_exporter.fleet.reports.job_text import text
+    from ofu_exporter.fleet.reports.job_page import page, text
 
     writers: dict[str, Callable[[JobResult], str]] = {
         "text": text,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 
-from ofu_exporter.cli.fleet_server import ProgressLine, asked_time, open_client, server_options
+from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.quantities import RATIO
 from ofu_exporter.errors import ConfigError
@@ -90,21 +90,13 @@ def report(
 
 def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
     """Ask the server, and make the report of what it says."""
-    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.reports.fleet_report import HistorySource, fleet_report
     from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
     from ofu_exporter.fleet.reports.history import read_history
 
-    client = open_client(options)
-    line = ProgressLine(options["progress"])
-    try:
-        start, end = asked_time(client, options)
-        reader = PartReader(line)
-        read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
-        history = read(client, reader, start, end)
-    finally:
-        line.end()
-        client.close()
+    read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
+    with asked_server(options) as (client, reader, times):
+        history = read(client, reader, *times)
     return fleet_report(
         history, wanted, HistorySource(client.shown_url, client.cost, reader.missing)
     )
@@ -112,7 +104,7 @@ def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
 
 def _changed(path: Path | None, format_: str) -> ChangesReport | None:
     """What changed, as the file has it. Raises ConfigError."""
-    from ofu_exporter.fleet.changes.page_section import read_changes
+    from ofu_exporter.fleet.changes.result import read_changes
 
     if path is not None and format_ not in FOR_PEOPLE:
         raise ConfigError(f"--changes goes with --format {', '.join(FOR_PEOPLE)}")
@@ -123,12 +115,12 @@ def rendered(
     answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
 ) -> bytes:
     """The report in one of FORMATS."""
-    from ofu_exporter.fleet.reports import focus, rows
+    from ofu_exporter.fleet.reports import rows
 
     if format_ == "parquet":
         return rows.as_parquet(answer)
     if format_ == "focus":
-        return focus.as_focus(answer).encode()
+        return rows.as_focus(answer).encode()
     if format_ == "csv":
         return rows.as_csv(*rows.rows(answer)).encode()
     if format_ == "json":
@@ -140,19 +132,16 @@ def rendered(
 def _for_people(
     answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None
 ) -> str:
-    from ofu_exporter.fleet.changes import page_section
     from ofu_exporter.fleet.changes import text as changes_text
-    from ofu_exporter.fleet.reports import report_page, text
+    from ofu_exporter.fleet.reports import report_page, tables
 
     if format_ == "html":
-        return report_page.page(answer, page_section.page_section(changed) if changed else None)
+        return report_page.page(answer, changes_text.document(changed) if changed else None)
+    changes = changes_text.document(changed, most_rows) if changed else None
+    document = tables.document(answer, most_rows)
     if format_ == "markdown":
-        parts = [text.markdown(answer, most_rows)]
-        parts += [changes_text.markdown(changed, most_rows)] if changed else []
-    else:
-        parts = [text.text(answer, most_rows)]
-        parts += [f"What changed: {changes_text.text(changed, most_rows)}"] if changed else []
-    return "\n\n".join(parts)
+        return "\n\n".join(each.markdown() for each in (document, changes) if each)
+    return document.plain() + (f"\n\nWhat changed: {changes.plain()}" if changes else "")
 
 
 def write(content: bytes, output: Path | None) -> None:

@@ -6,7 +6,8 @@ import datetime
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ import click
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -88,17 +90,26 @@ def server_options(command: CommandT) -> CommandT:
     return command
 
 
-def open_client(options: dict[str, Any]) -> PrometheusClient:
-    """The client that the flags describe. Raises ConfigError."""
+@contextmanager
+def asked_server(
+    options: dict[str, Any],
+) -> Iterator[tuple[PrometheusClient, PartReader, tuple[float, float]]]:
+    """The client that the flags describe, what reads parts with it, and the time to read. Raises ConfigError."""
     from ofu_exporter.fleet.credentials import ServerAccess
+    from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
-    return PrometheusClient(
-        options["server"], ServerAccess(**{name: options[name] for name in ACCESS})
-    )
+    access = ServerAccess(**{name: options[name] for name in ACCESS})
+    client = PrometheusClient(options["server"], access)
+    line = ProgressLine(options["progress"])
+    try:
+        yield client, PartReader(line), _asked_time(client, options)
+    finally:
+        line.end()
+        client.close()
 
 
-def asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float, float]:
+def _asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[float, float]:
     """Begin and end in the server's time. Raises ConfigError, and QueryError where nobody answers."""
     length = duration(options["since"])
     now = client.server_time()
@@ -127,10 +138,10 @@ def duration(text: str) -> float:
 def instant(text: str) -> float:
     """Unix seconds of a time in ISO 8601; without a zone it is UTC. Raises ConfigError."""
     try:
-        given = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+        parsed = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
     except ValueError as error:
         raise ConfigError(f"--until must be a time such as 2026-11-22T12:00: {text!r}") from error
-    zoned = given if given.tzinfo else given.replace(tzinfo=datetime.timezone.utc)
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.timezone.utc)
     return zoned.timestamp()
 
 

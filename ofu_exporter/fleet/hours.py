@@ -22,11 +22,6 @@ class TimeSpan(NamedTuple):
     def hours(self) -> int:
         return round((self.end - self.start) / HOUR)
 
-    def halves(self) -> tuple[TimeSpan, TimeSpan]:
-        """Two spans of whole hours."""
-        middle = self.start + HOUR * (self.hours // 2)
-        return TimeSpan(self.start, middle), TimeSpan(middle, self.end)
-
     def pieces(self, hours: int) -> Iterator[TimeSpan]:
         """Spans of this number of hours; the last may be shorter."""
         for piece in range(0, self.hours, hours):

@@ -7,6 +7,8 @@ from other hours than its denominator. The sums are the same however the time is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from threading import Thread
 from typing import NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.errors import QueryError
@@ -14,6 +16,7 @@ from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.values.reasons import QueryReason
 
 AnswerT = TypeVar("AnswerT")
+PartT = TypeVar("PartT")
 
 HOURS_AT_ONCE = 24
 """Hours that are asked for at once, until the server says that this is too much."""
@@ -39,6 +42,20 @@ def silent(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
+def _next_of(parts: Iterator[PartT]) -> Future[PartT | None]:
+    """The next part, or None after the last, from a thread that does not hold up the end of the process."""
+    coming: Future[PartT | None] = Future()
+
+    def ask() -> None:
+        try:
+            coming.set_result(next(parts, None))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the part is waited for
+            coming.set_exception(error)
+
+    Thread(target=ask, name="next-part", daemon=True).start()
+    return coming
+
+
 class PartReader:
     """Reads parts one after the other, in the order of time."""
 
@@ -51,7 +68,19 @@ class PartReader:
     def read(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
     ) -> Iterator[tuple[TimeSpan, AnswerT]]:
-        """Every part that can be had. Raises QueryError where the server lets nobody in."""
+        """Every part that can be had; the next is asked for while somebody works on the last.
+
+        `fetch` runs in another thread. Raises QueryError where the server lets nobody in.
+        """
+        parts = self._parts(what, span, fetch)
+        coming = _next_of(parts)
+        while (part := coming.result()) is not None:
+            coming = _next_of(parts)
+            yield part
+
+    def _parts(
+        self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
+    ) -> Iterator[tuple[TimeSpan, AnswerT]]:
         waiting = [*span.pieces(self._hours_at_once)][::-1]
         hours, done = self._hours_at_once, 0
         while waiting:

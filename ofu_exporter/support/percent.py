@@ -4,5 +4,6 @@ from __future__ import annotations
 
 
 def percent(ratio: float | None, unknown: str = "none") -> str:
-    """A ratio in percent, to one decimal; `unknown` for None."""
-    return unknown if ratio is None else f"{ratio:.1%}"
+    """A ratio in percent, to one decimal, without a sign where it is shown as 0; `unknown` for None."""
+    text = unknown if ratio is None else f"{ratio:.1%}"
+    return "0.0%" if text == "-0.0%" else text

@@ -54,7 +54,7 @@ def outcomes(cell: Cell, answers: int) -> Counter[str]:
         counts["found"] += len(hits)
         counts["sure"] += sum(each.sure for each in hits)
         counts["held"] += sum(
-            each.found.factor_low <= 0.5 <= each.found.factor_high for each in hits
+            each.level.factor_low <= 0.5 <= each.level.factor_high for each in hits
         )
         counts["false"] += any(each.sure and each not in hits for each in changes)
         counts["answers"] += 1
@@ -70,8 +70,8 @@ def _hits(
     for number, fall in enumerate(falls):
         of_series = [each for each in changes if each.series.labels[0][1] == str(number)]
         if fall is not None and of_series:
-            nearest = min(of_series, key=lambda each: abs(each.found.index - fall))
-            hits += [nearest] * (abs(nearest.found.index - fall) <= near)
+            nearest = min(of_series, key=lambda each: abs(each.level.index - fall))
+            hits += [nearest] * (abs(nearest.level.index - fall) <= near)
     return hits
 
 

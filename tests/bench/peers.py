@@ -38,9 +38,11 @@ def row(slower: float, role: float, fleets: int) -> str:
     false, seen = 0, []
     for seed in range(fleets):
         slow = {SLOW: slower} if slower else {}
-        found = compare(fleet(seed, slow, nodes=64, jobs=60, largest=16, role=role).gpus).slow
-        seen += [each.slower for each in found if each.place == place(*SLOW)] if slower else []
-        false += any(not slower or each.place != place(*SLOW) for each in found)
+        found = compare(
+            fleet(seed, slow, nodes=64, jobs=60, largest=16, role=role).gpus, "ofu", "gpu"
+        ).slow
+        seen += [each.slower for each in found if each.uuid == place(*SLOW).uuid] if slower else []
+        false += any(not slower or each.uuid != place(*SLOW).uuid for each in found)
     share = f"{len(seen) / fleets:.0%}" if slower else ""
     mean = f"{sum(seen) / len(seen):.1%}" if seen else ""
     return f"| {slower:.0%} | {f'{role:.0%}' if role else 'none'} | {false / fleets:.0%} | {share} | {mean} |"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -113,3 +114,17 @@ def test_progress_goes_from_nothing_to_all() -> None:
     assert said[0] == ("jobs", 0, 72)
     assert said[-1] == ("jobs", 72, 72)
     assert [done for _, done, _ in said] == sorted(done for _, done, _ in said)
+
+
+def test_the_next_part_is_asked_for_while_the_last_is_added_up() -> None:
+    asked = threading.Semaphore(0)
+
+    def fetch(part: TimeSpan) -> int:
+        asked.release()
+        return part.hours
+
+    parts = PartReader().read("x", DAYS, fetch)
+    next(parts)
+    assert asked.acquire(timeout=30)
+    assert asked.acquire(timeout=30)
+    assert not asked.acquire(blocking=False)

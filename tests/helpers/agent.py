@@ -22,7 +22,9 @@ SOON = 20.0
 PATIENCE = 60.0
 """The same for what several programs have to do, on a machine with twenty things to do."""
 # asyncio of Python 3.10 calls a TLS connection unclosed that its client ended.
-OLD_TLS = ("-W", "ignore:unclosed transport <asyncio.sslproto") if sys.version_info < (3, 11) else ()
+OLD_TLS = (
+    ("-W", "ignore:unclosed transport <asyncio.sslproto") if sys.version_info < (3, 11) else ()
+)
 COMMAND = (sys.executable, "-W", "error", *OLD_TLS, "-m", "ofu_exporter")
 SIMULATED = ("demo", "--source", "simulate")
 """Serves a simulated node of 8 GPUs and its jobs."""

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ofu_exporter.fleet.reports.agreement import Agreement
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import Agreement, FleetReport
 from ofu_exporter.fleet.simulation import history, truth_file
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 

@@ -6,12 +6,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from ofu_exporter.fleet.changes.hourly import HourReader
 from ofu_exporter.fleet.changes.peers import PeerGroup, PeerHours, Place
 from ofu_exporter.fleet.changes.point import OfuPoint
+from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
@@ -70,34 +72,30 @@ class NodeHours:
             OfuSeries(
                 "node",
                 (("cluster", place.cluster), ("node", place.node)),
-                tuple(_point(block, values, clock) for block, values in sorted(blocks.items())),
+                tuple(
+                    OfuPoint(
+                        at_unix=clock.end_of(NODE_HOURS * block - 1),
+                        value=math.exp(sum(values) / len(values)),
+                        gpu_hours=len(values),
+                    )
+                    for block, values in sorted(blocks.items())
+                ),
             )
             for place, blocks in sorted(self.sums.items())
         ]
 
 
-def _point(block: int, values: list[float], clock: ServerClock) -> OfuPoint:
-    mean = sum(values) / len(values)
-    return OfuPoint(clock.end_of(NODE_HOURS * block - 1), math.exp(mean), 1.0, len(values))
-
-
-class PeerReader:
+class PeerReader(HourReader):
     """Reads both comparisons over the time of a history."""
 
-    def __init__(self, client: PrometheusClient, reader: HourReader, history: FleetHistory) -> None:
-        self._client = client
-        self._reader = reader
-        self._history = history
+    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+        super().__init__(client, reader, history)
         self._models: dict[tuple[str, str], str] = {}
 
     def read(self, quantity: Quantity, nodes: NodeHours | None = None) -> PeerHours:
         """Every hour of a comparison; those of nodes are kept as series as well."""
         peer_hours = PeerHours()
-        for answer in self._reader.parts(
-            quantity.name,
-            lambda part: self._stepped(quantity.recorded, part),
-            quantity.of_cluster,
-        ):
+        for answer in self.parts(quantity, partial(self._stepped, quantity.recorded)):
             for (hour, group), values in sorted(self._by_job(answer).items()):
                 deviations = peer_hours.add(group, values)
                 if nodes is not None:
@@ -108,7 +106,13 @@ class PeerReader:
         for one in self._client.instant(MODELS, part.end):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             self._models[place] = one.labels.get("model", "")
-        return self._client.steps(expression, *part, HOUR)
+        series = self._client.steps(expression, *part, HOUR)
+        for one in series:  # while these are added up, the models of the next part are read
+            one.labels["model"] = self._model_of(one.labels)
+        return series
+
+    def _model_of(self, labels: Mapping[str, str]) -> str:
+        return self._models.get((labels.get("cluster", ""), labels.get("instance", "")), "")
 
     def _by_job(self, answer: Iterable[Answer]) -> dict[tuple[int, PeerGroup], dict[Place, float]]:
         by_group: dict[tuple[int, PeerGroup], dict[Place, float]] = defaultdict(dict)
@@ -117,7 +121,7 @@ class PeerReader:
             if labels.get("gpu_instance"):
                 continue  # a part of a GPU shares it with strangers
             cluster, node = labels.get("cluster", ""), labels.get("instance", "")
-            model = self._models.get((cluster, node), "")
+            model = labels["model"] if "model" in labels else self._model_of(labels)
             group = PeerGroup(cluster, labels.get("job_id", ""), model)
             place = Place(cluster, node, labels.get("gpu", ""), labels.get("uuid", ""))
             for time, value in one.points:

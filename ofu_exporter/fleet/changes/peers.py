@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ofu_exporter.fleet.changes.point import IDLE, NORMAL_MAD
+from ofu_exporter.fleet.changes.result import Compared, PeerRow, SlowRow
 
 FEWEST_PEERS = 3
 """Fewest peers that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""
@@ -99,64 +100,48 @@ def _count(deviations: Deviations, group: PeerGroup, values: Mapping[Place, floa
             sums.setdefault(place, _Sum()).add(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """A GPU or node that is slower than its peers."""
+class PeerComparison(NamedTuple):
+    """Which ones are slow, and how much could be compared."""
 
-    place: Place
-    slower: float
-    """How much slower it is: 0.1 is a tenth."""
-    slower_low: float
-    slower_high: float
-    """95 % interval."""
-    chance: float
-    """Probability that any healthy one among all that were compared looks as slow."""
-    hours: int
-    """Hours beside peers."""
-    jobs: tuple[str, ...]
-
-    @property
-    def sure(self) -> bool:
-        """Seen in two jobs at least: within one, a slow GPU may just have another part of the work."""
-        return len(self.jobs) >= 2
+    slow: list[SlowRow]
+    seen: PeerRow
 
 
-@dataclass(frozen=True, slots=True)
-class PeerComparison:
-    """Everything that was compared, and what is slow."""
-
-    slow: tuple[Slow, ...]
-    compared: int
-    too_few_hours: int
-    """GPUs or nodes that were beside peers, but not for long enough."""
-    spread: float
-    """Standard deviation of the healthy ones, as a part of their speed."""
-
-
-def compare(deviations: Deviations) -> PeerComparison:
+def compare(
+    deviations: Deviations, compared: Compared, of: Literal["gpu", "node"]
+) -> PeerComparison:
     """Which ones are slower than their peers, beyond what healthy ones differ by."""
     cells = {
         group: {place: each.mean for place, each in sums.items() if each.hours >= FEWEST_JOB_HOURS}
         for group, sums in deviations.items()
     }
     hours: dict[Place, int] = defaultdict(int)
-    jobs: dict[Place, list[str]] = defaultdict(list)
+    jobs: dict[Place, set[str]] = defaultdict(set)
     for group, sums in deviations.items():
         for place, each in sums.items():
             hours[place] += each.hours
             if place in cells[group]:
-                jobs[place].append(group.job_id)
-    enough = {place for place, count in hours.items() if count >= FEWEST_HOURS and jobs[place]}
+                jobs[place].add(group.job_id)
     effects, rest = polished(cells)
-    effects = {place: effect for place, effect in effects.items() if place in enough}
+    effects = {
+        place: effect
+        for place, effect in effects.items()
+        if hours[place] >= FEWEST_HOURS and jobs[place]
+    }
     spread = PeerSpread.of(effects, rest)
-    slower = (
-        _judged(place, effect, spread, hours[place], tuple(sorted(set(jobs[place]))), len(effects))
+    seen = PeerRow(
+        compared=compared,
+        of=of,
+        count=len(effects),
+        too_few_hours=len(hours) - len(effects),
+        spread=spread.between,
+    )
+    rows = (
+        _judged(place, effect, spread, seen, hours[place], sorted(jobs[place]))
         for place, effect in sorted(effects.items())
     )
-    slow = [each for each in slower if each.slower >= LEAST_SLOWER and each.chance <= LEVEL]
-    ordered = tuple(sorted(slow, key=lambda each: (not each.sure, -each.slower)))
-    return PeerComparison(ordered, len(effects), len(hours) - len(effects), spread.between)
+    slow = [row for row in rows if row.slower >= LEAST_SLOWER and row.chance <= LEVEL]
+    return PeerComparison(sorted(slow, key=lambda row: (not row.sure, -row.slower)), seen)
 
 
 def polished(
@@ -204,27 +189,28 @@ class PeerSpread(NamedTuple):
 
 
 def _judged(
-    place: Place,
-    effect: float,
-    spread: PeerSpread,
-    hours: int,
-    jobs: tuple[str, ...],
-    compared: int,
-) -> Slow:
+    place: Place, effect: float, spread: PeerSpread, seen: PeerRow, hours: int, jobs: list[str]
+) -> SlowRow:
+    """How much slower than all that were seen one is, by its effect in some jobs."""
     error = spread.error(len(jobs))
     z = -effect / math.hypot(spread.between, error)
-    return Slow(
-        place=place,
+    return SlowRow(
+        cluster=place.cluster,
+        node=place.node,
+        gpu=place.gpu or None,
+        uuid=place.uuid or None,
+        compared=seen.compared,
         slower=1 - math.exp(effect),
         slower_low=1 - math.exp(effect + 1.96 * error),
         slower_high=1 - math.exp(effect - 1.96 * error),
-        chance=min(1.0, compared * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
+        sure=len(jobs) >= 2,
+        chance=min(1.0, seen.count * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
         hours=hours,
         jobs=jobs,
     )
 
 
-def without_nodes(gpus: Iterable[Slow], nodes: Iterable[Slow]) -> Iterator[Slow]:
+def without_nodes(gpus: Iterable[SlowRow], nodes: Iterable[SlowRow]) -> Iterator[SlowRow]:
     """The slow GPUs whose node is not slow as a whole."""
-    whole = {(each.place.cluster, each.place.node) for each in nodes}
-    return (each for each in gpus if (each.place.cluster, each.place.node) not in whole)
+    whole = {(row.cluster, row.node) for row in nodes}
+    return (row for row in gpus if (row.cluster, row.node) not in whole)

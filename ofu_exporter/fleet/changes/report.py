@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
-from ofu_exporter.fleet.changes.headline import headline
-from ofu_exporter.fleet.changes.hourly import HourReader, job_hours, long_jobs, models
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
-from ofu_exporter.fleet.changes.peers import PeerComparison, Slow, compare, without_nodes
+from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.result import (
     ChangeRow,
@@ -17,13 +17,18 @@ from ofu_exporter.fleet.changes.result import (
     Compared,
     KindRow,
     NeighbourRow,
-    PeerRow,
     ShareRow,
-    SlowRow,
 )
-from ofu_exporter.fleet.changes.runs import LeftOut, runs
-from ofu_exporter.fleet.changes.shares import Days, shares
+from ofu_exporter.fleet.changes.series import (
+    HourReader,
+    LeftOut,
+    job_hours,
+    long_jobs,
+    models,
+    runs,
+)
 from ofu_exporter.fleet.changes.survey import (
+    FEWEST_POINTS,
     REPORT_LEVEL,
     Kind,
     LevelChange,
@@ -31,21 +36,21 @@ from ofu_exporter.fleet.changes.survey import (
     Survey,
     survey,
 )
+from ofu_exporter.fleet.changes.text import headline
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 
-KINDS: tuple[Kind, ...] = ("name", "model", "node", "job")
+MOST = 3
+"""Most names of jobs that are listed for one change."""
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
-OFU_COMPARED: Compared = "ofu"
-CLOCK_COMPARED: Compared = "sm_clock"
 
 
 @dataclass(slots=True)
@@ -56,7 +61,7 @@ class Collected:
     fleet: FleetReport
     series: list[OfuSeries]
     left_out: LeftOut
-    peers: dict[Compared, tuple[PeerComparison, PeerComparison]]
+    peers: list[tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
 
 
@@ -64,43 +69,52 @@ def read_changes(
     client: PrometheusClient,
     reader: PartReader,
     times: tuple[float, float],
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[Kind],
 ) -> Collected:
     """Everything that a report needs, from a server."""
     history = read_history(client, reader, *times)
     reading = HistorySource(client.shown_url, client.cost, reader.missing)
     jobs = fleet_report(history, WANTED, reading).jobs
-    hours = HourReader(client, reader, history)
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:
-        by_hour = job_hours(hours)
+        by_hour = job_hours(HourReader(client, reader, history))
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
-    peers = PeerReader(client, hours, history) if "node" in kinds else None
-    compared = _read_peers(peers, series, history) if peers else {}
+    peers = PeerReader(client, reader, history) if "node" in kinds else None
+    compared = _read_peers(peers, series, history) if peers else []
     fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
     return Collected(history, fleet, series, left_out, compared)
 
 
 def _read_peers(
     reader: PeerReader, series: list[OfuSeries], history: FleetHistory
-) -> dict[Compared, tuple[PeerComparison, PeerComparison]]:
+) -> list[tuple[PeerComparison, PeerComparison]]:
     """Both comparisons; the series of nodes are added to the others."""
     nodes = NodeHours()
-    read = {OFU_COMPARED: reader.read(WORK, nodes), CLOCK_COMPARED: reader.read(CLOCK)}
+    read: dict[Compared, PeerHours] = {
+        "ofu": reader.read(WORK, nodes),
+        "sm_clock": reader.read(CLOCK),
+    }
     series += nodes.series(history.clock)
-    return {name: (compare(each.gpus), compare(each.nodes)) for name, each in read.items()}
+    return [
+        (compare(each.gpus, name, "gpu"), compare(each.nodes, name, "node"))
+        for name, each in read.items()
+    ]
 
 
 def changes_report(
-    collected: Collected, least_factor: float, kinds: Sequence[Kind] = KINDS
+    collected: Collected, least_factor: float, kinds: Sequence[Kind]
 ) -> ChangesReport:
     """The report."""
     fleet = collected.fleet
     seen = survey(collected.series, least_factor)
     rows = [_change_row(each, collected) for each in seen.changes]
-    slow = list(_slow_rows(collected))
+    slow = [
+        row
+        for gpus, nodes in collected.peers
+        for row in (*nodes.slow, *without_nodes(gpus.slow, nodes.slow))
+    ]
     return ChangesReport(
         server=fleet.server,
         headline=collected.history.mark + headline(rows, slow, seen.tested),
@@ -109,11 +123,11 @@ def changes_report(
         series=[_kind_row(kind, collected.series, seen) for kind in kinds],
         report_level=REPORT_LEVEL,
         expected_false=seen.expected_false,
-        least_factor=seen.least_factor,
+        least_factor=least_factor,
         smaller=seen.smaller,
         changes=rows,
         slow=slow,
-        peers=list(_peer_rows(collected)),
+        peers=[each.seen for both in collected.peers for each in both],
         missing=fleet.missing,
         notes=[*_unsure(seen), *_notes(collected, kinds), *fleet.notes],
         reading=fleet.reading,
@@ -121,7 +135,7 @@ def changes_report(
 
 
 def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
-    series, break_ = change.series, change.found
+    series, break_ = change.series, change.level
     points = series.points
     return ChangeRow(
         kind=series.kind,
@@ -166,48 +180,9 @@ def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     return shares(jobs, labels["cluster"], labels["model"], days)
 
 
-def _slow_rows(collected: Collected) -> Iterator[SlowRow]:
-    for compared, (gpus, nodes) in collected.peers.items():
-        for each in (*nodes.slow, *without_nodes(gpus.slow, nodes.slow)):
-            yield _slow_row(each, compared)
-
-
-def _slow_row(slow: Slow, compared: Compared) -> SlowRow:
-    return SlowRow(
-        cluster=slow.place.cluster,
-        node=slow.place.node,
-        gpu=slow.place.gpu or None,
-        uuid=slow.place.uuid or None,
-        compared=compared,
-        slower=slow.slower,
-        slower_low=slow.slower_low,
-        slower_high=slow.slower_high,
-        sure=slow.sure,
-        chance=slow.chance,
-        hours=slow.hours,
-        jobs=list(slow.jobs),
-    )
-
-
-def _peer_rows(collected: Collected) -> Iterator[PeerRow]:
-    for compared, (gpus, nodes) in collected.peers.items():
-        yield _peer_row(compared, gpus, "gpu")
-        yield _peer_row(compared, nodes, "node")
-
-
-def _peer_row(compared: Compared, comparison: PeerComparison, of: str) -> PeerRow:
-    return PeerRow(
-        compared=compared,
-        of="gpu" if of == "gpu" else "node",
-        count=comparison.compared,
-        too_few_hours=comparison.too_few_hours,
-        spread=comparison.spread,
-    )
-
-
 def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
     counts = [len(each.points) for each in series if each.kind == kind]
-    tested = sum(count >= seen.fewest_points for count in counts)
+    tested = sum(count >= FEWEST_POINTS for count in counts)
     likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0
     return KindRow(kind=kind, tested=tested, too_short=len(counts) - tested, likeness=likeness)
 
@@ -230,8 +205,61 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
     ):
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
-    if collected.peers and not any(gpus.compared for gpus, _ in collected.peers.values()):
+    if collected.peers and not any(gpus.seen.count for gpus, _ in collected.peers):
         yield (
             "No GPU could be compared with others of its job: that needs jobs of four GPUs or more for twelve hours, "
             "and the series job_gpu:ofu:ratio_rate5m of the recording rules or those of the agents themselves."
         )
+
+
+class Days(NamedTuple):
+    """Days since 1970 before and after a change. The day of the change is in neither, since it is both."""
+
+    before: range
+    after: range
+
+
+def shares(
+    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
+) -> list[ShareRow]:
+    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
+    by_job: dict[tuple[str, str], tuple[JobSums, JobSums]] = defaultdict(
+        lambda: (JobSums(), JobSums())
+    )
+    for job, row in jobs:
+        if (row.cluster, row.model) == (cluster, model):
+            for sums, span in zip(by_job[row.job_name, row.user], days, strict=True):
+                for day in span:
+                    sums.add(job.days.get(day, JobSums()))
+    before, after = JobSums(), JobSums()
+    for pair in by_job.values():
+        before.add(pair[0])
+        after.add(pair[1])
+    if not before.observed or not after.observed:
+        return []
+    middle = (before.utilized / before.observed + after.utilized / after.observed) / 2
+    rows = [
+        _row(name, pair, (before.observed, after.observed), middle)
+        for name, pair in sorted(by_job.items())
+    ]
+    return sorted(rows, key=lambda row: -abs(row.points))[:MOST]
+
+
+def _row(
+    name: tuple[str, str], pair: tuple[JobSums, JobSums], totals: tuple[float, float], middle: float
+) -> ShareRow:
+    """What one name contributed: its distance from the middle times its share, after minus before. Rows add up."""
+    before, after = pair
+    weighed = [
+        (sums.utilized - middle * sums.observed) / total
+        for sums, total in zip(pair, totals, strict=True)
+    ]
+    return ShareRow(
+        job_name=name[0],
+        user=name[1],
+        share_before=before.observed / totals[0],
+        share_after=after.observed / totals[1],
+        ofu_before=before.ofu,
+        ofu_after=after.ofu,
+        points=100 * (weighed[1] - weighed[0]),
+    )

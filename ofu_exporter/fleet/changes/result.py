@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, ValidationError
 
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.changes.survey import Kind
-from ofu_exporter.fleet.reports.result import AskedTime, ClusterRow, MissingRow, ReadingCost
+from ofu_exporter.fleet.reports.result import (
+    AskedTime,
+    ClusterRow,
+    MissingRow,
+    ReadingCost,
+    ResultRow,
+)
+from ofu_exporter.support.small_files import read_small
 
 Compared = Literal["ofu", "sm_clock"]
+MOST_BYTES = 64 << 20
+_NEEDED: Mapping[Kind, Set[str]] = {
+    "name": {"job_name", "user", "model"},
+    "job": {"job_id"},
+    "model": {"model"},
+    "node": {"node"},
+}
+"""Labels without which nobody can tell what a change is of."""
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NeighbourRow(_Row):
+class NeighbourRow(ResultRow):
     """A job, or a stretch of time, beside a change."""
 
     job_id: str | None = Field(description="Null where the point is a stretch of time.")
@@ -26,7 +40,7 @@ class NeighbourRow(_Row):
     gpu_hours: float
 
 
-class ShareRow(_Row):
+class ShareRow(ResultRow):
     """What jobs of one name and user have to do with a change of a GPU model."""
 
     job_name: str
@@ -38,7 +52,7 @@ class ShareRow(_Row):
     points: float = Field(description="Of the change of OFU, in percentage points.")
 
 
-class ChangeRow(_Row):
+class ChangeRow(ResultRow):
     """A change of level."""
 
     kind: Kind
@@ -66,7 +80,7 @@ class ChangeRow(_Row):
     shares: list[ShareRow]
 
 
-class SlowRow(_Row):
+class SlowRow(ResultRow):
     """A GPU or node that is slower than its peers in the same jobs and hours."""
 
     cluster: str
@@ -85,7 +99,7 @@ class SlowRow(_Row):
     jobs: list[str]
 
 
-class PeerRow(_Row):
+class PeerRow(ResultRow):
     """How much could be compared."""
 
     compared: Compared
@@ -95,7 +109,7 @@ class PeerRow(_Row):
     spread: float = Field(description="Standard deviation of the healthy ones.")
 
 
-class KindRow(_Row):
+class KindRow(ResultRow):
     """How many series of a kind were looked at."""
 
     kind: Kind
@@ -104,7 +118,7 @@ class KindRow(_Row):
     likeness: float = Field(description="Autocorrelation of neighbours in its series.")
 
 
-class ChangesReport(_Row):
+class ChangesReport(ResultRow):
     """What changed in a fleet, and what is slow."""
 
     schema_version: Literal[1] = 1
@@ -127,3 +141,22 @@ class ChangesReport(_Row):
     missing: list[MissingRow]
     notes: list[str]
     reading: ReadingCost
+
+
+def read_changes(path: Path) -> ChangesReport:
+    """What `fleet changes --format json` wrote. Raises ConfigError, which names what cannot be used."""
+    content = read_small(path, "--changes:", MOST_BYTES)
+    try:
+        report = ChangesReport.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise ConfigError(
+            f"--changes: {path}: {place}: {first['msg']}; it takes what fleet changes --format json writes"
+        ) from error
+    for place_of, row in enumerate(report.changes):
+        if missing := _NEEDED[row.kind] - row.labels.keys():
+            raise ConfigError(
+                f"--changes: {path}: changes.{place_of}.labels: no {', '.join(sorted(missing))}"
+            )
+    return report

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ofu_exporter.fleet.changes.alike import FEWEST, Likeness, pooled
-from ofu_exporter.fleet.changes.permutation import permuted
+from ofu_exporter.fleet.changes.orders import by_order, permuted
 from ofu_exporter.fleet.changes.point import OfuPoint, logs, prepared, sizes
-from ofu_exporter.fleet.changes.ranks import by_order
 from ofu_exporter.fleet.changes.split import Layout, Search, Step, arcs, changes, layout, levelled
 from ofu_exporter.fleet.changes.tails import long_noise, long_tail, sure_tail, unequal_step
 

@@ -21,8 +21,6 @@ REPORT_LEVEL = 0.02
 It is above SURE_LEVEL, because a series of few points does not tell its scatter well."""
 FEWEST_POINTS = 9
 """Series with fewer points are left out: no order of so few is rare enough to show a change."""
-LEAST_FACTOR = 1.1
-"""Smaller changes are not reported, however sure they are."""
 NEIGHBOURS = 5
 """Points before and after a change that are named with it."""
 
@@ -41,7 +39,7 @@ class LevelChange:
     """A change in one of many series."""
 
     series: OfuSeries
-    found: Break
+    level: Break
     chance_in_report: float
     """Probability that any series of the report shows such a change while nothing changed (Holm)."""
     points_before: tuple[OfuPoint, ...]
@@ -54,17 +52,17 @@ class LevelChange:
     @property
     def at_unix(self) -> float:
         """Begin of the first point after it."""
-        return self.series.points[self.found.index].at_unix
+        return self.series.points[self.level.index].at_unix
 
     @property
     def sure(self) -> bool:
         """Whether the change holds for the whole report, not only for its series, by both kinds of tests."""
-        return max(self.chance_in_report, self.found.chance) <= SURE_LEVEL * (1 + 1e-9)
+        return max(self.chance_in_report, self.level.chance) <= SURE_LEVEL * (1 + 1e-9)
 
     @property
     def lost_gpu_hours(self) -> float:
         """GPU-hours that the work since then took more than at the level before; below 0, GPU-hours that it saved."""
-        return self.gpu_hours_after * (1 - self.found.factor)
+        return self.gpu_hours_after * (1 - self.level.factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,44 +72,33 @@ class Survey:
     changes: tuple[LevelChange, ...]
     """Sure ones first, then by GPU-hours lost or saved."""
     tested: int
-    too_short: int
-    """Series of too few points."""
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
-    likeness: Mapping[str, Likeness]
+    likeness: Mapping[Kind, Likeness]
     """Likeness of neighbours in the series, by kind."""
-    least_factor: float
-    fewest_points: int
-    """Fewest points that a series needs."""
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 
 
-def survey(series: Sequence[OfuSeries], least_factor: float = LEAST_FACTOR) -> Survey:
-    """Every change of all series, with its chance among that many."""
+def survey(series: Sequence[OfuSeries], least_factor: float) -> Survey:
+    """Every change of all series by at least a factor, with its chance among that many."""
     long_enough = [each for each in series if len(each.points) >= FEWEST_POINTS]
-    likeness = _likeness(long_enough)
+    likeness = {
+        kind: learned(each.points for each in long_enough if each.kind == kind)
+        for kind in sorted({each.kind for each in long_enough})
+    }
     with_breaks = [(each, breaks(each.points, likeness[each.kind])) for each in long_enough]
     changes = _changes(with_breaks)
-    news = [each for each in changes if _reach(each.found.factor) >= least_factor]
+    news = [
+        each for each in changes if max(each.level.factor, 1 / each.level.factor) >= least_factor
+    ]
     return Survey(
         changes=tuple(sorted(news, key=_order)),
         tested=len(long_enough),
-        too_short=len(series) - len(long_enough),
         expected_false=sum(accepted(len(each.points)) for each in long_enough),
         likeness=likeness,
-        least_factor=least_factor,
-        fewest_points=FEWEST_POINTS,
         smaller=len(changes) - len(news),
     )
-
-
-def _likeness(series: Sequence[OfuSeries]) -> dict[str, Likeness]:
-    """How alike neighbours are in the series of every kind."""
-    return {
-        kind: learned(each.points for each in series if each.kind == kind)
-        for kind in sorted({each.kind for each in series})
-    }
 
 
 def _changes(with_breaks: Sequence[tuple[OfuSeries, list[Break]]]) -> list[LevelChange]:
@@ -133,7 +120,7 @@ def _change(series: OfuSeries, breaks_: Sequence[Break], number: int, chance: fl
     after = series.points[index:end]
     return LevelChange(
         series=series,
-        found=breaks_[number],
+        level=breaks_[number],
         chance_in_report=max(chance, breaks_[number].tail),
         points_before=series.points[max(start, index - NEIGHBOURS) : index],
         points_after=after[:NEIGHBOURS],
@@ -149,10 +136,6 @@ def holm(tails: Sequence[float], tests: int) -> list[float]:
         worst = max(worst, min(1.0, tails[place] * (tests - rank)))
         adjusted[place] = worst
     return adjusted
-
-
-def _reach(factor: float) -> float:
-    return max(factor, 1 / factor)
 
 
 def _order(change: LevelChange) -> tuple[bool, float]:

@@ -234,13 +234,11 @@ def pilot(residuals: Sequence[float], start: int = 0) -> list[int]:
     step = search.best(residuals)
     if step.gain <= PILOT**2 * _local_variance(residuals):
         return []
-    left, right = residuals[: step.start], residuals[step.start :]
+    left, right = (
+        levelled(each, []) for each in (residuals[: step.start], residuals[step.start :])
+    )
     middle = start + step.start
-    return [*pilot(_centred_part(left), start), middle, *pilot(_centred_part(right), middle)]
-
-
-def _centred_part(values: Sequence[float]) -> list[float]:
-    return levelled(values, [])
+    return [*pilot(left, start), middle, *pilot(right, middle)]
 
 
 def _local_variance(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""Writes what changed in a fleet for people: text for a terminal, or Markdown."""
+"""Writes what changed in a fleet for people: one sentence, and tables for a terminal, Markdown or a page."""
 
 from __future__ import annotations
 
@@ -12,109 +12,79 @@ from ofu_exporter.fleet.changes.result import (
     ShareRow,
     SlowRow,
 )
-from ofu_exporter.fleet.reports.tables import ReportSection, counted, hours, share
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable, markdown_words
-from ofu_exporter.values.text import shown
+from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports.tables import (
+    MOST_ROWS,
+    NONE,
+    Document,
+    ReportSection,
+    counted,
+    hours,
+    share,
+)
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
-MOST_ROWS = 20
 COMPARED = {"ofu": "OFU", "sm_clock": "SM clock"}
 
 
-def text(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
-    """The report as text."""
-    lines = [*map(shown, (report.headline, *facts(report)))]
-    for section in sections(report, most_rows):
-        lines += ["", f"{section.title}:", "", section.table.plain()]
-    notes = list(remarks(report))
-    if notes:
-        lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in notes)]
-    return "\n".join(lines)
+def headline(changes: Sequence[ChangeRow], slow: Sequence[SlowRow], tested: int) -> str:
+    """What a reader should know who reads nothing else."""
+    if not tested and not slow:
+        return "There is too little data to say whether anything changed."
+    worse = sum(row.sure and row.direction == "regression" for row in changes)
+    better = sum(row.sure and row.direction == "improvement" for row in changes)
+    unsure = sum(not row.sure for row in changes)
+    nodes = {(row.cluster, row.node) for row in slow if row.sure}
+    parts = [
+        f"{counted(worse, 'sure regression')} and {counted(better, 'sure improvement')}"
+        if worse or better
+        else "No change is sure",
+        f"{unsure} possible" if unsure else "none more is possible",
+        f"{counted(len(nodes), 'node')} {'is' if len(nodes) == 1 else 'are'} slower than peers",
+    ]
+    return f"{'; '.join(parts)} ({tested} series)."
 
 
-def markdown(report: ChangesReport, most_rows: int = MOST_ROWS) -> str:
-    """The report in Markdown."""
-    headline, looked_at = map(markdown_words, (report.headline, " ".join(facts(report))))
-    lines = ["# What changed", "", f"**{headline}**", "", looked_at]
-    for section in sections(report, most_rows):
-        lines += ["", f"## {section.title}", "", section.table.markdown()]
-    notes = list(remarks(report))
-    if notes:
-        lines += ["", "## To know", "", *(f"- {markdown_words(remark)}" for remark in notes)]
-    return "\n".join(lines)
+def document(report: ChangesReport, most_rows: int = MOST_ROWS) -> Document:
+    """What a terminal, Markdown and a page show of it: what matters first, and every table that has rows."""
+    sections = [*_sections(report, most_rows)]
+    return Document("What changed", report.headline, [*facts(report)], sections, [*remarks(report)])
 
 
 def facts(report: ChangesReport) -> Iterator[str]:
     """What was looked at, and how far to trust what was found."""
-    time = report.time
-    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {covered} of it covered by data."
+    yield f"{tables.covered(report.time)}."
     tested = ", ".join(f"{row.tested} by {row.kind}" for row in report.series)
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
+    alarms = f"up to {math.ceil(report.expected_false)} false alarms are"
+    if report.expected_false < 1:
+        alarms = "less than one false alarm is"
     yield (
         f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
-        f"Possible: {_false_alarms(report.expected_false)} expected among all series."
+        f"Possible: {alarms} expected among all series."
     )
     if report.smaller:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
 
 
-def _false_alarms(expected: float) -> str:
-    """A bound in words that is never 0."""
-    return (
-        "less than one false alarm is"
-        if expected < 1
-        else f"up to {math.ceil(expected)} false alarms are"
-    )
-
-
-def sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
+def _sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
     """Every part that has rows, the surest first."""
     sure = [row for row in report.changes if row.sure]
     possible = [row for row in report.changes if not row.sure]
     for title, rows in (("Sure changes", sure), ("Possible changes", possible)):
         if rows:
-            yield ReportSection(f"{title} ({len(rows)})", _changes(rows[:most_rows]))
+            yield ReportSection(f"{title} ({len(rows)})", table(_CHANGES, rows[:most_rows]))
     if sure:
-        yield ReportSection(
-            "Points before and after the sure changes", _neighbours(sure[:most_rows])
-        )
-    moved = [row for row in report.changes if row.shares]
-    if moved:
-        yield ReportSection("Which jobs moved a GPU model", _shares(moved[:most_rows]))
+        title = "Points before and after the sure changes"
+        yield ReportSection(title, table(_NEIGHBOURS, sure[:most_rows]))
+    if moved := [row for row in report.changes if row.shares][:most_rows]:
+        jobs = [(row, each) for row in moved for each in row.shares]
+        yield ReportSection("Which jobs moved a GPU model", table(_SHARES, jobs))
     if report.slow:
         title = f"Slower than their peers in the same jobs ({len(report.slow)})"
-        yield ReportSection(title, _slow(report.slow[:most_rows]))
-
-
-def _changes(rows: Sequence[ChangeRow]) -> TextTable:
-    return TextTable(
-        (
-            "WHAT",
-            "SINCE",
-            "LEVEL BEFORE",
-            "AFTER",
-            "FACTOR",
-            "95 %",
-            "CHANCE IN REPORT",
-            "GPU-HOURS LOST",
-        ),
-        (LEFT, LEFT, RIGHT, RIGHT, RIGHT, LEFT, RIGHT, RIGHT),
-        [
-            (
-                subject(row),
-                row.at,
-                share(row.ofu_before),
-                share(row.ofu_after),
-                f"{row.factor:.2f}",
-                f"{row.factor_low:.2f}-{row.factor_high:.2f}",
-                chance(row.chance_in_report),
-                "-" if row.kind == "node" else hours(row.lost_gpu_hours),
-            )
-            for row in rows
-        ],
-    )
+        yield ReportSection(title, table(_SLOW, report.slow[:most_rows]))
 
 
 def subject(row: ChangeRow) -> str:
@@ -137,67 +107,54 @@ def chance(value: float) -> str:
     return "< 0.01%" if value < 1e-4 else f"{value:.2%}"
 
 
-def _neighbours(rows: Sequence[ChangeRow]) -> TextTable:
-    return TextTable(
-        ("WHAT", "BEFORE", "AFTER"),
-        (LEFT, LEFT, LEFT),
-        [(subject(row), _listed(row.before[-3:]), _listed(row.after[:3])) for row in rows],
-    )
-
-
 def _listed(points: Sequence[NeighbourRow]) -> str:
     return ", ".join(f"{point.job_id or point.begin} {share(point.ofu)}" for point in points)
 
 
-def _shares(rows: Sequence[ChangeRow]) -> TextTable:
-    return TextTable(
-        (
-            "WHAT",
-            "SINCE",
-            "JOBS",
-            "POINTS OF OFU",
-            "GPU-HOURS BEFORE",
-            "AFTER",
-            "OFU BEFORE",
-            "AFTER",
-        ),
-        (LEFT, LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT),
-        [_share_cells(row, each) for row in rows for each in row.shares],
-    )
-
-
-def _share_cells(row: ChangeRow, jobs: ShareRow) -> tuple[str, ...]:
-    return (
-        subject(row),
-        row.at,
-        f"{jobs.job_name or 'without a name'} of {jobs.user or 'nobody known'}",
-        f"{jobs.points:+.1f}",
-        share(jobs.share_before),
-        share(jobs.share_after),
-        share(jobs.ofu_before),
-        share(jobs.ofu_after),
-    )
-
-
-def _slow(rows: Sequence[SlowRow]) -> TextTable:
-    return TextTable(
-        ("NODE", "GPU", "COMPARED", "SLOWER BY", "95 %", "CHANCE", "HOURS", "JOBS", "SURE"),
-        (LEFT, LEFT, LEFT, RIGHT, LEFT, RIGHT, RIGHT, RIGHT, LEFT),
-        [
-            (
-                row.node,
-                "all" if row.gpu is None else row.gpu,
-                COMPARED[row.compared],
-                share(row.slower),
-                f"{share(row.slower_low)}-{share(row.slower_high)}",
-                chance(row.chance),
-                str(row.hours),
-                str(len(row.jobs)),
-                "yes" if row.sure else "in one job only",
-            )
-            for row in rows
-        ],
-    )
+_CHANGES: Sequence[Column[ChangeRow]] = (
+    ("WHAT", LEFT, subject),
+    ("SINCE", LEFT, lambda row: row.at),
+    ("LEVEL BEFORE", RIGHT, lambda row: share(row.ofu_before)),
+    ("AFTER", RIGHT, lambda row: share(row.ofu_after)),
+    ("FACTOR", RIGHT, lambda row: f"{row.factor:.2f}"),
+    ("95 %", LEFT, lambda row: f"{row.factor_low:.2f}-{row.factor_high:.2f}"),
+    ("CHANCE IN REPORT", RIGHT, lambda row: chance(row.chance_in_report)),
+    (
+        "GPU-HOURS LOST",
+        RIGHT,
+        lambda row: NONE if row.kind == "node" else hours(row.lost_gpu_hours),
+    ),
+)
+_NEIGHBOURS: Sequence[Column[ChangeRow]] = (
+    ("WHAT", LEFT, subject),
+    ("BEFORE", LEFT, lambda row: _listed(row.before[-3:])),
+    ("AFTER", LEFT, lambda row: _listed(row.after[:3])),
+)
+_SHARES: Sequence[Column[tuple[ChangeRow, ShareRow]]] = (
+    ("WHAT", LEFT, lambda row: subject(row[0])),
+    ("SINCE", LEFT, lambda row: row[0].at),
+    (
+        "JOBS",
+        LEFT,
+        lambda row: f"{row[1].job_name or 'without a name'} of {row[1].user or 'nobody known'}",
+    ),
+    ("POINTS OF OFU", RIGHT, lambda row: f"{row[1].points:+.1f}"),
+    ("GPU-HOURS BEFORE", RIGHT, lambda row: share(row[1].share_before)),
+    ("AFTER", RIGHT, lambda row: share(row[1].share_after)),
+    ("OFU BEFORE", RIGHT, lambda row: share(row[1].ofu_before)),
+    ("AFTER", RIGHT, lambda row: share(row[1].ofu_after)),
+)
+_SLOW: Sequence[Column[SlowRow]] = (
+    ("NODE", LEFT, lambda row: row.node),
+    ("GPU", LEFT, lambda row: "all" if row.gpu is None else row.gpu),
+    ("COMPARED", LEFT, lambda row: COMPARED[row.compared]),
+    ("SLOWER BY", RIGHT, lambda row: share(row.slower)),
+    ("95 %", LEFT, lambda row: f"{share(row.slower_low)}-{share(row.slower_high)}"),
+    ("CHANCE", RIGHT, lambda row: chance(row.chance)),
+    ("HOURS", RIGHT, lambda row: str(row.hours)),
+    ("JOBS", RIGHT, lambda row: str(len(row.jobs))),
+    ("SURE", LEFT, lambda row: "yes" if row.sure else "in one job only"),
+)
 
 
 def remarks(report: ChangesReport) -> Iterator[str]:
@@ -209,6 +166,4 @@ def remarks(report: ChangesReport) -> Iterator[str]:
                 f"{row.count} {'GPUs' if row.of == 'gpu' else 'nodes'} were compared with peers by "
                 f"{COMPARED[row.compared]}{few}; healthy ones differ by {share(row.spread)}."
             )
-    for part in report.missing:
-        yield f"Not read: {part.what}, {part.start} to {part.end}: {part.why}"
-    yield from report.notes
+    yield from tables.remarks(report.missing, report.notes)

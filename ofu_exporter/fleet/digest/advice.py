@@ -7,7 +7,7 @@ from functools import cache
 
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
-from ofu_exporter.fleet.reports.job_events import SLOW
+from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Cause, Side, causes
@@ -32,13 +32,14 @@ def of_job(
     """What can be done about one job, in order of cost, highest first."""
     if idle := _of_idle(row, signs):
         yield AdviceRow(kind="idle", said=idle)
-    if idle := _of_report(row):
-        yield AdviceRow(kind="report", said=idle)
+    if report := _of_report(row):
+        yield AdviceRow(kind="report", said=report)
     if signs.has_slow_gpus:
         yield AdviceRow(kind="slow_gpu", said=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
         yield AdviceRow(kind="low_clock", said=_LOW_CLOCK.format(percent(signs.clock)))
-    if _is_low(row, target):
+    is_busy = row.idle_gpu_hours < row.observed_gpu_hours / 2  # else the idle time is reported
+    if row.ofu is not None and target is not None and row.ofu < target and is_busy:
         yield AdviceRow(kind="low_ofu", said=_LOW_OFU.format(percent(row.ofu), percent(target)))
 
 
@@ -79,13 +80,6 @@ def _of_idle(row: JobRow, signs: JobSigns) -> str:
         f"It held {hours(idle)} GPU-hours and computed nothing in them. It may hang, may have asked for more "
         "GPUs than it uses, or be an idle interactive session: end it, or ask for fewer GPUs."
     )
-
-
-def _is_low(row: JobRow, target: float | None) -> bool:
-    """Whether the job was busy and below its target. For an idle job the idle time is reported instead."""
-    if row.ofu is None or target is None or row.ofu >= target:
-        return False
-    return row.idle_gpu_hours < row.observed_gpu_hours / 2
 
 
 def _of_report(row: JobRow) -> str:

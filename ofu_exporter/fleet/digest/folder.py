@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.digest.file_names import file_name
-from ofu_exporter.fleet.digest.page import page
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.text import text
+from ofu_exporter.fleet.digest.text import page, text
 from ofu_exporter.support.whole_file import whole_file
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+_OTHERS = re.compile(r"[^a-z0-9_-]+")
+_LONGEST = 40
+
+
+def file_name(name: str) -> str:
+    """The name itself if all of its characters are safe; otherwise the safe ones, a tilde and a hash of the whole
+    name.
+
+    No safe name has a tilde, so nobody can choose a name that overwrites another's file.
+    """
+    if _PLAIN.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
+    safe = _OTHERS.sub("_", name.lower())[:_LONGEST].strip("_-") or "name"
+    return f"{safe}~{digest}"
 
 
 class WrittenFile(NamedTuple):

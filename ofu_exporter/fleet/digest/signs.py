@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
-from ofu_exporter.fleet.changes.hourly import HourReader
 from ofu_exporter.fleet.changes.peer_hours import CLOCK as GPU_CLOCK
 from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE
-from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.hour_values import job_of
-from ofu_exporter.fleet.reports.job_events import SLOW, SLOW_HOURS
+from ofu_exporter.fleet.reports.answers import job_of
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
+from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
 from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, WITHIN, Quantity
-from ofu_exporter.fleet.reports.sums import JobKey, ratio
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
@@ -108,15 +107,6 @@ class PartitionKey(NamedTuple):
     partition: str
 
 
-class _Ratio(NamedTuple):
-    above: float
-    below: float
-
-    @property
-    def value(self) -> float | None:
-        return ratio(self.above, self.below)
-
-
 @dataclass(slots=True)
 class JobSigns:
     """What is known of one job in addition to its sums."""
@@ -160,17 +150,15 @@ def read_signs(
 
 class _SignReader(HourReader):
     def targets(self) -> dict[PartitionKey, float]:
-        end = self._history.span.end
-        targets: dict[PartitionKey, float] = {}
-        for one in self.series("targets", TARGETS, TimeSpan(end - HOUR, end)):
-            key = PartitionKey(one.labels.get("cluster", ""), one.labels.get("partition", ""))
-            targets.update((key, value) for _, value in one.points)
-        return targets
+        return {
+            PartitionKey(labels.get("cluster", ""), labels.get("partition", "")): value
+            for labels, value in self.values_at_end("targets", TARGETS)
+        }
 
     def of_jobs(self, with_dram: bool) -> Mapping[JobKey, JobSigns]:
         signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
-        for key, clock in _ratios(self._hourly(CLOCK)).items():
-            signs[key].clock = clock.value
+        for key, parts in _sums(self._hourly(CLOCK)).items():
+            signs[key].clock = ratio(parts["above"], parts["below"])
         for quantity in SLOWER:
             for one in self._hourly(quantity):
                 _compare(signs, one, self._history)
@@ -180,16 +168,13 @@ class _SignReader(HourReader):
             idle[place] = idle.get(place, 0) + len(one.points)
         if with_dram:
             answer = self.series("busy memory", DRAM, self._history.span)
-            for key, busy in _ratios(answer).items():
-                signs[key].dram_busy, signs[key].dram_hours = busy.value, busy.below / LOOKS
+            for key, parts in _sums(answer).items():
+                signs[key].dram_busy = ratio(parts["above"], parts["below"])
+                signs[key].dram_hours = parts["below"] / LOOKS
         return signs
 
     def _hourly(self, quantity: Quantity) -> Iterator[Series]:
-        def fetch(part: TimeSpan) -> list[Series]:
-            return self._client.steps(quantity.recorded, *part, HOUR)
-
-        for answer in self.parts(quantity.name, fetch, quantity.of_cluster):
-            yield from answer
+        return chain.from_iterable(self.parts(quantity))
 
 
 def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
@@ -205,8 +190,9 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
             signs[key].slow.add(hour)
 
 
-def _ratios(answer: Iterable[Series]) -> dict[JobKey, _Ratio]:
+def _sums(answer: Iterable[Series]) -> Mapping[JobKey, Mapping[str, float]]:
+    """Numerator and denominator of every job."""
     sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in answer:
         sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)
-    return {key: _Ratio(**parts) for key, parts in sums.items()}
+    return sums

@@ -1,13 +1,15 @@
-"""Writes a digest as text, and the one line that announces it."""
+"""Writes a digest: as text, as HTML for mail, as a few lines for a chat, and as the one line that announces it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.tables import counted, gpus, hours, money, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
+from ofu_exporter.support.templates import render
 from ofu_exporter.values.text import shown, shown_lines
 
 LONGEST_NAME = 60
@@ -64,12 +66,8 @@ def short(digest: Digest) -> str:
 
 def facts(digest: Digest) -> Iterator[str]:
     """The summary in sentences."""
-    total, time = digest.total, digest.time
-    covered = "none" if time.covered_ratio is None else share(time.covered_ratio)
-    yield (
-        f"{digest.mark}GPU use of {cut(digest.name)}, {time.start} to {time.end} "
-        f"({counted(time.hours, 'hour')}), {covered} of it covered by data."
-    )
+    total = digest.total
+    yield f"{digest.mark}GPU use of {cut(digest.name)}, {tables.covered(digest.time)}."
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
     gpu_hours = with_cost(total.held_gpu_hours, total.cost, digest.currency)
     yield f"{counted(total.jobs, 'job')} held {gpu_hours}. OFU {share(total.ofu)}{aim}."
@@ -161,6 +159,9 @@ def more(digest: Digest, most_jobs: int) -> list[str]:
 def numbers(digest: Digest) -> list[Column[DigestJob]]:
     """The columns of numbers."""
 
+    def wasted(job: DigestJob) -> str:
+        return hours(job.row.wasted_gpu_hours if job.row.observed_gpu_hours else None)
+
     def cost(job: DigestJob) -> str:
         return money(job.row.wasted_cost if job.row.observed_gpu_hours else None, digest.currency)
 
@@ -171,13 +172,9 @@ def numbers(digest: Digest) -> list[Column[DigestJob]]:
         ("aim", RIGHT, lambda job: share(job.target)),
         ("MFU", RIGHT, lambda job: share(job.row.mfu)),
         ("MFU - OFU", RIGHT, lambda job: points(job.row.error)),
-        ("wasted", RIGHT, _wasted),
+        ("wasted", RIGHT, wasted),
         ("cost of waste", RIGHT, cost),
     ]
-
-
-def _wasted(job: DigestJob) -> str:
-    return hours(job.row.wasted_gpu_hours if job.row.observed_gpu_hours else None)
 
 
 def verdict(job: DigestJob) -> str:
@@ -194,3 +191,38 @@ def _table(digest: Digest, most_jobs: int) -> TextTable:
         columns.append(("user", LEFT, lambda job: job.row.user))
     columns += [*numbers(digest), ("verdict", LEFT, verdict)]
     return table(columns, digest.jobs[:most_jobs])
+
+
+def page(digest: Digest, most_jobs: int) -> str:
+    """The whole page."""
+    return render(
+        "digest.html",
+        digest=digest,
+        titles={"do": DO, "stand": STAND, "jobs": JOBS, "meaning": MEANING, "know": KNOW},
+        subject=subject(digest),
+        name=cut(digest.name),
+        facts=[*facts(digest)],
+        to_do=to_do(digest),
+        ranks=[*rank_lines(digest)],
+        jobs=[_line(digest, job) for job in digest.jobs[:most_jobs]],
+        more=more(digest, most_jobs),
+    )
+
+
+def _line(digest: Digest, job: DigestJob) -> tuple[JobRow, Mapping[str, str], str]:
+    """A job in the table: four columns fit on a phone, all else stands below the name."""
+    cells = {head: write(job) for head, _, write in numbers(digest)}
+    return job.row, cells, _more_of(digest, job, cells)
+
+
+def _more_of(digest: Digest, job: DigestJob, cells: Mapping[str, str]) -> str:
+    words = [f"{cells['GPUs']} GPUs", f"aim {cells['aim']}"]
+    if job.row.mfu is not None:
+        words.append(f"MFU {cells['MFU']}")
+    if digest.by == "account":
+        words.insert(0, job.row.user)
+    if job.row.wasted_cost is not None:
+        words.append(f"waste {cells['cost of waste']}")
+    if job.exempt or job.row.verdict:
+        words.append(verdict(job))
+    return ", ".join(words)

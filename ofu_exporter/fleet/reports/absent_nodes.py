@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
 from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import AbsentNode
-from ofu_exporter.fleet.reports.hour_values import job_of
+from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
-from ofu_exporter.fleet.reports.sums import JobSums
 
 NODES_AT_ONCE = 50
 """Nodes that are named in one query."""
+_GpusOfNodes = dict[str, dict[str, float]]
+"""GPUs by node and model."""
 
 
 class _Gap(NamedTuple):
@@ -33,32 +32,24 @@ class _Gap(NamedTuple):
     nodes: dict[str, dict[int, float]]
 
 
-@dataclass(slots=True)
-class _Before:
-    """What is known of the nodes at the ends of a gap."""
-
-    gpus: dict[str, dict[str, float]] = field(default_factory=dict)
-    """GPUs by node and model, before it."""
-    back: set[str] = field(default_factory=set)
-    """Nodes that were there after it."""
-
-
 class AbsentNodeReader(HistoryAnswers):
     """Adds to a history what it lacks of nodes that were away."""
 
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
-            around = self._around(gap)
+            before, back = self._around(gap)
             for node, shares in sorted(gap.nodes.items()):
-                gpus = around.gpus.get(node, {})
+                gpus = before[node]
                 self._history.absent.append(
-                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in around.back)
+                    AbsentNode(gap.cluster, node, shares, sum(gpus.values()), node in back)
                 )
-                if node in around.back:
-                    self._install(gap.cluster, gpus, shares)
-            if around.back:
-                self._bridge(gap, around)
+                if node in back:  # its GPUs were there between, too
+                    for model, count in gpus.items():
+                        for hour, share in shares.items():
+                            self._history.model(hour, gap.cluster, model).installed += count * share
+            if back:
+                self._bridge(gap, before, back)
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
@@ -77,33 +68,23 @@ class AbsentNodeReader(HistoryAnswers):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
                 yield _Gap(cluster, first, last, some)
 
-    def _around(self, gap: _Gap) -> _Before:
+    def _around(self, gap: _Gap) -> tuple[_GpusOfNodes, set[str]]:
         """Which GPUs the nodes had before, and which nodes are there again."""
-        around = _Before()
         span = self._history.clock.span(gap.first, gap.last)
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
-        for expression, time in ((queries.NODE_GPUS, span.start), (queries.PRESENT, span.end)):
+
+        def at(time: float, expression: str) -> Iterator[Series]:
             of_nodes = expression.replace("NODES", wanted)
-            hour = TimeSpan(time - HOUR, time)
-            for one in self.series("nodes that were away", of_nodes, hour):
-                node = one.labels.get("instance", "")
-                if expression is queries.PRESENT:
-                    around.back.add(node)
-                else:
-                    gpus = around.gpus.setdefault(node, {})
-                    gpus[one.labels.get("model", "")] = one.points[-1][1]
-        return around
+            return self.series("nodes that were away", of_nodes, TimeSpan(time - HOUR, time))
 
-    def _install(
-        self, cluster: str, gpus: Mapping[str, float], shares: Mapping[int, float]
-    ) -> None:
-        """The GPUs of a node that was there before and after were there between, too."""
-        for model, count in gpus.items():
-            for hour, share in shares.items():
-                self._history.model(hour, cluster, model).installed += count * share
+        before: _GpusOfNodes = defaultdict(dict)
+        for one in at(span.start, queries.NODE_GPUS):
+            gpus = before[one.labels.get("instance", "")]
+            gpus[one.labels.get("model", "")] = one.points[-1][1]
+        return before, {one.labels.get("instance", "") for one in at(span.end, queries.PRESENT)}
 
-    def _bridge(self, gap: _Gap, around: _Before) -> None:
-        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', around.back)}"
+    def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
             for labels, hours in self._beyond(gap, quantity, jobs):
@@ -113,7 +94,7 @@ class AbsentNodeReader(HistoryAnswers):
                     self._history.add_hour(self._history.job(job_of(labels)), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, wanted):
-                gpus = around.gpus.get(labels["instance"]) or {"": 0.0}
+                gpus = before[labels["instance"]] or {"": 0.0}
                 model = max(gpus, key=gpus.__getitem__)
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     of_model = self._history.model(hour, gap.cluster, model)

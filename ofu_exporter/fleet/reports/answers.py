@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import TypeVar
 
-from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory
-from ofu_exporter.fleet.reports.hour_values import cluster_of, without
+from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity
 
 Answers = Sequence[list[Series]]
@@ -29,16 +29,13 @@ class HistoryAnswers:
         self._agents: set[ClusterHour] = set()
         """Hours of which the agents' own series are there."""
 
-    def value_at_end(self, what: str, expression: str) -> float | None:
-        """The one value of an expression at the end of the time."""
-        values: list[float] = []
-        part = TimeSpan(self._history.span.end - HOUR, self._history.span.end)
-        answers = self._reader.read(
-            what, part, lambda one: self._client.instant(expression, one.end)
-        )
-        for _, series in answers:
-            values += [value for one in series for _, value in one.points]
-        return values[0] if values else None
+    def values_at_end(
+        self, what: str, expression: str
+    ) -> Iterator[tuple[Mapping[str, str], float]]:
+        """The values of an expression at the end of the time, with their labels."""
+        end = self._history.span.end
+        for one in self.series(what, expression, TimeSpan(end - HOUR, end)):
+            yield from ((one.labels, value) for _, value in one.points)
 
     def recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
         """The samples that the rules have recorded, part by part."""
@@ -49,12 +46,12 @@ class HistoryAnswers:
         return self._reader.read(what, self._history.span, fetch)
 
     def stepped(
-        self, what: str, expressions: Sequence[str], span: TimeSpan
+        self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
     ) -> Iterator[tuple[TimeSpan, Answers]]:
-        """Expressions at the end of every hour of a time, part by part."""
+        """Expressions at the end of every step of a time, part by part."""
 
         def fetch(part: TimeSpan) -> Answers:
-            return [self._client.steps(each, *part, HOUR) for each in expressions]
+            return [self._client.steps(each, *part, step) for each in expressions]
 
         return self._reader.read(what, span, fetch)
 
@@ -62,11 +59,7 @@ class HistoryAnswers:
         self, what: str, expression: str, span: TimeSpan, step: float = HOUR
     ) -> Iterator[Series]:
         """The series of an expression at the end of every step, part by part."""
-
-        def fetch(part: TimeSpan) -> list[Series]:
-            return self._client.steps(expression, *part, step)
-
-        for _, series in self._reader.read(what, span, fetch):
+        for _, (series,) in self.stepped(what, [expression], span, step):
             yield from series
 
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:
@@ -109,3 +102,72 @@ class HistoryAnswers:
             for one in each:
                 times[cluster_of(one.labels)].update(time for time, _ in one.points)
         return {(cluster, hour_of(time)) for cluster, seen in times.items() for time in seen}
+
+
+KeyT = TypeVar("KeyT", bound=tuple[str, ...])
+KeyOf = Callable[[Mapping[str, str]], KeyT]
+Values = Sequence[float | None]
+
+
+def sums_of_hour(values: Values) -> JobSums:
+    """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
+    held, observed, utilized, compared, mfu, compared_utilized = values
+    if observed is None or utilized is None:
+        observed = utilized = 0.0
+    if compared is None or mfu is None or compared_utilized is None:
+        compared = mfu = compared_utilized = 0.0
+    return JobSums(held or 0.0, observed, utilized, compared, mfu, compared_utilized)
+
+
+def largest(
+    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
+) -> dict[KeyT, dict[int, float]]:
+    """One value by key and hour: two replicas of a server tell the same hour twice."""
+    hour_of = clock.hour_of
+    by_key: dict[KeyT, dict[int, float]] = {}
+    for one in answer:
+        hours = {hour_of(time): value for time, value in one.points}
+        other = by_key.setdefault(key(one.labels), hours)
+        if other is not hours:
+            for hour, value in hours.items():
+                other[hour] = max(value, other.get(hour, value))
+    return by_key
+
+
+def values_of(
+    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
+) -> Iterator[tuple[KeyT, int, float]]:
+    """The same, value by value."""
+    for one, hours in sorted(largest(answer, key, clock).items()):
+        for hour, value in sorted(hours.items()):
+            yield one, hour, value
+
+
+def add_up(sums: MutableMapping[str, float], name: str, values: Iterable[float]) -> None:
+    """Add values one by one, so that the sum is the same to the last bit however the time is cut."""
+    for value in values:
+        sums[name] = sums.get(name, 0.0) + value
+
+
+def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
+    if not hours:
+        return one
+    cluster = cluster_of(one.labels)
+    points = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
+    return Series(one.labels, points)
+
+
+def cluster_of(labels: Mapping[str, str]) -> str:
+    return labels.get("cluster", "")
+
+
+def job_of(labels: Mapping[str, str]) -> JobKey:
+    return JobKey(cluster_of(labels), labels.get("job_id", ""))
+
+
+def part_of(labels: Mapping[str, str]) -> tuple[str, str, str]:
+    return (*job_of(labels), labels.get("part", ""))
+
+
+def model_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    return (cluster_of(labels), labels.get("model", ""))

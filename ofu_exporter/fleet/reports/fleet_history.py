@@ -1,4 +1,4 @@
-"""Holds what was read of a fleet: its jobs, its GPUs by model, and of which hours anything is known."""
+"""Holds what was read of a fleet: its jobs and its GPUs by model, in sums of numerators and denominators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,137 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock, TimeSpan
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
+from ofu_exporter.values.losses import Loss
+
+SPLIT_TOLERANCE = 0.002
+"""Increases of counters are extrapolated to the ends of the hour, so their sums differ by a little."""
+
+
+@dataclass(slots=True)
+class JobSums:
+    """GPU-hours of a job. OFU and MFU are quotients of two of them."""
+
+    held: float = 0.0
+    observed: float = 0.0
+    """Measured."""
+    utilized: float = 0.0
+    """Measured GPU-hours x OFU."""
+    compared: float = 0.0
+    """Covered by reports and by OFU."""
+    compared_mfu: float = 0.0
+    compared_utilized: float = 0.0
+    idle: float = 0.0
+    """Measured, and no tensor pipe was used."""
+    gained: float = 0.0
+    """What the tensor pipes gained above the tensor clock."""
+    joules: float = 0.0
+    idle_joules: float = 0.0
+    """Of these, in windows in which no kernel ran, as far as one job had the GPU for the whole hour."""
+    lost: dict[str, float] = field(default_factory=dict)
+    """Where the rest of the peak went, by part: utilized + lost - gained = observed, where all of it is known."""
+
+    def add(self, other: JobSums) -> None:
+        """Add each of them, by name: a loop over names takes three times as long, for each hour of each job."""
+        self.held += other.held
+        self.observed += other.observed
+        self.utilized += other.utilized
+        self.compared += other.compared
+        self.compared_mfu += other.compared_mfu
+        self.compared_utilized += other.compared_utilized
+        self.idle += other.idle
+        self.gained += other.gained
+        self.joules += other.joules
+        self.idle_joules += other.idle_joules
+        for part, hours in other.lost.items():
+            self.lost[part] = self.lost.get(part, 0.0) + hours
+
+    def add_one(self, name: str, value: float, part: str = "") -> None:
+        """Add to one of them; to what was lost, by its part."""
+        if name == "lost":
+            self.lost[part] = self.lost.get(part, 0.0) + value
+        else:
+            setattr(self, name, getattr(self, name) + value)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What was lost by part, the clock's without the gain; what no counter split is `unsplit`."""
+        names = [str(loss.value) for loss in Loss]
+        net = {name: self.lost[name] for name in names if name in self.lost}
+        if self.gained:
+            net[Loss.CLOCK.value] = net.get(Loss.CLOCK.value, 0.0) - self.gained
+        rest = self.observed - self.utilized - sum(net.values())
+        if abs(rest) > SPLIT_TOLERANCE * self.observed:
+            net[Loss.UNSPLIT.value] = net.get(Loss.UNSPLIT.value, 0.0) + rest
+        return net
+
+    @property
+    def ofu(self) -> float | None:
+        return ratio(self.utilized, self.observed)
+
+    @property
+    def mfu(self) -> float | None:
+        return ratio(self.compared_mfu, self.compared)
+
+    @property
+    def ofu_compared(self) -> float | None:
+        """OFU over the time that reports cover, to hold against the MFU."""
+        return ratio(self.compared_utilized, self.compared)
+
+
+@dataclass(slots=True)
+class ModelSums:
+    """GPU-hours of all GPUs of a model, held by a job or not."""
+
+    installed: float = 0.0
+    observed: float = 0.0
+    utilized: float = 0.0
+    jobless: JobSums = field(default_factory=JobSums)
+    """Of these, what is known of GPUs not held by exactly one job."""
+
+
+class JobKey(NamedTuple):
+    """A job: ids are unique within a cluster."""
+
+    cluster: str
+    job_id: str
+
+
+@dataclass(slots=True)
+class JobHistory:
+    """What is known of one job over the asked time."""
+
+    key: JobKey
+    names: dict[tuple[str, ...], int] = field(default_factory=dict)
+    """Names that it had, in the order of NAMES, by the hours for which it had them."""
+    days: dict[int, JobSums] = field(default_factory=dict)
+    """By day since 1970."""
+    sizes: list[float] = field(default_factory=list)
+    """Most GPUs of every hour."""
+    verdicts: dict[str, float] = field(default_factory=dict)
+    """Node-hours."""
+    causes: dict[str, float] = field(default_factory=dict)
+    frameworks: dict[str, float] = field(default_factory=dict)
+    """By the hours for which it had told them."""
+    models: dict[str, float] = field(default_factory=dict)
+    first_hour: int | None = None
+    last_hour: int | None = None
+
+    def seen(self, hour: int) -> None:
+        self.first_hour = hour if self.first_hour is None else min(self.first_hour, hour)
+        self.last_hour = hour if self.last_hour is None else max(self.last_hour, hour)
+
+    @property
+    def total(self) -> JobSums:
+        sums = JobSums()
+        for day in sorted(self.days):
+            sums.add(self.days[day])
+        return sums
+
+
+def ratio(numerator: float, denominator: float) -> float | None:
+    """A quotient; None where nothing was measured."""
+    return numerator / denominator if denominator > 0 else None
+
 
 ClusterHour = tuple[str, int]
 
@@ -71,6 +201,11 @@ class FleetHistory:
 
     def job(self, key: JobKey) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
+
+    def job_days(self, key: JobKey) -> Mapping[int, JobSums]:
+        """The sums of a job by day; none of one that is not known."""
+        job = self.jobs.get(key)
+        return {} if job is None else job.days
 
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
         """What a job had in an hour."""

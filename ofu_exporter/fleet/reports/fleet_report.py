@@ -8,27 +8,28 @@ from typing import NamedTuple
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
-from ofu_exporter.fleet.reports.agreement import Pair, agreement
-from ofu_exporter.fleet.reports.days import days
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.funnel import funnel, held
-from ofu_exporter.fleet.reports.headline import headline
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
+from ofu_exporter.fleet.reports.funnel import (
+    funnel,
+    held,
+    installed,
+    no_job_row,
+    outside,
+    waterfall,
+)
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.notes import notes
-from ofu_exporter.fleet.reports.outside import Outside, installed, no_job_row, outside
+from ofu_exporter.fleet.reports.notes import headline, notes
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
+    ALL_JOBS,
     AskedTime,
     By,
     ClusterRow,
     FleetReport,
-    GroupRow,
     HourRow,
     JobRow,
     ReadingCost,
 )
-from ofu_exporter.fleet.reports.sums import ratio
-from ofu_exporter.fleet.reports.waterfall import waterfall
 
 
 class ReportOptions(NamedTuple):
@@ -58,7 +59,7 @@ def fleet_report(
         for _, job in sorted(history.jobs.items())
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
-    total = groups.all_jobs(jobs, target)
+    total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = held(total, wanted.prices)
     rest = outside(history.models, wanted.prices, of_jobs, total)
     steps = funnel(installed(history.models, wanted.prices), of_jobs, total, rest)
@@ -75,39 +76,39 @@ def fleet_report(
         waterfall=waterfall(steps, total),
         total=total,
         no_job=no_job_row(rest, target),
-        ofu=_ofu(total, rest),
+        ofu=ratio(
+            total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0),
+            total.observed_gpu_hours + rest.observed,
+        ),
         reporting_ratio=ratio(reported, total.observed_gpu_hours),
-        agreement=agreement(_pairs(rows)),
-        agreement_without_flagged=agreement(_pairs(row for row in rows if not is_flagged(row))),
+        agreement=groups.agreement(_pairs(rows)),
+        agreement_without_flagged=groups.agreement(
+            _pairs(row for row in rows if not is_flagged(row))
+        ),
         sizes=groups.sizes(rows),
         by=wanted.by,
         groups=groups.groups_by(jobs, wanted.by, target),
         jobs=rows,
-        days=days(history, jobs, target, wanted.prices),
+        days=groups.days(history, jobs, target, wanted.prices),
         hours=_hours(history),
         missing=missing_rows(reading.missing),
-        notes=notes(history, (total, rest), clusters, wanted, reading.cost),
-        reading=_cost(reading.cost),
+        notes=notes(history, (total, rest), clusters, wanted.prices, target, reading.cost),
+        reading=ReadingCost(
+            queries=reading.cost.queries,
+            seconds=round(reading.cost.seconds, 3),
+            samples=reading.cost.samples or None,
+        ),
     )
 
 
-def _ofu(total: GroupRow, rest: Outside) -> float | None:
-    used = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
-    return ratio(used, total.observed_gpu_hours + rest.observed)
-
-
 def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
+    weights = [row.gpus or 1.0 for row in clusters]
+    shares = [row.covered_ratio * weight for row, weight in zip(clusters, weights, strict=True)]
     return AskedTime(
         start=iso(history.span.start),
         end=iso(history.span.end),
         hours=history.span.hours,
-        covered_ratio=_covered(clusters),
-    )
-
-
-def _cost(cost: QueryCost) -> ReadingCost:
-    return ReadingCost(
-        queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
+        covered_ratio=ratio(sum(shares), sum(weights)),
     )
 
 
@@ -135,15 +136,9 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     )
 
 
-def _covered(clusters: Sequence[ClusterRow]) -> float | None:
-    weights = [row.gpus or 1.0 for row in clusters]
-    shares = [row.covered_ratio * weight for row, weight in zip(clusters, weights, strict=True)]
-    return ratio(sum(shares), sum(weights))
-
-
-def _pairs(rows: Iterable[JobRow]) -> list[Pair]:
+def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
     return [
-        Pair(row.mfu, row.ofu_compared)
+        groups.Pair(row.mfu, row.ofu_compared)
         for row in rows
         if row.mfu is not None and row.ofu_compared is not None
     ]

@@ -15,21 +15,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports import dcgm_parts
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.answers import add_up
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
-from ofu_exporter.fleet.reports.sums import JobKey, JobSums
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
+from ofu_exporter.values.losses import Loss
 
 ACCURACY = (
     "These numbers are from dcgm-exporter's history: activity is a mean over its interval, and the SM clock is read at "
@@ -71,8 +71,23 @@ _SPREAD = (
 _EXPORTED = (
     '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
 )
-_LOSSES = dcgm_parts.queries(_sum, f"({_ACTIVITY} and {_CLOCK})")
 _SIZE = f"max_over_time((count by ({_BY}) ({_CLOCK}))[59m59s999ms:5m])"
+_ENGINE = "((DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO) >= 0 <= 1.05)"
+_SMS = "((DCGM_FI_PROF_SM_ACTIVE or DCGM_FI_PROF_SM_UTIL_RATIO) >= 0 <= 1.05)"
+_BOTH, _MEASURED = f"({_ENGINE} and {_SMS})", f"({_ACTIVITY} and {_CLOCK})"
+_LOSSES = (
+    *_QUERIES[1:3],
+    _sum(_MEASURED, "sum_over_time"),
+    _sum(f"{_ENGINE} and {_MEASURED}", "count_over_time"),
+    _sum(f"{_ENGINE} and {_MEASURED}", "sum_over_time"),
+    _sum(f"{_MEASURED} and {_ENGINE}", "sum_over_time"),
+    _sum(f"{_SMS} and {_ENGINE} and {_MEASURED}", "sum_over_time"),
+    _sum(f"{_BOTH} and {_MEASURED}", "sum_over_time"),
+    _sum(f"{_MEASURED} and {_BOTH}", "sum_over_time"),
+)
+"""What `_parts` takes: all but the first two of the looks at which the tensor activity is known."""
+CONTRADICTION = 0.01
+"""Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
 
 class _LabelledJob(NamedTuple):
@@ -83,190 +98,202 @@ class _LabelledJob(NamedTuple):
     name: str
 
 
+class _Gpus(NamedTuple):
+    """The GPUs of a series, or instances of GPUs."""
+
+    owner: _LabelledJob
+    cluster: str
+    model: str
+    rated_hz: float | None
+    """The tensor clock; None of a model that is not in the table of GPUs."""
+    share: float
+    """The part of a GPU that each of them is."""
+    labels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str], aside: set[str]) -> _Gpus:
+        model = labels.get("modelName", "")
+        owner, share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
+        cluster, each = labels.get("cluster", ""), tuple(sorted(labels.items()))
+        return cls(owner, cluster, model, _rated_hz(model), share, each)
+
+    def hours(self, name: str, value: float) -> float | None:
+        """An answer in GPU-hours; None where the tensor clock is not known: such GPUs are held and not measured."""
+        if self.rated_hz is None and name != "held":
+            return None
+        whole = value * self.share
+        return whole / self.rated_hz if name == "utilized" and self.rated_hz else whole
+
+
 @collector_paused()
 def read_dcgm_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
-    clock = ServerClock()
-    history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
-    doubts = _Doubts()
-
-    def fetch(part: TimeSpan) -> list[list[Series]]:
-        return [client.steps(each, *part, HOUR) for each in (*_QUERIES, _SPREAD, _SIZE)]
-
-    aside = _pushed_aside(client, reader, history.span)
-    for _, answers in reader.read("pages of dcgm-exporter", history.span, fetch):
-        doubts.add(history, answers, aside)
-        _add(history, answers, aside)
-    history.remark = f"{ACCURACY} {doubts.remark(history)}"
-    _add_losses(client, reader, history, aside)
-    return history
+    pages = _Pages(client, reader, ServerClock().whole(start, end))
+    pages.read_hours()
+    pages.read_losses()
+    return pages.history
 
 
-class _Doubts:
-    """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
+class _Pages:
+    """Reads one history."""
 
-    def __init__(self) -> None:
-        self._of_job: dict[JobKey | None, float] = defaultdict(float)
+    def __init__(self, client: PrometheusClient, reader: PartReader, span: TimeSpan) -> None:
+        self.history = FleetHistory(ServerClock(), span, remark=ACCURACY)
+        self._client = client
+        self._reader = reader
+        self._doubts: dict[JobKey | None, float] = defaultdict(float)
+        """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
+        pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
+        self._aside: set[str] = set()
+        """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
+        for (series,) in self._read("labels of pods", [pushed_aside]):
+            self._aside.update(one.labels.get("job", "") for one in series)
 
-    def add(self, history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
+    def _read(self, what: str, expressions: Sequence[str]) -> Iterator[list[list[Series]]]:
+        def fetch(part: TimeSpan) -> list[list[Series]]:
+            return [self._client.steps(each, *part, HOUR) for each in expressions]
+
+        return (answers for _, answers in self._reader.read(what, self.history.span, fetch))
+
+    def read_hours(self) -> None:
+        """GPU-hours of jobs and models, whose they were, and how far to trust them."""
+        for answers in self._read("pages of dcgm-exporter", [*_QUERIES, _SPREAD, _SIZE]):
+            self._add_doubts(answers)
+            self._add_hours(answers)
+            self._add_names(answers[0])
+            self._add_sizes(answers[-1])
+        self.history.remark = f"{ACCURACY} {self._remark()}"
+
+    def _by_hour(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
+        """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
+        ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
+        gpus = [_Gpus.of(series.labels, self._aside) for series in ordered]
+        for hour, number, value in sorted(
+            (self.history.clock.hour_of(time), number, value)
+            for number, series in enumerate(ordered)
+            for time, value in series.points
+        ):
+            yield hour, gpus[number], value
+
+    def _add_doubts(self, answers: list[list[Series]]) -> None:
         spread = {
-            (hour, *_model_of(series.labels)): math.sqrt(value)
-            for hour, series, value in _by_hour(answers[-2], history.clock)
+            (hour, gpus.cluster, gpus.model): math.sqrt(value)
+            for hour, gpus, value in self._by_hour(answers[-2])
         }
-        observed = {_place(*each): each[2] for each in _by_hour(answers[1], history.clock)}
-        for hour, series, active in _by_hour(answers[4], history.clock):
-            hours = observed.get(_place(hour, series, active), 0.0)
-            cluster, model = _model_of(series.labels)
-            rated = _rated_hz(model)
-            if hours > 0 and rated is not None:
+        observed = {(hour, gpus): value for hour, gpus, value in self._by_hour(answers[1])}
+        for hour, gpus, active in self._by_hour(answers[4]):
+            hours = observed.get((hour, gpus), 0.0)
+            if hours > 0 and gpus.rated_hz is not None:
                 mean = min(active / hours, 1.0)
-                clock = spread.get((hour, cluster, model), 0.0)
-                share = _share(model, series.labels.get("GPU_I_PROFILE", ""))
-                off = 2 * math.sqrt(mean * (1 - mean)) * clock / rated * hours * share
-                self._of_job[owner_of(series.labels, aside).job] += off
+                clock = spread.get((hour, gpus.cluster, gpus.model), 0.0)
+                off = 2 * math.sqrt(mean * (1 - mean)) * clock / gpus.rated_hz * hours * gpus.share
+                self._doubts[gpus.owner.job] += off
 
-    def remark(self, history: FleetHistory) -> str:
-        used = sum(sums.utilized for sums in history.models.values())
+    def _remark(self) -> str:
+        used = sum(sums.utilized for sums in self.history.models.values())
         off = [
-            (self._of_job[key] / job.total.utilized, key.job_id)
-            for key, job in history.jobs.items()
+            (self._doubts[key] / job.total.utilized, key.job_id)
+            for key, job in self.history.jobs.items()
             if job.total.utilized > 0
         ]
         if not off or used <= 0:
             return ""
         worst, job = max(off)
-        fleet = sum(self._of_job.values()) / used
+        fleet = sum(self._doubts.values()) / used
         return (
             f"By the spread of activity and clocks in this history, by at most {fleet:.1%} of itself over all GPUs, "
             f"and {worst:.1%} for job {job}, of which least is known."
         )
 
+    def _add_hours(self, answers: list[list[Series]]) -> None:
+        hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
+        for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
+            for hour, gpus, value in self._by_hour(answer):
+                if (gpu_hours := gpus.hours(name, value)) is None:
+                    continue
+                if gpus.owner.job:
+                    hours[hour, gpus.owner.job].add_one(name, gpu_hours)
+                self._add_to_model(hour, gpus, name, gpu_hours)
+        for (hour, key), of_hour in sorted(hours.items()):
+            self.history.add_hour(self.history.job(key), hour, of_hour)
 
-def _place(hour: int, series: Series, _value: float) -> tuple[object, ...]:
-    return hour, *sorted(series.labels.items())
+    def _add_to_model(self, hour: int, gpus: _Gpus, name: str, gpu_hours: float) -> None:
+        sums = self.history.model(hour, gpus.cluster, gpus.model)
+        if not gpus.owner.job:
+            sums.jobless.add_one(name, gpu_hours)
+            self.history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
+        if name == "held":
+            sums.installed += gpu_hours
+            self.history.covered[gpus.cluster, hour] = 1.0
+            self.history.raw.add((gpus.cluster, hour))
+        elif name != "idle":
+            setattr(sums, name, getattr(sums, name) + gpu_hours)
 
+    def _add_names(self, answer: list[Series]) -> None:
+        for series in answer:
+            owner = owner_of(series.labels, self._aside)
+            if owner.job is not None and series.points:
+                named = {"job_name": owner.name, "namespace": owner.namespace}
+                key = tuple(named.get(name, "") for name in NAMES)
+                names = self.history.job(owner.job).names
+                names[key] = names.get(key, 0) + len(series.points)
 
-def _add_losses(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, aside: set[str]
-) -> None:
-    """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
+    def _add_sizes(self, answer: list[Series]) -> None:
+        sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
+        for series in answer:
+            gpus = _Gpus.of(series.labels, self._aside)
+            key = gpus.owner.job
+            if key is not None and key in self.history.jobs:
+                values = [value * gpus.share for _, value in series.points]
+                add_up(self.history.jobs[key].models, gpus.model, values)
+                for (time, _), value in zip(series.points, values, strict=True):
+                    sizes[key, self.history.clock.hour_of(time)] += value
+        for (key, _), value in sorted(sizes.items()):
+            self.history.jobs[key].sizes.append(value)
 
-    def fetch(part: TimeSpan) -> list[list[Series]]:
-        expressions = (_QUERIES[1], _QUERIES[2], *_LOSSES)
-        return [client.steps(each, *part, HOUR) for each in expressions]
-
-    for _, answers in reader.read("engines on these pages", history.span, fetch):
-        sums: list[dict[dcgm_parts.Place, float]] = [defaultdict(float) for _ in answers]
-        for place, answer in enumerate(answers):
-            for hour, series, value in _by_hour(answer, history.clock):
-                owner = owner_of(series.labels, aside).job
-                name = "utilized" if place == 1 else "observed"
-                gpu_hours = _gpu_hours(name, series.labels, value)
-                if gpu_hours is not None and owner is not None:
-                    sums[place][hour, owner] += gpu_hours
-        dcgm_parts.add(history, sums[0], sums[1], sums[2:])
-
-
-def _add(history: FleetHistory, answers: list[list[Series]], aside: set[str]) -> None:
-    hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
-    for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
-        for hour, series, value in _by_hour(answer, history.clock):
-            gpu_hours = _gpu_hours(name, series.labels, value)
-            if gpu_hours is None:
-                continue
-            owner = owner_of(series.labels, aside).job
-            sums = [hours[hour, owner]] if owner else _jobless(history, hour, series.labels)
-            for each in sums:
-                each.add_one(name, gpu_hours)
-            _add_to_model(history, hour, series.labels, name, gpu_hours)
-    for series in answers[0]:
-        _name(history, owner_of(series.labels, aside), len(series.points))
-    for (hour, key), of_hour in sorted(hours.items()):
-        history.add_hour(history.job(key), hour, of_hour)
-    _add_sizes(history, answers[-1], aside)
-
-
-def _gpu_hours(name: str, labels: Mapping[str, str], value: float) -> float | None:
-    """An answer in GPU-hours; None of a model whose tensor clock is not known, which is held and not measured."""
-    model = labels.get("modelName", "")
-    rated_hz, share = _rated_hz(model), _share(model, labels.get("GPU_I_PROFILE", ""))
-    if rated_hz is None and name != "held":
-        return None
-    return value * share / rated_hz if name == "utilized" and rated_hz else value * share
-
-
-def _add_to_model(
-    history: FleetHistory, hour: int, labels: Mapping[str, str], name: str, gpu_hours: float
-) -> None:
-    cluster, model = _model_of(labels)
-    sums = history.model(hour, cluster, model)
-    if name == "held":
-        sums.installed += gpu_hours
-        history.covered[cluster, hour] = 1.0
-        history.raw.add((cluster, hour))
-    elif name == "observed":
-        sums.observed += gpu_hours
-    elif name == "utilized":
-        sums.utilized += gpu_hours
+    def read_losses(self) -> None:
+        """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
+        for answers in self._read("engines on these pages", _LOSSES):
+            sums: dict[tuple[int, JobKey], list[float]] = defaultdict(lambda: [0.0] * len(_LOSSES))
+            for number, answer in enumerate(answers):
+                for hour, gpus, value in self._by_hour(answer):
+                    gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
+                    if gpu_hours is not None and gpus.owner.job is not None:
+                        sums[hour, gpus.owner.job][number] += gpu_hours
+            for (hour, key), values in sorted(sums.items()):
+                if values[0] > 0:
+                    of_day = self.history.jobs[key].days[self.history.clock.day_of(hour)]
+                    of_day.add(JobSums(lost=_parts(values)))
 
 
-def _by_hour(answer: list[Series], clock: ServerClock) -> Iterator[tuple[int, Series, float]]:
-    """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
-    ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
-    answers = [
-        (clock.hour_of(time), number, value)
-        for number, series in enumerate(ordered)
-        for time, value in series.points
-    ]
-    for hour, number, value in sorted(answers):
-        yield hour, ordered[number], value
+def _parts(values: Sequence[float]) -> dict[str, float]:
+    """What a job lost in an hour, by part, of the answers to _LOSSES: what was observed and not used.
 
-
-def _jobless(history: FleetHistory, hour: int, labels: Mapping[str, str]) -> list[JobSums]:
-    """Where values count of a GPU that no job has."""
-    jobless = history.model(hour, *_model_of(labels)).jobless
-    return [jobless, history.jobless_hours.setdefault(hour, JobSums())]
-
-
-def _model_of(labels: Mapping[str, str]) -> tuple[str, str]:
-    return labels.get("cluster", ""), labels.get("modelName", "")
-
-
-def _name(history: FleetHistory, owner: _LabelledJob, hours: int) -> None:
-    if owner.job is not None and hours:
-        job = history.job(owner.job)
-        named = {"job_name": owner.name, "namespace": owner.namespace}
-        key = tuple(named.get(name, "") for name in NAMES)
-        job.names[key] = job.names.get(key, 0) + hours
-
-
-def _add_sizes(history: FleetHistory, answer: list[Series], aside: set[str]) -> None:
-    sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
-    for series in answer:
-        owner = owner_of(series.labels, aside).job
-        model = series.labels.get("modelName", "")
-        if owner is None or owner not in history.jobs:
-            continue
-        weight = _share(model, series.labels.get("GPU_I_PROFILE", ""))
-        models = history.jobs[owner].models
-        for time, value in series.points:
-            sizes[owner, history.clock.hour_of(time)] += value * weight
-            models[model] = models.get(model, 0.0) + value * weight
-    for (key, _), value in sorted(sizes.items()):
-        history.jobs[key].sizes.append(value)
-
-
-def _pushed_aside(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> set[str]:
-    """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
-    expression = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-    labels: set[str] = set()
-    for _, series in reader.read(
-        "labels of pods", span, lambda part: client.steps(expression, *part, HOUR)
-    ):
-        labels.update(one.labels.get("job", "") for one in series)
-    return labels
+    Each quantity is a sum over looks. Looks that lack a counter have two or three parts in one, so that the parts add
+    up in any case, and a history in which a counter comes and goes is right.
+    """
+    observed, utilized, tensor, with_engine, engine, tensor_e, sms, engine_s, tensor_s = values
+    clock = {Loss.CLOCK: tensor - utilized}
+    parts = {
+        Loss.NO_TENSOR: sms - tensor_s,
+        Loss.EMPTY_SMS: engine_s - sms,
+        Loss.ENGINE_WITHOUT_TENSOR: (engine - engine_s) - (tensor_e - tensor_s),
+        Loss.IDLE: with_engine - engine,
+        Loss.WITHOUT_TENSOR: (observed - with_engine) - (tensor - tensor_e),
+    }
+    if min(parts.values()) < -CONTRADICTION * observed:
+        parts = {Loss.WITHOUT_TENSOR: observed - tensor}
+    unmeasured = [] if engine_s else [Loss.NO_TENSOR, Loss.EMPTY_SMS]
+    unmeasured += [] if with_engine else [Loss.IDLE]
+    measured = {loss: hours for loss, hours in parts.items() if loss not in unmeasured}
+    merged = (Loss.ENGINE_WITHOUT_TENSOR, Loss.WITHOUT_TENSOR)
+    return {
+        loss.value: hours
+        for loss, hours in {**clock, **measured}.items()
+        if loss not in merged or abs(hours) > 1e-9 * observed
+    }
 
 
 def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:

@@ -1,15 +1,136 @@
-"""Divides the installed GPU-hours: held or not, measured or not, idle or active, and what they amount to."""
+"""Divides the installed GPU-hours: held or not, measured or not, idle or active, and what was lost of them to what.
+
+What is measured of GPUs not held by exactly one job is in all what the GPUs have beyond their jobs. Whether such a GPU
+was busy is known by looks at it alone, so that a part of the hours stays unknown: around the ends of jobs, and before
+the rules kept the looks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import add
+from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.job_rows import times
-from ofu_exporter.fleet.reports.outside import UNKNOWN, Outside, PricedHours
+from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums, ratio
+from ofu_exporter.fleet.reports.job_rows import sums_of, times
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import FunnelStep, GroupRow
+from ofu_exporter.fleet.reports.result import (
+    NO_JOB,
+    FunnelStep,
+    GroupRow,
+    StepName,
+    SumsRow,
+    WaterfallStep,
+)
+from ofu_exporter.support.percent import percent
+from ofu_exporter.values.losses import Loss
 
-_MEANINGS: Mapping[str, str] = {
+Models = Mapping[tuple[int, str, str], ModelSums]
+"""By day, cluster and model."""
+
+
+class PricedHours(NamedTuple):
+    """GPU-hours, and what they cost; None where one of both is not known."""
+
+    gpu_hours: float | None
+    cost: float | None
+
+    def less(self, other: PricedHours) -> PricedHours:
+        """What is left without some of them."""
+        return self._with(other, lambda whole, part: max(0.0, whole - part))
+
+    def plus(self, other: PricedHours) -> PricedHours:
+        return self._with(other, add)
+
+    def _with(self, other: PricedHours, compute: Callable[[float, float], float]) -> PricedHours:
+        pairs = zip(self, other, strict=True)
+        return PricedHours(*(None if a is None or b is None else compute(a, b) for a, b in pairs))
+
+
+UNKNOWN = PricedHours(None, None)
+
+
+class Outside(NamedTuple):
+    """GPU-hours outside of jobs."""
+
+    whole: PricedHours
+    observed: float
+    """Measured."""
+    idle: PricedHours
+    """Seen without tensor activity."""
+    busy: PricedHours
+    """Seen with it, or no less than what was done in them."""
+    effective: PricedHours
+    """At the full peak."""
+
+
+def installed(models: Models, prices: Prices) -> PricedHours:
+    """All GPU-hours of GPUs. None where nobody knows how many there are."""
+    whole = _priced(models, prices, lambda sums: sums.installed)
+    return whole if whole.gpu_hours else UNKNOWN
+
+
+def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -> Outside:
+    """The hours of these GPUs that jobs did not have."""
+    whole = installed(models, prices)
+    price = ratio(whole.cost or 0.0, whole.gpu_hours or 0.0) if whole.cost is not None else None
+    seen = _priced(models, prices, lambda sums: sums.jobless.observed)
+    idle = _priced(models, prices, lambda sums: sums.jobless.idle)
+    busy = seen.less(idle)
+    used = _priced(models, prices, lambda sums: sums.jobless.utilized)
+    observed = sum(sums.observed for sums in models.values()) - jobs.observed_gpu_hours
+    utilized = sum(sums.utilized for sums in models.values()) - jobs.effective_gpu_hours
+    effective = _at_least(used, utilized, price)
+    return Outside(
+        whole=whole.less(held),
+        observed=max(seen.gpu_hours or 0.0, observed),
+        idle=idle,
+        busy=_at_least(busy, effective.gpu_hours or 0.0, price),
+        effective=effective,
+    )
+
+
+def no_job_row(outside_hours: Outside, target: float | None) -> GroupRow | None:
+    """The row of no job; None where jobs had all GPUs."""
+    whole, cost = outside_hours.whole
+    hours = outside_hours.observed if whole is None else whole
+    if hours <= 0:
+        return None
+    sums = JobSums(hours, outside_hours.observed, outside_hours.effective.gpu_hours or 0.0)
+    sums.idle = outside_hours.idle.gpu_hours or 0.0
+    price = None if cost is None else cost / hours
+    return GroupRow.model_validate(
+        {
+            **sums_of(sums, target, price),
+            "name": NO_JOB,
+            "is_named": False,
+            "jobs": 0,
+            "flagged_jobs": 0,
+            "priced_ratio": None if price is None else 1.0,
+            "idle_cost": outside_hours.idle.cost,
+        }
+    )
+
+
+def _at_least(counted: PricedHours, hours: float, price: float | None) -> PricedHours:
+    """The same, or as many hours as there are at least; those beyond have the mean price."""
+    more = hours - (counted.gpu_hours or 0.0)
+    return counted if more <= 0 else counted.plus(PricedHours(more, times(more, price)))
+
+
+def _priced(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
+    """The sum of a value over all models. Without a price for any of it there is no cost."""
+    hours, cost = 0.0, 0.0
+    has_prices = bool(prices.gpu_hour)
+    for (_, _, model), sums in sorted(models.items(), key=lambda item: item[0]):
+        price = prices.of(model)
+        hours += value(sums)
+        cost += value(sums) * (price or 0.0)
+        has_prices = has_prices and (price is not None or not value(sums))
+    return PricedHours(hours, cost if has_prices else None)
+
+
+_MEANINGS: Mapping[StepName, str] = {
     "installed": "GPUs that agents knew of",
     "free": "not held by exactly one job, and no tensor pipe was used",
     "unclaimed": "not held by exactly one job, and tensor pipes were used",
@@ -40,7 +161,7 @@ def funnel(
 
     idle_cost = None if price is None else total.idle_cost or 0.0
     is_seen = whole.gpu_hours is not None or rest.observed > 0
-    steps: dict[str, PricedHours] = {
+    steps: dict[StepName, PricedHours] = {
         "installed": whole,
         "free": rest.idle if is_seen else UNKNOWN,
         "unclaimed": rest.busy if is_seen else UNKNOWN,
@@ -52,18 +173,81 @@ def funnel(
         "effective": priced(total.effective_gpu_hours).plus(rest.effective),
     }
     base = whole.gpu_hours or total.held_gpu_hours + rest.observed
-    return [_step(name, each, base) for name, each in steps.items()]
+    return [
+        FunnelStep(
+            name=name,
+            meaning=_MEANINGS[name],
+            gpu_hours=hours,
+            share=hours / base if hours is not None and base > 0 else None,
+            cost=cost,
+        )
+        for name, (hours, cost) in steps.items()
+    ]
 
 
-def _step(name: str, priced: PricedHours, base: float) -> FunnelStep:
-    hours = priced.gpu_hours
-    share = hours / base if hours is not None and base > 0 else None
-    return FunnelStep.model_validate(
-        {
-            "name": name,
-            "meaning": _MEANINGS[name],
-            "gpu_hours": hours,
-            "share": share,
-            "cost": priced.cost,
-        }
-    )
+PAGE = "docs/where.md"
+BEFORE_JOBS = ("free", "unclaimed", "unknown", "unmeasured")
+"""Steps of the funnel that are lost before any job has a part in them."""
+ADVICE: Mapping[Loss, str] = {
+    Loss.CLOCK: "Power or heat held the clock down: look at limits and cooling.",
+    Loss.NO_TENSOR: "Memory, communication or other arithmetic: fused kernels, larger batches and overlap help.",
+    Loss.EMPTY_SMS: "Small grids and launch gaps: larger batches, CUDA graphs, fewer and larger kernels.",
+    Loss.IDLE: "GPUs wait for their host: more data loader workers, asynchronous checkpoints, the slowest rank.",
+    Loss.ENGINE_WITHOUT_TENSOR: "Collect SM activity too (DCGM_FI_PROF_SM_ACTIVE) to tell these two apart.",
+    Loss.EMPTY_OR_IDLE: "The engine's activity (DCGM_FI_PROF_GR_ENGINE_ACTIVE) would tell these two apart.",
+    Loss.WITHOUT_TENSOR: "Engine and SM activity would tell these three apart.",
+    Loss.UNSPLIT: "Keep ofu_job_lost_seconds_total, or what the rules make of it, as long as the other series.",
+}
+
+
+def lost_hours(row: SumsRow) -> dict[Loss, float]:
+    """The GPU-hours that some jobs lost, by part; only the parts that are known, the largest first."""
+    by_loss = {loss: getattr(row, f"lost_{loss.value}_gpu_hours") for loss in Loss}
+    measured = {loss: hours for loss, hours in by_loss.items() if hours is not None}
+    return dict(sorted(measured.items(), key=lambda part: -part[1]))
+
+
+def step_words(step: WaterfallStep) -> str:
+    """The name as people read it."""
+    return Loss(step.name).words if step.name in set(Loss) else step.name
+
+
+def is_shown(step: WaterfallStep) -> bool:
+    """Whether a step is worth a line: the ends are, and what is not 0."""
+    return bool(step.gpu_hours) or step.name in ("installed", "delivered")
+
+
+def largest_loss(total: GroupRow) -> str:
+    """What jobs lost most of the peak to, and what usually helps; empty where no part is known."""
+    loss, hours = next(iter(lost_hours(total).items()), (Loss.UNSPLIT, 0.0))
+    if loss is Loss.UNSPLIT or hours <= 0:
+        return ""
+    share = percent(hours / total.observed_gpu_hours)
+    return f"Jobs lost most to {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
+
+
+def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:
+    """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
+    by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
+    base = by_name["installed"].gpu_hours
+    price = None if total.cost is None else total.cost / (total.held_gpu_hours or 1.0)
+    of_jobs = [
+        (loss.value, loss.meaning, hours, ADVICE[loss]) for loss, hours in lost_hours(total).items()
+    ]
+    delivered = ("delivered", "what jobs used of the peak: OFU", total.effective_gpu_hours, "")
+    before = [
+        WaterfallStep(**by_name[name].model_dump(), advice="", page="docs/fleet.md")
+        for name in ("installed", *BEFORE_JOBS)
+    ]
+    return before + [
+        WaterfallStep(
+            name=name,
+            meaning=meaning,
+            gpu_hours=hours,
+            share=hours / base if base else None,
+            cost=times(hours, price),
+            advice=advice,
+            page=PAGE,
+        )
+        for name, meaning, hours, advice in (*of_jobs, delivered)
+    ]

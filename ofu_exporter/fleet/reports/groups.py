@@ -1,15 +1,25 @@
-"""Adds jobs up: by user, account, partition, GPU model, framework, namespace or cluster, and by size."""
+"""Adds jobs up: by user, account, GPU model and so on, by size, by day, and by how far their reports are from OFU."""
 
 from __future__ import annotations
 
+import datetime
+import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.agreement import deviation, mean
-from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of
-from ofu_exporter.fleet.reports.result import ALL_JOBS, NOT_KNOWN, By, GroupRow, JobRow, SizeRow
-from ofu_exporter.fleet.reports.sums import JobHistory, JobSums, ratio
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums, ratio
+from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of, times, wasted_of
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import (
+    NOT_KNOWN,
+    Agreement,
+    By,
+    DayRow,
+    GroupRow,
+    JobRow,
+    SizeRow,
+)
 
 _MOST_SIZES = 24
 """With more sizes than these, the table has powers of two."""
@@ -22,12 +32,9 @@ class RatedJob(NamedTuple):
     row: JobRow
 
 
-def all_jobs(jobs: Sequence[RatedJob], target: float | None) -> GroupRow:
-    """The sums of all jobs."""
-    return _row(ALL_JOBS, jobs, target, is_named=False)
-
-
-def _row(name: str, jobs: Sequence[RatedJob], target: float | None, *, is_named: bool) -> GroupRow:
+def group_row(
+    name: str, jobs: Sequence[RatedJob], target: float | None, *, is_named: bool
+) -> GroupRow:
     """The sums of some jobs. Costs are of those whose price is known."""
     sums, priced = JobSums(), 0.0
     for job in jobs:
@@ -53,19 +60,59 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
     """One row for each name, those with most held GPU-hours first."""
     named: dict[str | None, list[RatedJob]] = defaultdict(list)
     for job in jobs:
-        named[_name(job.row, by)].append(job)
+        name = job.row.shown_name if by == "job" else getattr(job.row, by)
+        named[name or None].append(job)
     rows = [
-        _row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
+        group_row(NOT_KNOWN if name is None else name, members, target, is_named=name is not None)
         for name, members in named.items()
     ]
     return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
 
 
-def _name(row: JobRow, by: By) -> str | None:
-    if by == "job":
-        return row.shown_name
-    name = getattr(row, by)
-    return str(name) if name else None
+class Pair(NamedTuple):
+    """MFU and OFU of one job over the same seconds, 0..1."""
+
+    mfu: float
+    ofu: float
+
+
+def agreement(pairs: Sequence[Pair]) -> Agreement:
+    """The statistics of some jobs; all but their number is None where there are none."""
+    errors = [abs(pair.mfu - pair.ofu) for pair in pairs]
+    return Agreement(
+        jobs=len(pairs),
+        mean_mfu=mean([pair.mfu for pair in pairs]),
+        mean_ofu=mean([pair.ofu for pair in pairs]),
+        pearson=pearson(pairs),
+        mean_absolute_error=mean(errors),
+        within_2_points=_within(errors, 0.02),
+        within_5_points=_within(errors, 0.05),
+        within_10_points=_within(errors, 0.10),
+        beyond_20_points=mean([error > 0.20 for error in errors]),
+    )
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The sample's standard deviation; None below two values."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def pearson(pairs: Sequence[Pair]) -> float | None:
+    """The correlation; None where it has no meaning."""
+    if len(pairs) < 3:
+        return None
+    try:
+        return statistics.correlation(*zip(*pairs, strict=True))
+    except statistics.StatisticsError:  # one of them does not vary
+        return None
+
+
+def _within(errors: Sequence[float], limit: float) -> float | None:
+    return mean([error <= limit for error in errors])
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:
@@ -94,3 +141,81 @@ def _size_row(gpus: str, rows: Sequence[JobRow]) -> SizeRow:
         absolute_error=mean(errors),
         absolute_error_deviation=deviation(errors),
     )
+
+
+Place = tuple[int, str, str, str]
+"""Day since 1970, cluster, account and model."""
+
+
+def days(
+    history: FleetHistory, jobs: Sequence[RatedJob], target: float | None, prices: Prices
+) -> list[DayRow]:
+    """The rows of all days, in order."""
+    by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
+    for job in jobs:
+        price = prices.of_mix(job.history.models)
+        for day, sums in job.history.days.items():
+            place = (day, job.row.cluster, job.row.account, job.row.model or "")
+            by_place[place].append((sums, price))
+    held = [_held(place, by_place[place], target) for place in sorted(by_place)]
+    rows = [*held, *_free(history, jobs, prices)]
+    return sorted(
+        rows, key=lambda row: (row.day, row.cluster, row.kind, row.account, row.model or "")
+    )
+
+
+def _held(
+    place: Place, members: Sequence[tuple[JobSums, float | None]], target: float | None
+) -> DayRow:
+    total = JobSums()
+    for sums, _ in members:
+        total.add(sums)
+    day, cluster, account, model = place
+    return DayRow(
+        day=_iso(day),
+        kind="held",
+        cluster=cluster,
+        account=account,
+        model=model or None,
+        gpu_hours=total.held,
+        observed_gpu_hours=total.observed,
+        idle_gpu_hours=total.idle,
+        effective_gpu_hours=total.utilized,
+        wasted_gpu_hours=wasted_of(total, target),
+        cost=known_sum(times(sums.held, price) for sums, price in members),
+        wasted_cost=known_sum(times(wasted_of(sums, target), price) for sums, price in members),
+    )
+
+
+def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> Iterator[DayRow]:
+    """What no job held. A day of a cluster on which a job had GPUs of an unknown model has no such rows."""
+    held: dict[tuple[int, str, str], float] = defaultdict(float)
+    unknown: set[tuple[int, str]] = set()
+    for job in jobs:
+        weight = sum(job.history.models.values())
+        for day, sums in job.history.days.items():
+            if not weight:
+                unknown.add((day, job.row.cluster))
+            for model, share in job.history.models.items():
+                held[day, job.row.cluster, model] += sums.held * share / weight
+    for (day, cluster, model), whole in sorted(history.models.items()):
+        free = whole.installed - held[day, cluster, model]
+        if free > 0 and (day, cluster) not in unknown:
+            yield DayRow(
+                day=_iso(day),
+                kind="free",
+                cluster=cluster,
+                account="",
+                model=model or None,
+                gpu_hours=free,
+                observed_gpu_hours=whole.jobless.observed or None,
+                idle_gpu_hours=whole.jobless.idle if whole.jobless.observed else None,
+                effective_gpu_hours=whole.jobless.utilized if whole.jobless.observed else None,
+                wasted_gpu_hours=None,
+                cost=times(free, prices.of(model)),
+                wasted_cost=None,
+            )
+
+
+def _iso(day: int) -> str:
+    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat()

@@ -7,16 +7,16 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
-from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.hour_values import (
+from ofu_exporter.fleet.reports.answers import (
+    Answers,
+    HistoryAnswers,
     add_up,
     cluster_of,
     job_of,
@@ -26,52 +26,35 @@ from ofu_exporter.fleet.reports.hour_values import (
     sums_of_hour,
     values_of,
 )
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 from ofu_exporter.support.garbage import collector_paused
 
 
 @collector_paused()
 def read_history(
-    client: PrometheusClient, reader: PartReader, start: float, end: float
+    client: PrometheusClient, reader: PartReader, start: float, end: float, jobs: str = ""
 ) -> FleetHistory:
-    """Everything that a report needs. What cannot be read is in the reader's list of missing parts."""
-    collector, history = _begun(client, reader, (start, end))
-    collector.read_installed()
-    AbsentNodeReader(client, reader, history).read()
-    collector.read_jobless()
-    collector.read_facts_of_jobs()
-    collector.read_losses()
-    collector.read_job_models()
-    collector.read_simulated()
-    return history
+    """Everything that a report needs, or what is known of the jobs that a matcher selects, and nothing of the others.
 
-
-def read_jobs(
-    client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str
-) -> FleetHistory:
-    """What is known of the jobs that a matcher selects, and nothing of the others."""
-    collector, history = _begun(client, reader, time, jobs)
-    AbsentNodeReader(client, reader, history, jobs).read()
-    collector.read_facts_of_jobs()
-    collector.read_job_models()
-    collector.read_simulated()
-    return history
-
-
-def _begun(
-    client: PrometheusClient, reader: PartReader, time: tuple[float, float], jobs: str = ""
-) -> tuple[_Collector, FleetHistory]:
-    """The sums of GPUs and jobs. Where no hourly rule has run, hours end with the time."""
-    stamps = _stamps(client, reader, ServerClock().whole(time[0], time[1] + HOUR))
-    clock = ServerClock(phase_of(stamps) if stamps else time[1] // 60 * 60 % HOUR)
-    history = FleetHistory(clock, clock.whole(*time))
+    What cannot be read is in the reader's list of missing parts. Where no hourly rule has run, hours end with the time.
+    """
+    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
+    clock = ServerClock(phase_of(stamps) if stamps else end // 60 * 60 % HOUR)
+    history = FleetHistory(clock, clock.whole(start, end))
     collector = _Collector(client, reader, history, jobs)
-    collector.read_models()
-    collector.read_jobs()
-    collector.read_raw()
-    history.target = collector.value_at_end("target", queries.TARGET)
-    return collector, history
+    collector.read_hours()
+    if not jobs:
+        collector.read_installed()
+    AbsentNodeReader(client, reader, history, jobs).read()
+    if not jobs:
+        collector.read_jobless()
+    collector.read_facts_of_jobs()
+    if not jobs:
+        collector.read_losses()
+    collector.read_job_models()
+    collector.read_simulated()
+    return history
 
 
 def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
@@ -88,22 +71,22 @@ def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> lis
 class _Collector(HistoryAnswers):
     """Reads one history."""
 
-    def read_models(self) -> None:
-        """GPU-hours by model that are on record."""
+    def read_hours(self) -> None:
+        """GPU-hours of models and jobs: those on record, and for the other hours those of the agents' own series."""
         names = [each.recorded for each in queries.MODEL_HOURS]
         for _, answers in self.recorded("GPUs by model", names):
             self._add_models(answers)
             self._history.recorded.update(self.seen(answers))
-
-    def read_jobs(self) -> None:
-        """GPU-hours of jobs that are on record."""
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
         for _, answers in self.recorded("jobs", names):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
             self._history.recorded.update(self.seen(answers))
+        self._read_raw()
+        targets = list(self.values_at_end("target", queries.TARGET))
+        self._history.target = targets[0][1] if targets else None
 
-    def read_raw(self) -> None:
+    def _read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
         self._agents = self.seen([self.series("agents", queries.AGENTS, history.span)])
@@ -122,9 +105,11 @@ class _Collector(HistoryAnswers):
     def read_installed(self) -> None:
         """What GPUs there are, and of how much of the time anything is known."""
         for answer in self.either(queries.INSTALLED):
-            self._take_installed(answer)
+            for key, hour, value in values_of(answer, model_of, self._history.clock):
+                self._history.model(hour, *key).installed += value
         for answer in self.either(queries.COVERED):
-            self._take_covered(answer)
+            for job, hour, value in self._values(answer):
+                self._history.covered[job.cluster, hour] = min(1.0, value)
 
     def read_jobless(self) -> None:
         """What GPUs did that were not held by exactly one job."""
@@ -137,13 +122,12 @@ class _Collector(HistoryAnswers):
 
     def read_facts_of_jobs(self) -> None:
         """What is worth knowing of jobs and is no part of a ratio."""
-        for quantity, take in (
-            (queries.SIZE, self._take_size),
-            (queries.VERDICT, self._take_verdict),
-            (queries.CAUSE, self._take_cause),
-        ):
-            for answer in self.either(quantity):
-                take(answer)
+        for _, values, job in self._of_jobs(queries.SIZE):
+            job.sizes += values
+        for labels, values, job in self._of_jobs(queries.VERDICT):
+            add_up(job.verdicts, labels.get("verdict", ""), values)
+        for labels, values, job in self._of_jobs(queries.CAUSE):
+            add_up(job.causes, labels.get("cause", ""), values)
         self._read_idle()
 
     def read_losses(self) -> None:
@@ -155,13 +139,10 @@ class _Collector(HistoryAnswers):
                 for (*key, part), hours in sorted(
                     largest(answer, part_of, self._history.clock).items()
                 ):
-                    if job := self._history.jobs.get(JobKey(*key)):
-                        self._add_loss(job, name, part, hours)
-
-    def _add_loss(self, job: JobHistory, name: str, part: str, hours: Mapping[int, float]) -> None:
-        for hour, value in sorted(hours.items()):
-            if of_day := job.days.get(self._history.clock.day_of(hour)):
-                of_day.add_one(name, value, part)
+                    days = self._history.job_days(JobKey(*key))
+                    for hour, value in sorted(hours.items()):
+                        if of_day := days.get(self._history.clock.day_of(hour)):
+                            of_day.add_one(name, value, part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -208,35 +189,16 @@ class _Collector(HistoryAnswers):
                 frameworks = self._history.job(job_of(one.labels)).frameworks
                 frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
 
-    def _take_installed(self, answer: list[Series]) -> None:
-        for key, hour, value in values_of(answer, model_of, self._history.clock):
-            self._history.model(hour, *key).installed += value
-
-    def _take_covered(self, answer: list[Series]) -> None:
-        for key, hour, value in self._values(answer):
-            self._history.covered[key.cluster, hour] = min(1.0, value)
-
-    def _take_size(self, answer: list[Series]) -> None:
-        for _, values, job in self._of_jobs(answer):
-            job.sizes += values
-
-    def _take_verdict(self, answer: list[Series]) -> None:
-        for labels, values, job in self._of_jobs(answer):
-            add_up(job.verdicts, labels.get("verdict", ""), values)
-
-    def _take_cause(self, answer: list[Series]) -> None:
-        for labels, values, job in self._of_jobs(answer):
-            add_up(job.causes, labels.get("cause", ""), values)
-
     def _of_jobs(
-        self, answer: list[Series]
+        self, quantity: Quantity
     ) -> Iterator[tuple[dict[str, str], list[float], JobHistory]]:
         """Labels and values above 0, of jobs whose GPU-hours are known."""
-        for one in answer:
-            job = self._history.jobs.get(job_of(one.labels))
-            values = [value for _, value in one.points if value > 0]
-            if job is not None and values:
-                yield one.labels, values, job
+        for answer in self.either(quantity):
+            for one in answer:
+                job = self._history.jobs.get(job_of(one.labels))
+                values = [value for _, value in one.points if value > 0]
+                if job is not None and values:
+                    yield one.labels, values, job
 
     def _read_idle(self) -> None:
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
@@ -249,9 +211,7 @@ class _Collector(HistoryAnswers):
         for key, hour, value in self._values(of_gpus):
             idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
-            day = self._history.clock.day_of(hour)
-            if key in self._history.jobs and day in self._history.jobs[key].days:
-                sums = self._history.jobs[key].days[day]
+            if sums := self._history.job_days(key).get(self._history.clock.day_of(hour)):
                 sums.idle = min(sums.idle + value, sums.observed)
 
     def read_job_models(self) -> None:
@@ -264,6 +224,5 @@ class _Collector(HistoryAnswers):
                 job.models = dict.fromkeys(models[job.key.cluster], 1.0)
         if all(job.models for job in self._history.jobs.values()):
             return
-        for answer in self.either(queries.JOB_MODELS):
-            for labels, values, job in self._of_jobs(answer):
-                add_up(job.models, labels.get("model", ""), values)
+        for labels, values, job in self._of_jobs(queries.JOB_MODELS):
+            add_up(job.models, labels.get("model", ""), values)

@@ -1,22 +1,114 @@
-"""Writes the story of one job as one HTML file that needs nothing else."""
+"""Writes the story of one job: as text for a terminal, and as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports import pictures, tables
-from ofu_exporter.fleet.reports.job_result import GpuRow, JobResult
+from ofu_exporter.fleet.reports import pictures
+from ofu_exporter.fleet.reports.job_result import (
+    EarlierRow,
+    GpuRow,
+    JobResult,
+    PointRow,
+    SlowGpuRow,
+    StretchRow,
+)
 from ofu_exporter.fleet.reports.job_rows import unix
-from ofu_exporter.fleet.reports.job_text import sections
+from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
+from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
 from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.text import shown
 
+_LINES = 24
+"""Rows of the table over time."""
 MOST_ROWS = 128
 """GPUs in the heat map; of more, the slowest are shown."""
+
+
+def text(result: JobResult) -> str:
+    """The job's story."""
+    row = result.job
+    lines = [
+        f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
+        f"{gpus(row.gpus)} GPUs of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
+        result.headline,
+    ]
+    over_time = ReportSection("Over time", _over_time(result.points))
+    for section in (over_time, *sections(result)):
+        lines += ["", f"{section.title}:", "", section.table.plain()]
+    lines += [f"Not read: {part.words}" for part in result.missing]
+    return "\n".join(shown(line) if "\n" not in line else line for line in lines)
+
+
+def sections(result: JobResult) -> Iterator[ReportSection]:
+    """What is to be known beside how it went over time."""
+    if result.slow_gpus:
+        yield ReportSection("Slow GPUs", table(_SLOW, result.slow_gpus))
+    for title, stretches in (
+        ("Idle: GPUs held, and nothing computed", result.idle),
+        ("Fewer GPUs than before and after: restarts, lost nodes", result.fewer_gpus),
+    ):
+        if stretches:
+            yield ReportSection(title, table(_STRETCH, stretches))
+    if result.earlier:
+        yield ReportSection("Earlier jobs of this name and user", table(_EARLIER, result.earlier))
+
+
+_SLOW: Sequence[Column[SlowGpuRow]] = (
+    ("node", LEFT, lambda gpu: gpu.node),
+    ("GPU", RIGHT, lambda gpu: gpu.gpu),
+    ("what", LEFT, lambda gpu: gpu.what),
+    ("of the median", RIGHT, lambda gpu: share(gpu.share)),
+    ("hours", RIGHT, lambda gpu: str(gpu.hours)),
+)
+_STRETCH: Sequence[Column[StretchRow]] = (
+    ("from", LEFT, lambda stretch: stretch.start),
+    ("to", LEFT, lambda stretch: stretch.end),
+    ("minutes", RIGHT, lambda stretch: number(stretch.minutes)),
+)
+_EARLIER: Sequence[Column[EarlierRow]] = (
+    ("job", LEFT, lambda job: job.job_id),
+    ("begin", LEFT, lambda job: job.begin),
+    ("GPU-hours", RIGHT, lambda job: number(job.gpu_hours)),
+    ("OFU", RIGHT, lambda job: share(job.ofu)),
+    ("MFU", RIGHT, lambda job: share(job.mfu)),
+)
+
+
+def _over_time(points: Sequence[PointRow]) -> TextTable:
+    """Means over equal stretches; what is not known is left out of them."""
+    size = max(1, -(-len(points) // _LINES))
+    rows = []
+    for begin in range(0, len(points), size):
+        part = points[begin : begin + size]
+        means = [
+            _mean([getattr(point, name) for point in part])
+            for name in ("gpus", "ofu", "mfu", "activity", "clock")
+        ]
+        bar = "" if means[1] is None else "#" * round(40 * means[1])
+        lost = _largest_loss(part)
+        rows.append((part[-1].time, number(means[0]), *map(share, means[1:]), lost, bar))
+    heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "largest loss", "OFU, # = 2.5 %")
+    return TextTable(heads, (LEFT, *[RIGHT] * 5, LEFT, LEFT), rows)
+
+
+def _largest_loss(points: Sequence[PointRow]) -> str:
+    """The part of the peak in which the most was lost; empty where no part is known."""
+    losses = [point.lost for point in points if point.lost]
+    sums = {loss: math.fsum(lost.get(loss, 0.0) for lost in losses) for loss in Loss}
+    largest = max(sums, key=lambda loss: sums[loss])
+    return f"{largest.words} {share(sums[largest] / len(losses))}" if losses else ""
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 class GpuPicture(NamedTuple):
@@ -31,7 +123,7 @@ def page(result: JobResult) -> str:
     """The whole file."""
     row = result.job
     facts = (
-        f"{row.user or tables.NONE} · {row.account or tables.NONE} · {tables.gpus(row.gpus)} GPUs of "
+        f"{row.user or NONE} · {row.account or NONE} · {gpus(row.gpus)} GPUs of "
         f"{row.model or 'an unknown model'} · {result.begin} to {result.end}"
     )
     return render(
@@ -48,41 +140,38 @@ def page(result: JobResult) -> str:
 
 
 def _points(result: JobResult) -> TimePicture:
+    names = {"activity": "tensor activity", "ofu": "OFU", "mfu": "MFU"}
     lines = [
-        PictureLine("activity", "tensor activity", [point.activity for point in result.points]),
-        PictureLine("ofu", "OFU", [point.ofu for point in result.points]),
-        PictureLine("mfu", "MFU", [point.mfu for point in result.points]),
+        PictureLine(kind, name, [getattr(point, kind) for point in result.points])
+        for kind, name in names.items()
     ]
-    gpus = [point.gpus for point in result.points]
-    step = result.step_seconds
-    axis = TimeAxis(unix(result.points[0].time) - step, step)
-    label = "OFU, reported MFU and tensor activity of the job over time"
-    return over_time(lines, gpus, axis, label)
+    return _drawn(result, lines, "OFU, reported MFU and tensor activity of the job over time")
 
 
 def _losses(result: JobResult) -> TimePicture:
     """Where the rest of the peak went, a line for each part that was ever known."""
     points = result.points
-    kinds = [loss for loss in Loss if any(loss in point.lost for point in points)]
     lines = [
         PictureLine(loss.value, loss.words, [point.lost.get(loss) for point in points])
-        for loss in kinds
+        for loss in Loss
+        if any(loss in point.lost for point in points)
     ]
-    axis = TimeAxis(unix(points[0].time) - result.step_seconds, result.step_seconds)
-    label = "Where the rest of the peak went over time, by part"
-    return over_time(lines, [point.gpus for point in points], axis, label)
+    return _drawn(result, lines, "Where the rest of the peak went over time, by part")
+
+
+def _drawn(result: JobResult, lines: Sequence[PictureLine], label: str) -> TimePicture:
+    axis = TimeAxis(unix(result.points[0].time) - result.step_seconds, result.step_seconds)
+    return over_time(lines, [point.gpus for point in result.points], axis, label)
 
 
 def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
+    def level(row: tuple[str, Sequence[float | None]]) -> float:
+        mean = _mean(row[1])
+        return math.inf if mean is None else mean
+
     shown = [(f"{gpu.node.partition(':')[0][-14:]} {gpu.gpu}", gpu.ofu) for gpu in gpus]
     if len(gpus) > MOST_ROWS:
-        means = {name: _mean(values) for name, values in shown}
-        shown = sorted(shown, key=lambda row: means[row[0]])[:MOST_ROWS]
+        shown = sorted(shown, key=level)[:MOST_ROWS]
     times = (job.begin[:16], job.end[:16])
     drawing = pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")
     return GpuPicture(drawing, len(shown), len(gpus) - len(shown))
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) / len(numbers) if numbers else float("inf")

@@ -1,29 +1,110 @@
-"""Defines what is told of one job, and makes it of the job's story; null is what is not known."""
+"""Defines what is told of one job, and makes it of the job's story; null is what is not known, never 0."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import median
 
 from pydantic import Field
 
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.reports.job_events import (
-    SlowGpuRow,
-    StretchRow,
-    idle_stretches,
-    shortfalls,
-    slow_gpus,
-)
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.one_job import JobStory
+from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint, JobStory
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
-from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.fleet.reports.tables import hours, verdict
-from ofu_exporter.fleet.reports.waterfall import lost_hours
 from ofu_exporter.values.losses import Loss
+
+SLOW = 0.9
+"""A GPU is slow below this share of the median of the job's GPUs."""
+SLOW_HOURS = 2
+LEAST_IDLE_SECONDS = 600.0
+
+
+class StretchRow(ResultRow):
+    """A time within the job's life."""
+
+    start: str
+    end: str
+    minutes: float
+
+
+class SlowGpuRow(ResultRow):
+    """A GPU that does less, or runs slower, than the job's others in the same hours."""
+
+    node: str
+    gpu: str
+    uuid: str
+    what: str
+    share: float = Field(description="Of the median of the job's GPUs.")
+    hours: int
+
+
+def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpuRow]:
+    """GPUs that are below SLOW of the job's median for SLOW_HOURS and most of their hours, the slowest first."""
+    slow_ones: list[SlowGpuRow] = []
+    for name, what in (("ofu", "OFU"), ("clock_hz", "SM clock")):
+        middles = _medians([getattr(gpu, name) for gpu in gpus])
+        for gpu in gpus:
+            values: dict[int, float] = getattr(gpu, name)
+            shares = [values[hour] / middles[hour] for hour in values if middles.get(hour)]
+            slow = [share for share in shares if share < SLOW]
+            if len(slow) >= SLOW_HOURS and 2 * len(slow) > len(shares):
+                row = SlowGpuRow(
+                    **{name: getattr(gpu, name) for name in ("node", "gpu", "uuid")},
+                    what=what,
+                    share=median(shares),
+                    hours=len(slow),
+                )
+                slow_ones.append(row)
+    return sorted(slow_ones, key=lambda gpu: (gpu.share, gpu.node, gpu.gpu))
+
+
+def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """The median over GPUs of every hour in which at least three are known."""
+    by_hour: dict[int, list[float]] = {}
+    for values in hours:
+        for hour, value in values.items():
+            by_hour.setdefault(hour, []).append(value)
+    return {hour: median(values) for hour, values in by_hour.items() if len(values) >= 3}
+
+
+def idle_stretches(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
+    """When the job held GPUs, was measured and used none for LEAST_IDLE_SECONDS or longer."""
+    idle = [point.ofu is not None and point.ofu < 0.001 for point in points]
+    return _stretches(points, step, LEAST_IDLE_SECONDS, idle)
+
+
+def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
+    """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes."""
+    most = max((point.gpus or 0.0 for point in points), default=0.0)
+    full = [(point.gpus or 0.0) >= 0.9 * most for point in points]
+    if not most:
+        return []
+    first, last = full.index(True), len(full) - 1 - full[::-1].index(True)
+    inside = [first < number < last and not each for number, each in enumerate(full)]
+    return _stretches(points, step, 0.0, inside)
+
+
+def _stretches(
+    points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
+) -> list[StretchRow]:
+    stretches: list[tuple[float, float]] = []
+    for point, is_wanted in zip(points, wanted, strict=True):
+        begin = point.time - step
+        if is_wanted and stretches and abs(stretches[-1][1] - begin) < step / 2:
+            stretches[-1] = (stretches[-1][0], point.time)
+        elif is_wanted:
+            stretches.append((begin, point.time))
+    return [
+        StretchRow(start=iso(start), end=iso(end), minutes=round((end - start) / 60, 1))
+        for start, end in stretches
+        if end - start >= least
+    ]
 
 
 class PointRow(ResultRow):
@@ -85,7 +166,11 @@ class JobResult(ResultRow):
 
 def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
     """What is told of a job."""
-    row = job_row(story.job, story.history.clock, story.history.target, Prices())
+    clock, whole = (
+        story.history.clock,
+        range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1),
+    )
+    row = job_row(story.job, clock, story.history.target, Prices())
     earlier = JobSums()
     for job in story.earlier:
         earlier.add(job.total)
@@ -106,30 +191,24 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         idle=idle,
         fewer_gpus=shortfalls(story.points, story.step),
         slow_gpus=slow,
-        gpus=_gpu_rows(story),
-        earlier=[_earlier_row(job, story.history.clock) for job in story.earlier],
+        gpus=[
+            GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[*map(gpu.ofu.get, whole)])
+            for gpu in story.gpus
+        ],
+        earlier=[_earlier_row(job, clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
         missing=missing_rows(missing),
     )
 
 
-def _gpu_rows(story: JobStory) -> list[GpuRow]:
-    whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
-    return [
-        GpuRow(node=gpu.node, gpu=gpu.gpu, uuid=gpu.uuid, ofu=[gpu.ofu.get(hour) for hour in whole])
-        for gpu in story.gpus
-    ]
-
-
 def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
-    total = job.total
     return EarlierRow(
         job_id=job.key.job_id,
         begin=iso(clock.end_of((job.first_hour or 0) - 1)),
-        gpu_hours=total.held,
-        ofu=total.ofu,
-        mfu=total.mfu,
+        gpu_hours=job.total.held,
+        ofu=job.total.ofu,
+        mfu=job.total.mfu,
     )
 
 

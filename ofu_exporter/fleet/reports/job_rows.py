@@ -8,10 +8,10 @@ from statistics import median
 
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow
-from ofu_exporter.fleet.reports.sums import JobHistory, JobSums
 from ofu_exporter.values.reported import Verdict
 
 JOULES_PER_KWH = 3.6e6
@@ -20,9 +20,11 @@ JOULES_PER_KWH = 3.6e6
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
     """The row of one job."""
     total = job.total
-    names = _names(job)
+    names = names_of(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
+    no_data = Verdict.INSUFFICIENT_DATA  # counts only where nothing else was said
+    decided = {name: hours for name, hours in job.verdicts.items() if name != no_data}
     return JobRow.model_validate(
         {
             "cluster": job.key.cluster,
@@ -35,7 +37,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "end": iso(clock.end_of(job.last_hour or 0)),
             "error": error,
             "relative_error": None if error is None or not ofu else abs(error) / ofu,
-            "verdict": verdict_of(job.verdicts),
+            "verdict": longest(decided or job.verdicts),
             "cause": longest(job.causes),
             **sums_of(total, target, prices.of_mix(job.models)),
         }
@@ -78,12 +80,6 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     return sum(numbers) if numbers else None
 
 
-def verdict_of(verdicts: Mapping[str, float]) -> str | None:
-    """The verdict that was held longest. That there is not enough data counts only where nothing else was said."""
-    decided = {name: hours for name, hours in verdicts.items() if name != Verdict.INSUFFICIENT_DATA}
-    return longest(decided or verdicts)
-
-
 def longest(weights: Mapping[str, float]) -> str | None:
     """The name with the largest weight, the first of equals; None where there is none."""
     return min(weights, key=lambda name: (-weights[name], name), default=None)
@@ -113,7 +109,8 @@ def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
     ]
 
 
-def _names(job: JobHistory) -> dict[str, str]:
+def names_of(job: JobHistory) -> dict[str, str]:
+    """The names that the job had longest; empty where none are known."""
     best = min(job.names, key=lambda names: (-job.names[names], names), default=("",) * len(NAMES))
     return dict(zip(NAMES, best, strict=True))
 

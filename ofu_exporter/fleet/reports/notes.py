@@ -1,47 +1,78 @@
-"""Says what a reader of a report should know of its data: which rules were missing, what is not known, what it cost."""
+"""Says in sentences what matters most in a report, and what a reader should know of its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory
-from ofu_exporter.fleet.reports.outside import Outside
+from ofu_exporter.fleet.reports.funnel import Outside, largest_loss
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import ClusterRow, GroupRow
+from ofu_exporter.fleet.reports.result import ClusterRow, FunnelStep, GroupRow
 from ofu_exporter.support.percent import percent
+
+_LOSSES = {
+    "free": "idle GPUs without a job",
+    "unknown": "GPUs without a job, of which nothing more is known",
+    "unmeasured": "held GPUs whose OFU is not known",
+    "idle": "held GPUs that computed nothing",
+    "slow": "GPUs that were busy and below their peak",
+}
+_UNUSED = ("free", "unknown", "unmeasured", "idle")
+_WORTH_TELLING = 0.01
+
+
+def headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -> str:
+    """What share of the peak was delivered, where most of the rest went, and how many jobs report too much."""
+    by_name: dict[str, FunnelStep] = {step.name: step for step in steps}
+    effective = by_name["effective"].share
+    if effective is None:
+        return "No job held a GPU in this time, as far as is known."
+    is_counted = bool(by_name["installed"].gpu_hours)
+    whose, its = (
+        ("The fleet delivered", "its") if is_counted else ("The known GPUs delivered", "their")
+    )
+    text = f"{whose} {percent(effective)} of {its} peak."
+    cost, used = by_name["installed"].cost, by_name["effective"].cost
+    if cost is not None and used is not None:
+        text += (
+            f" The GPU-hours cost {cost:,.0f} {currency}; "
+            f"the same work at the full peak would cost {used:,.0f} {currency}."
+        )
+    losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
+    losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
+    largest = max(losses, key=lambda name: losses[name])
+    if losses[largest] > 0:
+        text += f" The largest part of the rest is {_LOSSES[largest]} ({percent(losses[largest])})."
+    unclaimed = by_name["unclaimed"].share or 0.0
+    if unclaimed >= _WORTH_TELLING:
+        text += f" In {percent(unclaimed)} of the GPU-hours GPUs were busy without a known job."
+    if total.flagged_jobs:
+        jobs = "job reports" if total.flagged_jobs == 1 else "jobs report"
+        text += f" {total.flagged_jobs} {jobs} a higher MFU than the hardware allows."
+    return f"{text} {largest_loss(total)}".rstrip()
+
 
 MOST_NODES = 20
 """Nodes that a note names."""
 RULES = "helm/ofu-exporter/files/rules/*.yaml"
 
 
-class WantedOfNotes(Protocol):
-    """What a note needs to know of what was wanted."""
-
-    @property
-    def prices(self) -> Prices: ...
-
-    @property
-    def target(self) -> float | None: ...
-
-
 def notes(
     history: FleetHistory,
     hours: tuple[GroupRow, Outside],
     clusters: Sequence[ClusterRow],
-    wanted: WantedOfNotes,
+    prices: Prices,
+    target: float | None,
     cost: QueryCost,
 ) -> list[str]:
     """Sentences, the most important first. `hours` are those of all jobs, and those outside of jobs."""
     total, rest = hours
     return [
-        *_of_rules(history, cost, wanted.target),
+        *_of_rules(history, cost, target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),
-        *_of_energy(total),
-        *_of_prices(total, wanted.prices),
+        *_of_energy_and_prices(total, prices),
         *(f"The server warns: {text}" for text in cost.warnings),
     ]
 
@@ -60,7 +91,7 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
             f"The recording rules have no record of {hours}, which were computed from the agents' own series "
             f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"
         )
-    if history.target is None and target is None:
+    if target is None:
         yield "The fleet has no target OFU: load the rules' target.yaml, or give --target."
 
 
@@ -109,7 +140,7 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
         yield "No job reported an MFU: see docs/reporting.md."
 
 
-def _of_energy(total: GroupRow) -> Iterator[str]:
+def _of_energy_and_prices(total: GroupRow, prices: Prices) -> Iterator[str]:
     if total.energy_kwh is not None:
         idle = total.idle_energy_kwh
         least = "" if idle is None else f", at least {idle:,.0f} of them while no kernel ran"
@@ -117,8 +148,5 @@ def _of_energy(total: GroupRow) -> Iterator[str]:
             f"The measured GPUs of jobs took {total.energy_kwh:,.0f} kWh{least}. For other parts of the peak no kWh "
             "are given: cards count the energy of a window as a whole."
         )
-
-
-def _of_prices(total: GroupRow, prices: Prices) -> Iterator[str]:
     if prices.gpu_hour and total.priced_ratio is not None and total.priced_ratio < 0.999:
         yield f"The price of {percent(1 - total.priced_ratio)} of the held GPU-hours is not known."

@@ -13,13 +13,12 @@ from statistics import median
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.history import read_jobs
-from ofu_exporter.fleet.reports.job_rows import longest
-from ofu_exporter.fleet.reports.queries import GPU, JOB, NAMES, WITHIN, any_of, matcher
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.job_rows import longest, names_of
+from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -102,7 +101,7 @@ def read_story(
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
         wanted += "," + matcher("cluster", key.cluster)
-    history = read_jobs(client, reader, time, wanted)
+    history = read_history(client, reader, *time, wanted)
     job = _only(history, key)
     _read_earlier(client, reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
@@ -128,10 +127,7 @@ def _read_earlier(
     client: PrometheusClient, reader: PartReader, history: FleetHistory, job: JobHistory
 ) -> None:
     """Add the jobs of the same name and user."""
-    if not job.names:
-        return
-    best = min(job.names, key=lambda names: (-job.names[names], names))
-    named = dict(zip(NAMES, best, strict=True))
+    named = names_of(job)
     if not named["job_name"]:
         return
     same = [matcher("cluster", job.key.cluster)]
@@ -140,7 +136,7 @@ def _read_earlier(
     earlier = _ids(answers, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
         wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
-        others = read_jobs(client, reader, (history.span.start, history.span.end), wanted)
+        others = read_history(client, reader, *history.span, wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
@@ -154,25 +150,30 @@ def _ids(answers: HistoryAnswers, span: TimeSpan, same: str) -> set[str]:
 
 
 def _expressions(one: str) -> Mapping[str, str]:
-    def rate(name: str) -> str:
-        return f"sum by ({JOB}) (rate({name}{{{one}}}[5m]))"
+    """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured."""
 
-    def either(recorded: str, raw: str) -> str:
-        return f"max by ({JOB}) ({recorded}{{{one}}}) or {raw}"
+    def rate(name: str, by: str = JOB, time: str = "5m") -> str:
+        return f"sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[{time}]))"
 
-    compared = f"(sum by ({JOB}) (rate(ofu_job_compared_gpu_seconds_total{{{one}}}[15m])) > 0)"
-    mfu = f"sum by ({JOB}) (rate(ofu_job_compared_mfu_seconds_total{{{one}}}[15m])) / {compared}"
-    used, held = "ofu_job_utilization_seconds_total", "ofu_job_held_gpu_seconds_total"
-    observed = f"({rate('ofu_job_gpu_seconds_total')} > 0)"
+    def either(recorded: str, raw: str, by: str = JOB) -> str:
+        return f"(max by ({by}) ({recorded}{{{one}}}) or {raw})"
+
+    def either_rate(name: str, by: str = JOB) -> str:
+        return either(f"job:ofu_job_{name}_seconds:rate5m", rate(name, by), by)
+
+    mfu = f"{rate('compared_mfu', time='15m')} / ({rate('compared_gpu', time='15m')} > 0)"
     active = (
         f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio[5m])) "
         f"* on ({GPU}) group_left (job_id) topk by ({GPU}) (1, ofu_gpu_info{{{one}}}))"
     )
+    gained = f'label_replace({either_rate("gained")}, "part", "{_GAINED}", "", "")'
+    parts = f"({either_rate('lost', f'{JOB}, part')} or {gained})"
     return {
-        "gpus": either("job:ofu_job_held_gpu_seconds:rate5m", rate(held)),
-        "ofu": either("job:ofu:ratio_rate5m", f"{rate(used)} / {observed}"),
+        "gpus": either_rate("held_gpu"),
+        "ofu": either("job:ofu:ratio_rate5m", f"{rate('utilization')} / ({rate('gpu')} > 0)"),
         "mfu": either("job:mfu:ratio_rate15m", mfu),
         "activity": either("job:ofu_gpu_tensor_active:avg5m", active),
+        "losses": f"{parts} / on ({JOB}) group_left () ({either_rate('gpu')} > 0)",
     }
 
 
@@ -181,7 +182,7 @@ def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> l
         round(span.start + step * number, 3): JobPoint(span.start + step * number)
         for number in range(1, round((span.end - span.start) / step) + 1)
     }
-    for name, expression in {**_expressions(one), "losses": _losses(one)}.items():
+    for name, expression in _expressions(one).items():
         for series in answers.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))
@@ -190,18 +191,6 @@ def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> l
                 elif point is not None:
                     setattr(point, name, value)
     return _alive(list(points.values()))
-
-
-def _losses(one: str) -> str:
-    """What was lost by part, and what was gained, over what was measured."""
-
-    def either(name: str, by: str) -> str:
-        recorded = f"max by ({by}) (job:ofu_job_{name}_seconds:rate5m{{{one}}})"
-        return f"({recorded} or sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[5m])))"
-
-    gained = f'label_replace({either("gained", JOB)}, "part", "{_GAINED}", "", "")'
-    parts = f"({either('lost', f'{JOB}, part')} or {gained})"
-    return f"{parts} / on ({JOB}) group_left () ({either('gpu', JOB)} > 0)"
 
 
 def _add_loss(point: JobPoint, part: str, share: float) -> None:
@@ -249,20 +238,14 @@ def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock)
     gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
-        for each in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
-            _add_gpu(gpus, name, each, clock)
+        for series in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
+            named = series.labels
+            node, uuid = named.get("instance", ""), named.get("uuid", "")
+            gpu = gpus.setdefault(
+                (node, uuid + named.get("gpu_instance", "")),
+                GpuHours(node, named.get("gpu", ""), uuid),
+            )
+            if name:  # a GPU that was measured in no whole hour has a row, too
+                hours = {clock.hour_of(time): value for time, value in series.points}
+                getattr(gpu, name).update(hours)
     return [gpus[place] for place in sorted(gpus)]
-
-
-def _add_gpu(
-    gpus: dict[tuple[str, str], GpuHours], name: str, series: Series, clock: ServerClock
-) -> None:
-    labels = series.labels
-    node, uuid = labels.get("instance", ""), labels.get("uuid", "")
-    place = (node, uuid + labels.get("gpu_instance", ""))
-    gpu = gpus.setdefault(place, GpuHours(node, labels.get("gpu", ""), uuid))
-    if not name:  # a GPU that was measured in no whole hour has a row, too
-        return
-    hours: dict[int, float] = getattr(gpu, name)
-    for time, value in series.points:
-        hours[clock.hour_of(time)] = value

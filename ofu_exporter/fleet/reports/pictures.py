@@ -1,11 +1,16 @@
-"""Draws the pictures of reports: a scatter, a distribution and a heat map. A gap stays a gap."""
+"""Draws the pictures of reports: a scatter, a distribution, a heat map, and ratios over time. A gap stays a gap.
+
+A script of the page zooms in on what is over time; without it the whole time is seen.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
@@ -33,20 +38,22 @@ def scatter(dots: Sequence[Dot]) -> Drawing:
     scale = _Scale(top, height)
     most = max([1.0, *(dot.gpu_hours for dot in shown)])
     marks = [
-        _circle(dot, scale, 2.2 + 4.5 * math.sqrt(dot.gpu_hours / most))
+        Shape(
+            "circle",
+            {
+                "class": "flagged" if dot.is_flagged else "dot",
+                "cx": f"{scale.x(dot.ofu):.1f}",
+                "cy": f"{scale.y(dot.mfu):.1f}",
+                "r": f"{2.2 + 4.5 * math.sqrt(dot.gpu_hours / most):.1f}",
+            },
+            f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}",
+        )
         for dot in sorted(shown, key=lambda dot: -dot.gpu_hours)
     ]
     diagonal = line("diagonal", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
     label = f"Reported MFU over OFU, a dot for each of {len(shown)} jobs; the diagonal is where they agree"
     shapes = [*scale.grid(), diagonal, *marks, *_labels(shown, scale)]
     return Drawing(WIDTH, height, label, "scatter", shapes)
-
-
-def _circle(dot: Dot, scale: _Scale, radius: float) -> Shape:
-    place = {"cx": f"{scale.x(dot.ofu):.1f}", "cy": f"{scale.y(dot.mfu):.1f}", "r": f"{radius:.1f}"}
-    kind = "flagged" if dot.is_flagged else "dot"
-    title = f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}"
-    return Shape("circle", {"class": kind, **place}, title)
 
 
 def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Shape]:
@@ -148,3 +155,103 @@ def round_up(value: float) -> float:
     """A top of an axis whose quarters are whole percents, and of five above 20 %."""
     steps = 25 if value <= 0.2 else 5
     return math.ceil(value * steps - 1e-9) / steps
+
+
+_TOP, _TALL, _WIDE = 20.0, 130.0, WIDTH - LEFT - RIGHT
+
+
+class PictureLine(NamedTuple):
+    """A line over time: the class that it is drawn in (ofu, mfu, activity or a loss), its name and its ratios."""
+
+    kind: str
+    name: str
+    values: Values
+
+
+class TimeAxis(NamedTuple):
+    """When the first value's stretch of time begins, and how long each lasts."""
+
+    start: float
+    step: float
+
+
+class TimePicture(NamedTuple):
+    """A picture over time, and its values for the script: times in seconds, ratios in percent, as JSON."""
+
+    drawing: Drawing
+    lines: Sequence[PictureLine]
+    start: str
+    step: str
+    ratios: str
+    gpus: str
+
+
+def over_time(
+    lines: Sequence[PictureLine], gpus: Values, axis: TimeAxis, label: str
+) -> TimePicture:
+    """Lines of ratios over an area of GPUs, each on a scale of its own; the highest GPUs are named."""
+    numbers = [value for each in lines for value in each.values if value is not None]
+    top = round_up(max([0.1, *numbers]))
+    most = max([1e-9, *(value for value in gpus if value is not None)])
+    area = words(f"area: GPUs, {most:,.0f} at most", WIDTH - RIGHT, 14, "end")
+    shapes = [*_scale(top), area, _plot(lines, gpus, top, most), *_times(axis, len(gpus))]
+    values = [(each.name, _shown(each.values, 100.0)) for each in lines]
+    return TimePicture(
+        Drawing(WIDTH, 190.0, label, "time", shapes),
+        lines,
+        start=f"{axis.start:.0f}",
+        step=f"{axis.step:g}",
+        ratios=json.dumps(values, separators=(",", ":")),
+        gpus=json.dumps(_shown(gpus, 1.0), separators=(",", ":")),
+    )
+
+
+def _shown(values: Values, scale: float) -> list[float | int | None]:
+    """Values to a tenth, as few characters as they need."""
+    rounded = [None if value is None else round(value * scale, 1) for value in values]
+    return [None if value is None else int(value) if value % 1 == 0 else value for value in rounded]
+
+
+def _scale(top: float) -> Iterator[Shape]:
+    for number in range(5):
+        y = _TOP + _TALL * (1 - number / 4)
+        yield line("grid", LEFT, y, WIDTH - RIGHT, y)
+        yield words(f"{top * number / 4:.0%}", LEFT - 6, y + 4, "end")
+
+
+def _times(axis: TimeAxis, count: int) -> Iterator[Shape]:
+    """The begin, the middle and the end; the script writes them anew for the part that is seen."""
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        when = iso(axis.start + axis.step * count * share)[:16].replace("T", " ")
+        yield words(when, LEFT + _WIDE * share, 168, anchor, "when")
+
+
+def _plot(lines: Sequence[PictureLine], gpus: Values, top: float, most: float) -> Shape:
+    """The lines with a unit for each value to the right, so that to zoom is to choose what part is seen."""
+    place = {"x": f"{LEFT:g}", "y": f"{_TOP:g}", "width": f"{_WIDE:g}", "height": f"{_TALL:g}"}
+    box = {"viewBox": f"0 0 {max(1, len(gpus))} {_TALL:g}", "preserveAspectRatio": "none"}
+    area = Shape("path", {"d": _steps(gpus, most), "class": "area"})
+    paths = [Shape("path", {"d": _path(each.values, top), "class": each.kind}) for each in lines]
+    return Shape("svg", {"class": "plot", **place, **box}, inside=[area, *paths])
+
+
+def _path(values: Values, top: float) -> str:
+    path, pen_is_up = [], True
+    for number, value in enumerate(values):
+        if value is None:
+            pen_is_up = True
+            continue
+        y = _TALL * (1 - min(max(value, 0.0), top) / top)
+        path.append(f"{'M' if pen_is_up else 'L'}{number}.5,{y:.1f}")
+        if pen_is_up:
+            path.append("h0")  # with round ends, a single point is seen
+        pen_is_up = False
+    return "".join(path)
+
+
+def _steps(values: Values, most: float) -> str:
+    return "".join(
+        f"M{number},{_TALL:g}V{_TALL * (1 - value / most):.1f}h1V{_TALL:g}Z"
+        for number, value in enumerate(values)
+        if value
+    )

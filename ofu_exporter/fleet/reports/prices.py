@@ -7,11 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.checked_yaml import load
-from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support import checked_yaml
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -43,12 +41,4 @@ class Prices(BaseModel):
 
 def read_prices(path: Path) -> Prices:
     """The prices in a YAML file. Raises ConfigError, which names what cannot be used."""
-    text = read_small(path, "prices")
-    try:
-        return Prices.model_validate(load(text) or {})
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"prices {path}: {place or 'the file'}: {first['msg']}") from error
-    except ValueError as error:
-        raise ConfigError(f"prices {path}: {error}") from error
+    return checked_yaml.read(path, "prices", Prices).content

@@ -68,13 +68,10 @@ def _escaped(text: str) -> str:
 _SPECIAL = r".+*?()|[]{}^$\\"
 
 
-def _increase(name: str) -> str:
-    return f"sum by ({JOB}) (increase({name}{{CLUSTER}}[1h])) / 3600"
-
-
 def _job_hours(name: str, counter: str) -> Quantity:
     recorded = f"job:{name}_gpu_hours:increase1h"
-    return Quantity(name, recorded, _increase(counter), counter=counter)
+    raw = f"sum by ({JOB}) (increase({counter}{{CLUSTER}}[1h])) / 3600"
+    return Quantity(name, recorded, raw, counter=counter)
 
 
 JOB_HOURS = (

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
+from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
+from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
-from ofu_exporter.fleet.reports.tables import ReportSection
-from ofu_exporter.fleet.reports.text import facts, remarks
-from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, TimePicture, over_time
-from ofu_exporter.fleet.reports.waterfall import is_shown, lost_hours, step_words
+from ofu_exporter.fleet.reports.tables import Document, facts
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
@@ -20,15 +19,6 @@ MOST_ROWS = 600
 _WORKS = 0.001
 """A GPU is idle below this OFU."""
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
-
-
-class ChangesSection(NamedTuple):
-    """What changed: what matters first, what was looked at, the tables, and what to know of them."""
-
-    headline: str
-    facts: str
-    sections: Sequence[ReportSection]
-    remarks: Sequence[str]
 
 
 class StepBar(NamedTuple):
@@ -44,7 +34,7 @@ class StepBar(NamedTuple):
     amount: str
 
 
-def page(report: FleetReport, changes: ChangesSection | None = None) -> str:
+def page(report: FleetReport, changes: Document | None = None) -> str:
     """The whole file. `changes` stands in it where somebody has looked for them; how to do so, otherwise."""
     return render(
         "fleet_report.html",
@@ -63,7 +53,7 @@ def page(report: FleetReport, changes: ChangesSection | None = None) -> str:
         hours=_hours(report),
         changes=changes,
         sections=[*tables.details(report, MOST_ROWS)],
-        remarks=[*remarks(report)],
+        remarks=tables.remarks(report.missing, report.notes),
     )
 
 

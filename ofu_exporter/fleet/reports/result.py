@@ -6,8 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.fleet.reports.agreement import Agreement
-
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 
 StepName = Literal[
@@ -176,6 +174,24 @@ class GroupRow(SumsRow):
         """The name in quotes where it reads as one of those that stand for no name."""
         is_mistakable = self.is_named and self.name in (NOT_KNOWN, NO_JOB, ALL_JOBS)
         return f'"{self.name}"' if is_mistakable else self.name
+
+
+class Agreement(BaseModel):
+    """Statistics over jobs. Ratios are 0..1, so an error of 0.05 is 5 points."""
+
+    model_config = ConfigDict(frozen=True)
+
+    jobs: int = Field(description="Jobs that report.")
+    mean_mfu: float | None
+    mean_ofu: float | None
+    pearson: float | None = Field(
+        description="Correlation of MFU and OFU; null below 3 jobs, or where one does not vary."
+    )
+    mean_absolute_error: float | None = Field(description="Mean of |MFU - OFU|.")
+    within_2_points: float | None = Field(description="Share of jobs with |MFU - OFU| <= 0.02.")
+    within_5_points: float | None
+    within_10_points: float | None
+    beyond_20_points: float | None
 
 
 class SizeRow(ResultRow):

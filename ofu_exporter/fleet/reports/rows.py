@@ -1,8 +1,13 @@
-"""Writes the rows of a report for other programs: as CSV, or as Parquet where pyarrow is installed."""
+"""Writes the rows of a report for other programs: as CSV, as Parquet, and per day with the columns of FOCUS.
+
+Tools for cloud costs read FOCUS 1.0 (https://focus.finops.org/focus-specification/v1-0/); its columns are those that a
+fleet of one's own can fill. As it asks, columns of our own begin with `x_`. A cost that nobody told is empty, and no 0.
+"""
 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
@@ -11,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
+from ofu_exporter.fleet.reports.result import DayRow, FleetReport, GroupRow, JobRow
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.values.text import shown
 
@@ -91,3 +96,50 @@ def cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else value
+
+
+_SERVICE = "GPU fleet"
+
+
+def as_focus(report: FleetReport) -> str:
+    """CSV, a line for each day, cluster, account and model, and for each model's GPUs that no job held."""
+    empty = DayRow.model_validate({**dict.fromkeys(DayRow.model_fields), **_EMPTY})
+    return csv_text(list(_line(empty, "")), (_line(row, report.currency) for row in report.days))
+
+
+_EMPTY = {"day": "2000-01-01", "kind": "free", "cluster": "", "account": "", "gpu_hours": 0.0}
+
+
+def _line(row: DayRow, currency: str) -> dict[str, Any]:
+    day = datetime.date.fromisoformat(row.day)
+    month = day.replace(day=1)
+    held = row.kind == "held"
+    return {
+        "BillingPeriodStart": _midnight(month),
+        "BillingPeriodEnd": _midnight((month + datetime.timedelta(days=32)).replace(day=1)),
+        "ChargePeriodStart": _midnight(day),
+        "ChargePeriodEnd": _midnight(day + datetime.timedelta(days=1)),
+        "ChargeCategory": "Usage",
+        "ChargeDescription": "GPUs held by jobs" if held else "GPUs not held by exactly one job",
+        "BillingCurrency": currency,
+        "BilledCost": row.cost,
+        "EffectiveCost": row.cost,
+        "ListCost": row.cost,
+        "ConsumedQuantity": row.gpu_hours,
+        "ConsumedUnit": "GPU-Hours",
+        "ServiceCategory": "Compute",
+        "ServiceName": _SERVICE,
+        "SubAccountId": row.account or None,
+        "SubAccountName": row.account or None,
+        "ResourceType": row.model,
+        "x_Cluster": row.cluster or None,
+        "x_MeasuredGpuHours": row.observed_gpu_hours,
+        "x_IdleGpuHours": row.idle_gpu_hours,
+        "x_EffectiveGpuHours": row.effective_gpu_hours,
+        "x_WastedGpuHours": row.wasted_gpu_hours,
+        "x_WastedCost": row.wasted_cost,
+    }
+
+
+def _midnight(day: datetime.date) -> str:
+    return f"{day.isoformat()}T00:00:00Z"

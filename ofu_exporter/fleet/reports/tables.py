@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.agreement import Agreement
+from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import (
+    Agreement,
+    AskedTime,
     FleetReport,
     FunnelStep,
     GroupRow,
     JobRow,
+    MissingRow,
     SizeRow,
     SumsRow,
     WaterfallStep,
 )
-from ofu_exporter.fleet.reports.waterfall import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, markdown_words, table
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.text import shown
 
 NONE = "-"
+MOST_ROWS = 20
 
 
 class ReportSection(NamedTuple):
@@ -31,6 +35,84 @@ class ReportSection(NamedTuple):
     title: str
     table: TextTable
     remark: str = ""
+
+
+class Document(NamedTuple):
+    """A report for people: what matters first, what it is of, its tables, and what to know of them."""
+
+    title: str
+    headline: str
+    facts: Sequence[str]
+    sections: Sequence[ReportSection]
+    remarks: Sequence[str]
+
+    def plain(self) -> str:
+        """For a terminal."""
+        lines = [*map(shown, (self.headline, *self.facts))]
+        for section in self.sections:
+            remark = [shown(section.remark)] if section.remark else []
+            lines += ["", f"{section.title}:", "", section.table.plain(), *remark]
+        if self.remarks:
+            lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in self.remarks)]
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        headline, facts = map(markdown_words, (self.headline, " ".join(self.facts)))
+        lines = [f"# {self.title}", "", f"**{headline}**", "", facts]
+        for section in self.sections:
+            remark = ["", markdown_words(section.remark)] if section.remark else []
+            lines += ["", f"## {section.title}", "", section.table.markdown(), *remark]
+        if self.remarks:
+            lines += [
+                "",
+                "## To know",
+                "",
+                *(f"- {markdown_words(remark)}" for remark in self.remarks),
+            ]
+        return "\n".join(lines)
+
+
+def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
+    """The report for a terminal or in Markdown."""
+    return Document(
+        "Where the GPU-hours went",
+        report.headline,
+        [*facts(report)],
+        [*sections(report, most_rows)],
+        remarks(report.missing, report.notes),
+    )
+
+
+def facts(report: FleetReport) -> Iterator[str]:
+    """What the numbers are of."""
+    yield f"{covered(report.time)}."
+    first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
+    if first:
+        yield f"The first data is of the hour that ends at {report.hours[first].end}."
+    gpus = [row.gpus for row in report.clusters if row.gpus is not None]
+    named = [row.cluster for row in report.clusters if row.cluster]
+    where = f" in {', '.join(named)}" if named else ""
+    count = number(sum(gpus)) if gpus else "an unknown number of"
+    yield f"{counted(report.total.jobs, 'job')} on {count} GPUs{where}."
+    if report.total.observed_gpu_hours:
+        reporting = share(report.reporting_ratio)
+        yield (
+            f"OFU of jobs {share(report.total.ofu)} by GPU-hours; "
+            f"an MFU is reported for {reporting} of the measured ones."
+        )
+    if report.no_job and report.no_job.observed_gpu_hours:
+        yield f"OFU of all GPUs, with and without a job, {share(report.ofu)}."
+
+
+def covered(time: AskedTime) -> str:
+    """The time that something is about, and how much of it is known."""
+    share_covered = percent(time.covered_ratio)
+    return f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
+
+
+def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
+    """What could not be read, and what else a reader should know."""
+    return [*(f"Not read: {row.words}" for row in missing), *notes]
 
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
@@ -59,10 +141,8 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
         groups = table(_groups(report), [*report.groups[:most_rows], *no_job, report.total])
         yield ReportSection(f"By {report.by}", groups, _others(named, most_rows))
     if report.agreement.jobs:
-        both = [
-            ("all that report", report.agreement),
-            ("without the flagged", report.agreement_without_flagged),
-        ]
+        honest = ("without the flagged", report.agreement_without_flagged)
+        both = [("all that report", report.agreement), honest]
         yield ReportSection("Reported MFU against OFU", table(_AGREEMENT, both))
         yield ReportSection("By size of job", table(_SIZES, report.sizes))
     title = f"Jobs ({len(report.jobs)}), by GPU-hours"
@@ -118,7 +198,7 @@ def verdict(row: JobRow) -> str:
 
 def points(value: float | None) -> str:
     """A difference of ratios in percentage points."""
-    return NONE if value is None else f"{100 * value:.1f}"
+    return NONE if value is None else number(100 * value, 1)
 
 
 def share(value: float | None) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.changes.report import changes_report, read_changes
 from ofu_exporter.fleet.changes.result import ChangesReport, SlowRow
+from ofu_exporter.fleet.changes.survey import Kind
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -38,7 +40,9 @@ def reports(
 
 def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
     reader = PartReader(hours_at_once=hours_at_once)
-    return changes_report(read_changes(client, reader, (BEGIN, BEGIN + HOURS * HOUR)), 1.1)
+    kinds = get_args(Kind)
+    times = (BEGIN, BEGIN + HOURS * HOUR)
+    return changes_report(read_changes(client, reader, times, kinds), 1.1, kinds)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import pytest
 from ofu_exporter.fleet.changes.peers import (
     PeerGroup,
     PeerHours,
-    Place,
     compare,
     without_nodes,
 )
@@ -15,8 +14,8 @@ from tests.helpers.peer_fleet import fleet, place
 
 
 def test_a_slow_gpu_is_found_with_its_slowness() -> None:
-    (slow,) = compare(fleet(1, {(3, 2): 0.1}).gpus).slow
-    assert slow.place == place(3, 2)
+    (slow,) = compare(fleet(1, {(3, 2): 0.1}).gpus, "ofu", "gpu").slow
+    assert slow.uuid == place(3, 2).uuid
     assert slow.slower_low <= slow.slower <= slow.slower_high
     assert slow.slower == pytest.approx(0.1, abs=0.02)
     assert slow.sure
@@ -25,9 +24,9 @@ def test_a_slow_gpu_is_found_with_its_slowness() -> None:
 
 def test_a_slow_node_is_one_row_and_not_four() -> None:
     peers = fleet(2, {(7, gpu): 0.15 for gpu in range(4)})
-    nodes = compare(peers.nodes).slow
-    assert [each.place for each in nodes] == [Place("", "n7")]
-    gpus = compare(peers.gpus).slow
+    nodes = compare(peers.nodes, "ofu", "node").slow
+    assert [(each.node, each.gpu) for each in nodes] == [("n7", None)]
+    gpus = compare(peers.gpus, "ofu", "gpu").slow
     assert len(gpus) == 4
     assert list(without_nodes(gpus, nodes)) == []
 
@@ -37,15 +36,17 @@ def test_a_healthy_fleet_has_no_slow_one(role: float) -> None:
     wrong = 0
     for seed in range(12):
         peers = fleet(seed, {}, role=role)
-        wrong += bool(compare(peers.gpus).slow) + bool(compare(peers.nodes).slow)
+        wrong += bool(compare(peers.gpus, "ofu", "gpu").slow) + bool(
+            compare(peers.nodes, "ofu", "node").slow
+        )
     assert wrong <= 3  # of 24 looks at 5 % each
 
 
 def test_peers_of_a_slow_node_in_small_jobs_are_not_fast_nor_it_average() -> None:
     """In a job of four nodes of which two are slow, the middle lies between; other jobs put that right."""
     slow = {(node, gpu): 0.2 for node in (1, 2) for gpu in range(4)}
-    found = compare(fleet(3, slow, nodes=12, jobs=60, largest=5).nodes)
-    assert {each.place.node for each in found.slow} == {"n1", "n2"}
+    found = compare(fleet(3, slow, nodes=12, jobs=60, largest=5).nodes, "ofu", "node")
+    assert {each.node for each in found.slow} == {"n1", "n2"}
     for each in found.slow:
         assert each.slower == pytest.approx(0.2, abs=0.04)
 
@@ -56,16 +57,16 @@ def test_within_one_job_nothing_is_sure() -> None:
         values = {place(n, g): 0.4 + 0.0001 * hour for n in range(4) for g in range(4)}
         values[place(1, 1)] *= 0.7
         peers.add(PeerGroup("", "1", "H100"), values)
-    (only,) = compare(peers.gpus).slow
-    assert (only.place, only.sure, only.jobs, only.hours) == (place(1, 1), False, ("1",), 20)
+    (only,) = compare(peers.gpus, "ofu", "gpu").slow
+    assert (only.uuid, only.sure, only.jobs, only.hours) == (place(1, 1).uuid, False, ["1"], 20)
 
 
 def test_too_few_peers_say_nothing() -> None:
     peers = PeerHours()
     for _ in range(50):
         peers.add(PeerGroup("", "1", "H100"), {place(0, 0): 0.4, place(1, 0): 0.1})
-    found = compare(peers.gpus)
-    assert (found.slow, found.compared) == ((), 0)
+    found = compare(peers.gpus, "ofu", "gpu")
+    assert (found.slow, found.seen.count) == ([], 0)
 
 
 @pytest.mark.parametrize(("places", "compared"), [(3, 0), (4, 4)])
@@ -75,7 +76,7 @@ def test_three_peers_beside_itself_are_the_fewest_to_be_judged_by(
     peers = PeerHours()
     for _ in range(50):
         peers.add(PeerGroup("", "1", "H100"), {place(node, 0): 0.4 for node in range(places)})
-    assert compare(peers.gpus).compared == compared
+    assert compare(peers.gpus, "ofu", "gpu").seen.count == compared
 
 
 def test_too_few_hours_say_nothing_and_are_counted() -> None:
@@ -83,8 +84,8 @@ def test_too_few_hours_say_nothing_and_are_counted() -> None:
     for _ in range(5):
         values = {place(node, 0): 0.4 for node in range(6)}
         peers.add(PeerGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
-    found = compare(peers.gpus)
-    assert (found.slow, found.compared, found.too_few_hours) == ((), 0, 6)
+    found = compare(peers.gpus, "ofu", "gpu")
+    assert (found.slow, found.seen.count, found.seen.too_few_hours) == ([], 0, 6)
 
 
 def test_idle_gpus_are_not_compared() -> None:
@@ -92,9 +93,9 @@ def test_idle_gpus_are_not_compared() -> None:
     for _ in range(20):
         values = {place(node, 0): 0.4 for node in range(6)}
         peers.add(PeerGroup("", "1", "H100"), {**values, place(5, 0): 0.0})
-    assert compare(peers.gpus).compared == 5
+    assert compare(peers.gpus, "ofu", "gpu").seen.count == 5
 
 
 def test_nobody_compared_is_no_error() -> None:
-    found = compare({})
-    assert (found.slow, found.compared, found.too_few_hours) == ((), 0, 0)
+    found = compare({}, "ofu", "gpu")
+    assert (found.slow, found.seen.count, found.seen.too_few_hours) == ([], 0, 0)

@@ -1,4 +1,4 @@
-"""What changed, as text: every number with what it is of, and nothing in a name is obeyed by a terminal."""
+"""What changed, in words: the first sentence, and tables for a terminal and Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.headline import headline
 from ofu_exporter.fleet.changes.result import (
     ChangeRow,
     ChangesReport,
@@ -15,8 +14,26 @@ from ofu_exporter.fleet.changes.result import (
     PeerRow,
     SlowRow,
 )
-from ofu_exporter.fleet.changes.text import chance, markdown, subject, text
+from ofu_exporter.fleet.changes.text import chance, document, headline, subject
 from ofu_exporter.fleet.reports.result import AskedTime, MissingRow, ReadingCost
+
+
+def test_sure_changes_come_first() -> None:
+    rows = [change(), change(direction="improvement"), change(sure=False)]
+    assert headline(rows, [slow()], 40) == (
+        "1 sure regression and 1 sure improvement; 1 possible; 1 node is slower than peers (40 series)."
+    )
+
+
+def test_nothing_sure_is_said() -> None:
+    assert headline([], [], 40) == (
+        "No change is sure; none more is possible; 0 nodes are slower than peers (40 series)."
+    )
+
+
+def test_too_little_data_is_no_all_clear() -> None:
+    assert headline([], [], 0) == "There is too little data to say whether anything changed."
+
 
 NAMES = {"cluster": "lab", "job_name": "train", "user": "ana", "model": "H100"}
 
@@ -83,7 +100,7 @@ def report(changes: list[ChangeRow], slow_rows: list[SlowRow]) -> ChangesReport:
 
 
 def test_a_change_is_one_row_with_its_size_its_interval_and_its_chance() -> None:
-    shown = text(report([change()], []))
+    shown = document(report([change()], [])).plain()
     row = next(line for line in shown.splitlines() if line.startswith("jobs train"))
     assert row.split("  ")[0] == "jobs train of ana on H100 in lab"
     for cell in ("2026-01-10T06:00:00Z", "31.0%", "12.4%", "0.40", "0.36-0.44", "0.04%", "16,589"):
@@ -93,7 +110,7 @@ def test_a_change_is_one_row_with_its_size_its_interval_and_its_chance() -> None
 
 
 def test_it_says_what_was_looked_at_and_what_is_missing() -> None:
-    shown = text(report([], []))
+    shown = document(report([], [])).plain()
     assert "Series tested: 12 by name; 3 more have too few points." in shown
     assert "at most 1%" in shown
     assert "50.0% of it covered by data" in shown
@@ -106,41 +123,43 @@ def test_it_says_what_was_looked_at_and_what_is_missing() -> None:
 
 def test_false_alarms_are_never_up_to_none() -> None:
     several = report([], []).model_copy(update={"expected_false": 15.05})
-    assert "up to 16 false alarms are expected" in text(several)
+    assert "up to 16 false alarms are expected" in document(several).plain()
 
 
 def test_a_slow_gpu_says_by_what_and_how_sure() -> None:
-    shown = text(report([], [slow(), slow(gpu=None, uuid=None, sure=False, jobs=["1"])]))
+    shown = document(
+        report([], [slow(), slow(gpu=None, uuid=None, sure=False, jobs=["1"])])
+    ).plain()
     assert "n7    3    SM clock" in shown
     assert "in one job only" in shown
     assert "1 node is slower than peers" in shown
 
 
 def test_sure_and_possible_changes_are_apart() -> None:
-    shown = text(report([change(), change(sure=False, chance_in_report=1.0)], []))
+    shown = document(report([change(), change(sure=False, chance_in_report=1.0)], [])).plain()
     assert "Sure changes (1):" in shown
     assert "Possible changes (1):" in shown
 
 
 def test_at_most_as_many_rows_as_asked_for() -> None:
-    shown = text(report([change() for _ in range(9)], []), most_rows=2)
+    shown = document(report([change() for _ in range(9)], []), most_rows=2).plain()
     assert "Sure changes (9):" in shown
     assert shown.count("16,589") == 2
 
 
 def test_a_name_cannot_write_to_the_terminal() -> None:
     evil = change(labels={**NAMES, "job_name": "\x1b[2J|x"})
-    assert "\x1b" not in text(report([evil], []))
-    assert "\\|x" in markdown(report([evil], []))
+    assert "\x1b" not in document(report([evil], [])).plain()
+    assert "\\|x" in document(report([evil], [])).markdown()
 
 
 def test_no_sentence_of_a_file_is_obeyed_by_a_terminal_or_is_an_element_of_a_page() -> None:
     evil = "\x1b[31m<script>x</script> [a](javascript:x)"
     found = report([], []).model_copy(update={"headline": evil, "notes": [evil]})
     found = found.model_copy(update={"time": found.time.model_copy(update={"start": evil})})
-    assert "\x1b" not in text(found) + markdown(found)
-    assert "<script" not in markdown(found)
-    assert " [a](" not in markdown(found)
+    assert "\x1b" not in document(found).plain() + document(found).markdown()
+    assert "<script" not in document(found).markdown()
+    assert " [a](" not in document(found).markdown()
 
 
 @pytest.mark.parametrize(

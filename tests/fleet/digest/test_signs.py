@@ -14,8 +14,8 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_history import JobKey
 from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.sums import JobKey
 from tests.helpers import fleet_truth, fleets, uneven_fleet
 from tests.helpers.stored_fleet import (
     BEGIN,

@@ -12,13 +12,12 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.one_job import read_story
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.reports.sums import JobKey
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,

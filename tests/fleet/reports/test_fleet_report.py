@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
-from ofu_exporter.fleet.reports import rows, tables, text
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports import rows, tables
+from ofu_exporter.fleet.reports.fleet_history import (
+    FleetHistory,
+    JobHistory,
+    JobKey,
+    JobSums,
+    ModelSums,
+)
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import By, FleetReport
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums, ModelSums
 from tests.helpers.every import every
 
 CLOCK = ServerClock(0.0)
@@ -77,6 +82,12 @@ def report(
     return fleet_report(found, ReportOptions(by, prices), reading)
 
 
+def in_words(found: FleetReport, most_rows: int = 20) -> tuple[str, str]:
+    """The report as text and in Markdown."""
+    document = tables.document(found, most_rows)
+    return document.plain(), document.markdown()
+
+
 def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
     steps = {step.name: step for step in report().funnel}
     hours = {name: step.gpu_hours for name, step in steps.items()}
@@ -118,7 +129,7 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     assert (found.no_job.name, found.no_job.ofu, found.no_job.cost) == ("(no job)", 0.25, 384.0)
     assert found.no_job.wasted_gpu_hours == pytest.approx(192 * 0.4 - 48)
     assert [row.no_job_ofu for row in found.hours[:2]] == [0.25, None]
-    for shown in (text.text(found), text.markdown(found), page(found)):
+    for shown in (*in_words(found), page(found)):
         assert "(no job)" in shown
         assert "no tensor pipe was used" in shown
         assert "OFU of all GPUs, with and without a job, 25.0%" in shown
@@ -207,15 +218,15 @@ def test_no_job_is_no_job_and_not_an_ofu_of_0() -> None:
     found = report(history(installed=0.0))
     assert found.total.ofu is None
     assert found.headline == "No job held a GPU in this time, as far as is known."
-    assert text.text(found)
+    assert in_words(found)[0]
 
 
 def test_what_is_simulated_is_said_before_anything_else() -> None:
     made = history(HONEST)
     assert "SIMULATED" not in report(made).headline
     made.is_simulated = True
-    for shown in (text.text, text.markdown):
-        first = shown(report(made)).partition("peak")[0]
+    for shown in in_words(report(made)):
+        first = shown.partition("peak")[0]
         assert "SIMULATED, no GPU was measured." in first
 
 
@@ -225,7 +236,7 @@ def test_time_without_data_and_parts_that_are_missing_are_said_in_every_form() -
     gone = MissingPart("jobs", TimeSpan(SPAN.start, SPAN.start + 5 * HOUR), "no answer")
     found = report(half, missing=(gone,))
     assert found.time.covered_ratio == pytest.approx(0.5)
-    for shown in (text.text(found), text.markdown(found)):
+    for shown in in_words(found):
         assert "50.0% of it covered by data" in shown
         assert "Not read: jobs, 2024-10-04T00:00:00Z to 2024-10-04T05:00:00Z: no answer" in shown
     assert '"covered_ratio": 0.5' in found.model_dump_json(indent=1)
@@ -240,8 +251,8 @@ def test_groups_add_up_to_all_jobs(by: By) -> None:
 
 
 def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> None:
-    assert "\x1b" not in text.text(report())
-    assert "bob\\|x" in text.markdown(report())
+    assert "\x1b" not in in_words(report())[0]
+    assert "bob\\|x" in in_words(report())[1]
     written = rows.as_csv(*rows.rows(report()))
     read = [*csv.DictReader(io.StringIO(written))]
     assert {row["name"] for row in read} == {
@@ -257,7 +268,7 @@ def test_text_names_the_cause_of_a_job_below_its_ofu_in_words() -> None:
             job("9", "u" * 200, sums, verdicts={"mfu_below_ofu": 1.0}, causes={"sparse_peak": 1.0})
         )
     )
-    shown = text.text(found)
+    shown = in_words(found)[0]
     assert "MFU below OFU: sparse_peak" in shown
     assert "mfu_below_ofu" not in shown
     assert "u" * 70 not in shown
@@ -307,7 +318,7 @@ def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) ->
 
 def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None:
     jobs = [job(f"{number}", f"user{number}", JobSums(held=number)) for number in range(1, 7)]
-    for written in (text.text(report(history(*jobs)), 4), text.markdown(report(history(*jobs)), 4)):
-        assert written.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
-    assert "more held" not in text.text(report(history(*jobs)), 6)
+    for shown in in_words(report(history(*jobs)), 4):
+        assert shown.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
+    assert "more held" not in in_words(report(history(*jobs)), 6)[0]
     assert "more held" not in page(report(history(*jobs)))

@@ -17,14 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
 from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.sums import JobKey
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
-from tests.fleet.reports.test_outside import told
+from tests.fleet.reports.test_funnel import told
 from tests.helpers.every import every
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored

@@ -12,9 +12,8 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.sums import JobKey, JobSums
 from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (

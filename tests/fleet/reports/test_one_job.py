@@ -8,7 +8,8 @@ import pytest
 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import job_text
+from ofu_exporter.fleet.reports import job_page
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.one_job import (
     JobPoint,
@@ -18,7 +19,6 @@ from ofu_exporter.fleet.reports.one_job import (
     _is_alike,
     read_story,
 )
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
@@ -152,7 +152,7 @@ def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) 
 
 
 def test_the_text_says_it_all(result: JobResult) -> None:
-    shown = job_text.text(result)
+    shown = job_page.text(result)
     assert "Job a/3 pre.train of alice (lab), 8 GPUs of NVIDIA H100" in shown
     assert "Slow GPUs:" in shown
     assert "Earlier jobs of this name and user:" in shown

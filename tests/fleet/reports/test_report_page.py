@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.reports.job_events import SlowGpuRow, StretchRow
+from ofu_exporter.fleet.reports.fleet_history import JobSums
 from ofu_exporter.fleet.reports.job_page import page as job_page
-from ofu_exporter.fleet.reports.job_result import EarlierRow, GpuRow, JobResult, PointRow
-from ofu_exporter.fleet.reports.job_text import text as job_text
+from ofu_exporter.fleet.reports.job_page import text as job_text
+from ofu_exporter.fleet.reports.job_result import (
+    EarlierRow,
+    GpuRow,
+    JobResult,
+    PointRow,
+    SlowGpuRow,
+    StretchRow,
+)
 from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.sums import JobSums
 from ofu_exporter.values.losses import Loss
 from tests.fleet.reports.test_fleet_report import history, job, report
 from tests.helpers.browser import BROWSER, seen, violations, with_script

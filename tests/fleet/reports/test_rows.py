@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 from typing import Any
 
 import pytest
 
+from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import By, FleetReport
-from ofu_exporter.fleet.reports.rows import as_parquet, rows
+from ofu_exporter.fleet.reports.rows import as_focus, as_parquet, rows
 from tests.fleet.reports.test_fleet_report import UNMEASURED, history, report
 from tests.helpers.every import every
 
@@ -42,3 +45,33 @@ def test_columns_say_what_they_are_and_the_file_its_currency_and_time() -> None:
     assert table.schema.field("error").metadata[b"description"].startswith(b"MFU - OFU")
     assert table.schema.metadata[b"currency"] == b"USD"
     assert table.schema.metadata[b"start"] == b"2024-10-04T00:00:00Z"
+
+
+REQUIRED = {
+    *("BilledCost", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory"),
+    *("ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "EffectiveCost", "ListCost"),
+    *("ServiceCategory", "ServiceName"),
+}
+"""Mandatory in FOCUS 1.0 and fillable here."""
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return [*csv.DictReader(io.StringIO(text))]
+
+
+def test_it_sums_to_the_report_and_every_own_column_is_marked() -> None:
+    found = lines(as_focus(report()))
+    assert sum(float(line["BilledCost"]) for line in found) == pytest.approx(800)
+    assert sum(float(line["ConsumedQuantity"]) for line in found) == pytest.approx(400)
+    assert found[0].keys() >= REQUIRED
+    assert all(re.fullmatch(r"[A-Z]\w+|x_[A-Z]\w+", name) for name in found[0])
+    assert found[0]["BillingPeriodStart"] == "2024-10-01T00:00:00Z"
+    assert found[0]["BillingPeriodEnd"] == "2024-11-01T00:00:00Z"
+
+
+def test_a_cost_that_nobody_told_is_empty() -> None:
+    assert {line["BilledCost"] for line in lines(as_focus(report(prices=Prices())))} == {""}
+
+
+def test_a_report_without_a_day_has_its_header() -> None:
+    assert as_focus(report(history(installed=0.0))).startswith("BillingPeriodStart,")

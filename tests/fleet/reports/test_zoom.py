@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.reports.time_picture import PictureLine, TimeAxis, over_time
+from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, over_time
 from tests.helpers.browser import BROWSER, seen, with_script
 from tests.helpers.page_parts import fleet_page
 

@@ -1,16 +1,17 @@
-"""Probability that the order of the values alone makes a step: the rank sum of Wilcoxon, exact for few points.
+"""Probability that the order of the values alone makes a step: by ranks, and by permutation.
 
-Noise with heavy tails, or with some jobs much worse than usual, makes a stretch of odd points look like a level to a
-test that trusts sizes. Its ranks are those of any other noise.
+The rank sum of Wilcoxon is exact for few points. Noise with heavy tails, or with some jobs much worse than usual, makes
+a stretch of odd points look like a level to a test that trusts sizes. Its ranks are those of any other noise.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ofu_exporter.fleet.changes.split import Step
+from ofu_exporter.fleet.changes.split import Search, Step, dot
 from ofu_exporter.fleet.changes.tails import whitened
 
 EXACT = 12
@@ -35,7 +36,8 @@ def rank_tail(values: Sequence[float], start: int, end: int) -> float:
     """
     count, points = len(values), end - start
     if 2 * points > count:  # the rest says the same, and is fewer
-        values, start, end, points = _turned(values, start, end), 0, count - points, count - points
+        values = [*values[:start], *values[end:], *values[start:end]]
+        start, end, points = 0, count - points, count - points
     inside, outside = values[start:end], sorted([*values[:start], *values[end:]])
     fewest = sum(bisect_left(outside, value) for value in inside)
     most = sum(bisect_right(outside, value) for value in inside)
@@ -46,11 +48,6 @@ def rank_tail(values: Sequence[float], start: int, end: int) -> float:
     spread = math.sqrt(points * (count - points) * (count + 1) / 12)
     distance = pairs / 2 - above - 0.5
     return math.erfc(max(distance, 0.0) / spread / math.sqrt(2))
-
-
-def _turned(values: Sequence[float], start: int, end: int) -> list[float]:
-    """The values outside a stretch, and then those inside."""
-    return [*values[:start], *values[end:], *values[start:end]]
 
 
 def _orders(points: int, others: int, above: int) -> int:
@@ -65,3 +62,38 @@ def _orders(points: int, others: int, above: int) -> int:
         for total in range(above, others + part - 1, -1):
             ways[total] -= ways[total - others - part]
     return sum(ways)
+
+
+ORDERS = 999
+"""Orders tried at most, so that the smallest probability is 1 in 1,000."""
+
+
+def permuted(
+    residuals: Sequence[float], search: Search, step: Step, alike: float, level: float
+) -> float:
+    """The share of orders in which a step gains as much. Of noise that is alike, the independent part is shuffled.
+
+    No more orders are tried once the share must exceed the level.
+    """
+    square = dot(residuals, residuals)
+    if square <= 0:
+        return 1.0
+    shuffler = random.Random(0)  # equal answers for equal data
+    parts = whitened(residuals, alike)
+    clear = 0
+    for tried in range(1, ORDERS + 1):
+        shuffler.shuffle(parts)
+        other = search.plan.residuals(_coloured(parts, alike) if alike else parts)
+        # as clear, but for rounding
+        clear += search.best(other).gain / dot(other, other) >= step.gain / square * (1 - 1e-12)
+        if clear >= level * (ORDERS + 1):
+            return clear / tried
+    return (clear + 1) / (ORDERS + 1)
+
+
+def _coloured(parts: Iterable[float], alike: float) -> list[float]:
+    """Noise in which `alike` times the value before is added to each value."""
+    values: list[float] = []
+    for part in parts:
+        values.append(part + alike * values[-1] if values else part / math.sqrt(1 - alike * alike))
+    return values

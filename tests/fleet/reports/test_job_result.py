@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.job_events import idle_stretches, shortfalls, slow_gpus
+from ofu_exporter.fleet.reports.job_result import idle_stretches, shortfalls, slow_gpus
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint
 
 STEP = 60.0

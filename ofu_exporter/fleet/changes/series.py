@@ -1,19 +1,61 @@
-"""Reads OFU hour by hour: of jobs that last long enough to change by themselves, and of all jobs on a GPU model."""
+"""Makes series of OFU: one point for each job of the same name, or one for each hour of a job or GPU model."""
 
 from __future__ import annotations
 
+import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
-from ofu_exporter.fleet.hours import ServerClock, TimeSpan
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
+
+SHORTEST_HOURS = 1 / 6
+"""Measured time of a job below which it is mostly start-up."""
+LABELS = ("cluster", "job_name", "user", "model")
+
+
+class LeftOut(NamedTuple):
+    """Jobs that are no point of a series, by reason."""
+
+    unnamed: int = 0
+    unmeasured: int = 0
+    short: int = 0
+
+
+def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
+    """Series of jobs, and how many jobs are in none."""
+    points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
+    unnamed = unmeasured = short = 0
+    for row in rows:
+        gpus = row.gpus or 1.0
+        if not row.job_name:
+            unnamed += 1
+        elif row.ofu is None:
+            unmeasured += 1
+        elif row.observed_gpu_hours / gpus < SHORTEST_HOURS:
+            short += 1
+        else:
+            key = (row.cluster, row.job_name, row.user, row.model or "")
+            begin = datetime.datetime.fromisoformat(row.begin.replace("Z", "+00:00")).timestamp()
+            points[key].append(OfuPoint(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
+    series = [
+        OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
+        for key, each in sorted(points.items())
+    ]
+    return series, LeftOut(unnamed, unmeasured, short)
+
+
+def _order(point: OfuPoint) -> tuple[float, int, str]:
+    """By begin; jobs of the same hour by their ids, of which the shorter number is the earlier."""
+    return point.at_unix, len(point.job_id), point.job_id
+
 
 Key = tuple[str, ...]
 Hours = dict[Key, dict[int, float]]
@@ -24,27 +66,30 @@ class HourReader(HistoryAnswers):
     """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
 
     def parts(
-        self,
-        what: str,
-        recorded: Callable[[TimeSpan], list[Answer]],
-        raw: Callable[[str], str],
+        self, quantity: Quantity, recorded: Callable[[TimeSpan], list[Answer]] | None = None
     ) -> Iterator[list[Answer]]:
-        """The answers, part by part. `raw` makes an expression for a cluster."""
+        """The answers, part by part. `recorded` reads those on record, where they are not looked at once an hour."""
+
+        def hourly(part: TimeSpan) -> list[Answer]:
+            return self._client.steps(quantity.recorded, *part, HOUR)
+
         if self._history.recorded or not self._history.raw:
-            for _, answer in self._reader.read(what, self._history.span, recorded):
+            for _, answer in self._reader.read(
+                quantity.name, self._history.span, recorded or hourly
+            ):
                 yield answer
         for cluster, span in self.raw_spans(self._history.raw):
-            for _, (answer,) in self.stepped(what, [raw(cluster)], span):
+            for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):
                 yield answer
 
     def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
         """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
         by_labels: Hours = defaultdict(dict)
-        for answer in self.parts(
-            quantity.name,
-            lambda part: self._client.recorded(quantity.recorded, *part),
-            quantity.of_cluster,
-        ):
+
+        def fetch(part: TimeSpan) -> list[Answer]:
+            return self._client.recorded(quantity.recorded, *part)
+
+        for answer in self.parts(quantity, fetch):
             for one in answer:
                 hours = by_labels[tuple(one.labels.get(label, "") for label in labels)]
                 for time, value in one.points:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.fleet.changes.shares import Days, shares
+from ofu_exporter.fleet.changes.report import Days, shares
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.sums import JobHistory, JobKey, JobSums
 
 DAYS = Days(range(10, 12), range(13, 15))
 

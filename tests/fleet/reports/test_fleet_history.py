@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ofu_exporter.fleet.reports.sums import JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobSums
 
 NUMBERS = [each.name for each in fields(JobSums) if each.name != "lost"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.runs import LeftOut, runs
+from ofu_exporter.fleet.changes.series import LeftOut, runs
 from ofu_exporter.fleet.reports.result import JobRow
 
 
