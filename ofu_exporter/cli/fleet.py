@@ -19,6 +19,7 @@ from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
@@ -136,8 +137,10 @@ def _start(wanted: _Wanted, spec: FleetSpec) -> float:
 def _write(
     made: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
 ) -> None:
-    from ofu_exporter.fleet.simulation import history
-
+    try:
+        from ofu_exporter.fleet.simulation import history
+    except ImportError as error:
+        raise ConfigError(f"--history: {error}: {install_command('history')}") from error
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
     if not 0 <= first <= made.spec.length:
         raise ConfigError("--from: not within the time of the fleet")

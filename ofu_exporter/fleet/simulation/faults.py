@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
@@ -63,3 +63,14 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
 def _devices(node: FleetNode, gpus: Sequence[int]) -> Iterable[int]:
     wanted = {str(gpu) for gpu in gpus}
     return (d for d, gpu in enumerate(node.devices) if not wanted or gpu.index in wanted)
+
+
+def blind(
+    faults: Iterable[NodeFault], start: int, end: int
+) -> Iterator[tuple[int, frozenset[int], bool]]:
+    """The minutes of [start, end) in which devices of a node are not measured: which, and whether it has an agent."""
+    blinding = [fault for fault in faults if fault.kind in BLIND]
+    for minute in sorted({minute for fault in blinding for minute in fault.overlap(start, end)}):
+        now = [fault for fault in blinding if fault.holds(minute)]
+        devices = frozenset[int]().union(*(fault.devices for fault in now))
+        yield minute, devices, all(fault.kind != "agent_missing" for fault in now)
