@@ -64,7 +64,6 @@ class _Wanted(NamedTuple):
     speed: float
     start: datetime.datetime | None
     end: datetime.datetime | None
-    truth: Path | None
     history: Path | None
     begin: datetime.datetime | None
 
@@ -76,9 +75,6 @@ class _Wanted(NamedTuple):
 @click.option("--start", type=_Time(), help="When the fleet begins, instead of what SPEC says.")
 @click.option(
     "--end", type=_Time(), help="When the fleet ends, instead of its start: a time, or now."
-)
-@click.option(
-    "--truth", type=click.Path(path_type=Path), help="Folder to write the true values to."
 )
 @click.option(
     "--history",
@@ -93,7 +89,7 @@ def simulate(spec: Path, **options: Any) -> None:
 
     SPEC is a YAML file, or a fleet that is shipped: paper, small.
     """
-    from ofu_exporter.fleet.simulation import spec_file, truth_file
+    from ofu_exporter.fleet.simulation import spec_file
     from ofu_exporter.fleet.simulation.fleet import fleet_of
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -108,11 +104,6 @@ def simulate(spec: Path, **options: Any) -> None:
     click.echo(
         f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
     )
-    if wanted.truth is not None:
-        try:
-            truth_file.write(made, unix, wanted.truth)
-        except OSError as error:
-            raise ConfigError(f"--truth: {wanted.truth}: {error.strerror or error}") from error
     if wanted.history is not None:
         _write(made, unix, wanted.history, wanted.begin)
     else:
@@ -165,15 +156,15 @@ def _write(
 def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     from ofu_exporter.fleet.simulation import app
 
-    listen = wanted.listen
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
     made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
-    click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
+    address = f"http://{wanted.listen}"
+    click.echo(f"Targets: {address}/sd   Pages: {address}/nodes/NAME/metrics")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    app.serve(made, host.strip("[]"), int(port))
+    try:
+        app.serve(made, wanted.listen)
+    except ValueError as error:
+        raise ConfigError(f"--listen: {error}") from error
 
 
 def _end(*_: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import subprocess
@@ -12,8 +11,11 @@ from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.reports.agreement import Agreement
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import history, truth_file
+from ofu_exporter.fleet.simulation import history
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.observed import activity
+from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.truth import JobTruth
 
 FLAGGED = "mfu_above_ofu"
 
@@ -25,7 +27,6 @@ def write(
 
     `thinned`: of the series of each minute, one sample in five is kept.
     """
-    truth_file.write(fleet, begin, folder / "truth")
     (folder / "om").mkdir()
     for written in history.write(fleet, begin, folder / "om"):
         if written.path.name.startswith("recorded"):
@@ -34,8 +35,36 @@ def write(
             command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(written.path)]
             subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
         written.path.unlink()
-    lines = (folder / "truth" / truth_file.JOBS).read_text().splitlines()
-    return {job["job_id"]: job for job in map(json.loads, lines)}
+    return {job["job_id"]: job for job in facts(fleet)}
+
+
+def facts(fleet: SimulatedFleet) -> list[dict[str, Any]]:
+    """What every job truly is: its means are over the minutes in which it holds its GPUs."""
+    return [_facts(truth, fleet) for truth in fleet.jobs]
+
+
+def _facts(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, Any]:
+    draft, report = truth.job.draft, truth.job.draft.group.report
+    minutes = sum(truth.is_running)
+    ofu = truth.done[-1] / MINUTE / minutes * truth.mean_share
+    return {
+        "job_id": draft.job_id,
+        "name": draft.group.name,
+        "gpus": truth.gpu_shares,
+        "held_gpu_seconds": MINUTE * minutes * truth.gpu_shares,
+        "ofu": ofu,
+        "mfu": ofu * truth.mfu_over_ofu,
+        "reported_mfu": ofu * truth.reported_over_ofu if report else None,
+        "mistake": (report.mistake or report.convention) if report else None,
+        "lost": _lost(truth, fleet),
+    }
+
+
+def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
+    """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
+    columns = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
+    minutes = [truth.lost(ofu * truth.mean_share, active) for ofu, active, on in columns if on]
+    return {part: statistics.fmean(each[part] for each in minutes) for part in minutes[0]}
 
 
 def thin(path: Path) -> None:
