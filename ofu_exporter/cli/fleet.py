@@ -89,8 +89,8 @@ def simulate(spec: Path, **options: Any) -> None:
 
     SPEC is a YAML file, or a fleet that is shipped: paper, small.
     """
-    from ofu_exporter.fleet.simulation import spec_file
     from ofu_exporter.fleet.simulation.fleet import fleet_of
+    from ofu_exporter.fleet.simulation.spec import read
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = _Wanted(**options)
@@ -98,8 +98,8 @@ def simulate(spec: Path, **options: Any) -> None:
         raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
     if wanted.begin is not None and wanted.history is None:
         raise ConfigError("--from needs --history")
-    file = spec_file.read(spec_file.shipped(spec) or spec)
-    unix = _start(wanted, file.spec)
+    file = read(spec)
+    unix = _start(wanted, file.content)
     made = fleet_of(file)
     click.echo(
         f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."

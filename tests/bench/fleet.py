@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 
@@ -36,7 +36,7 @@ def measure(nodes: int, rounds: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fleet.yaml"
         path.write_text(text(nodes))
-        fleet = fleet_of(spec_file.read(path))
+        fleet = fleet_of(spec.read(path))
     agents = [SimulatedAgent(fleet, number, BEGIN, 0.0) for number in range(nodes)]
     started = time.process_time()
     for turn in range(1, rounds + 1):

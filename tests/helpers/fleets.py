@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet, fleet_of
 
@@ -16,10 +16,10 @@ ONE_JOB = NODES + "jobs:\n  - {name: train, users: [ada], gpus: 8, ofu: 0.4, noi
 """The beginning of a fleet of 8 GPUs with one job on all of them, whose line is to be completed."""
 
 
-def read(text: str, folder: Path) -> spec_file.SpecFile:
+def read(text: str, folder: Path) -> spec.SpecFile:
     path = folder / "fleet.yaml"
     path.write_text(text)
-    return spec_file.read(path)
+    return spec.read(path)
 
 
 def fleet(text: str, folder: Path) -> SimulatedFleet:

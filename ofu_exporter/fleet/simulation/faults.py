@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
-from ofu_exporter.fleet.simulation.spec import FaultKind
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import FaultKind, SpecFile
 
 BLIND: frozenset[FaultKind] = frozenset(
     {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
@@ -42,13 +41,13 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
     """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
     number_of = {node.name: number for number, node in enumerate(nodes)}
     by_node: dict[int, list[NodeFault]] = {}
-    for place, spec in enumerate(file.spec.faults):
+    for place, spec in enumerate(file.content.faults):
         numbers, unknown = named(spec.nodes, number_of)
         if unknown:
             raise file.error(("faults", place, "nodes"), f"no node {unknown}")
-        if spec.at >= file.spec.length:
+        if spec.at >= file.content.length:
             raise file.error(("faults", place, "at"), "is after the end of the fleet")
-        end = file.spec.length if spec.lasts is None else spec.at + spec.lasts
+        end = file.content.length if spec.lasts is None else spec.at + spec.lasts
         clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
         for number in numbers:
             devices = frozenset(_devices(nodes[number], spec.gpus))

@@ -10,8 +10,7 @@ from ofu_exporter.fleet.simulation.faults import Faults, faults_of
 from ofu_exporter.fleet.simulation.jobs import drafts
 from ofu_exporter.fleet.simulation.layout import FleetNode, named, nodes_of
 from ofu_exporter.fleet.simulation.placement import placed
-from ofu_exporter.fleet.simulation.spec import FleetSpec
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import FleetSpec, SpecFile
 from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
 
 
@@ -39,22 +38,22 @@ def fleet_of(file: SpecFile) -> SimulatedFleet:
     faults = faults_of(file, nodes)
     _check_raw(file, nodes)
     jobs = tuple(
-        truth_of(job, nodes, faults, file.spec.seed)
+        truth_of(job, nodes, faults, file.content.seed)
         for job in placed(file, nodes, tuple(drafts(file, nodes)))
     )
     shifts: dict[int, list[Shift]] = {}
     for truth in jobs:
         for node, devices in truth.job.devices.items():
             shifts.setdefault(node, []).append(Shift(truth, frozenset(devices)))
-    return SimulatedFleet(file.spec, nodes, faults, jobs, shifts)
+    return SimulatedFleet(file.content, nodes, faults, jobs, shifts)
 
 
 def _check_raw(file: SpecFile, nodes: Sequence[FleetNode]) -> None:
     """Raise ConfigError for raw pages of a node that does not exist, or from after the end."""
     numbers = {node.name: number for number, node in enumerate(nodes)}
-    for place, raw in enumerate(file.spec.history.raw):
+    for place, raw in enumerate(file.content.history.raw):
         _, unknown = named(raw.nodes, numbers)
         if unknown:
             raise file.error(("history", "raw", place, "nodes"), f"no node {unknown}")
-        if raw.at >= file.spec.length:
+        if raw.at >= file.content.length:
             raise file.error(("history", "raw", place, "at"), "is after the end of the fleet")

@@ -12,8 +12,7 @@ from itertools import accumulate
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.mistakes import reported_over_right
-from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, ValueSpread
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, SpecFile, ValueSpread
 from ofu_exporter.support.checked_yaml import Place
 
 FIRST_ID = 1001
@@ -49,7 +48,7 @@ def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
     """Every job, in the order of the groups. Raises ConfigError for an impossible one."""
     job_id = FIRST_ID
     number_of = {node.name: number for number, node in enumerate(nodes)}
-    for number, group in enumerate(file.spec.jobs):
+    for number, group in enumerate(file.content.jobs):
         place: Place = ("jobs", number)
         if group.nodes:
             numbers, unknown = named(group.nodes, number_of)
@@ -63,7 +62,7 @@ def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
             node = fitting
         factor = _factor(file, group, place, node)
         for member in range(group.count):
-            chance = random.Random(f"{file.spec.seed}/job/{number}/{member}")
+            chance = random.Random(f"{file.content.seed}/job/{number}/{member}")
             yield _draft(file, group, (place, member, str(job_id), factor), node, chance)
             job_id += 1
 
@@ -87,7 +86,7 @@ def _factor(file: SpecFile, group: JobGroup, place: Place, node: FleetNode) -> f
         text = f"{node.model.key} has no known peak in {precision}"
         raise file.error((*place, "report", "precision"), text)
     try:
-        return reported_over_right(group.report, file.spec.models, node.model.names[0])
+        return reported_over_right(group.report, file.content.models, node.model.names[0])
     except ConfigError as error:
         raise file.error((*place, "report"), str(error)) from error
 
@@ -101,14 +100,14 @@ def _draft(
 ) -> DraftJob:
     place, member, job_id, factor = named
     start = group.start + member * group.every
-    if start >= file.spec.length:
+    if start >= file.content.length:
         raise file.error((*place, "start"), f"job {job_id} would start after the end of the fleet")
     clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
     if clock_hz > node.max_clock_hz:
         most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
         raise file.error((*place, "clock_mhz"), most)
     ofu, mfu = _possible(file, group, place, _pace(group, chance), clock_hz / node.tensor_clock_hz)
-    left = file.spec.length - start
+    left = file.content.length - start
     minutes = min(left, _minutes(group.lasts, chance)) if group.lasts else left
     user = group.users[member % len(group.users)]
     return DraftJob(

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup, SpecFile
 from ofu_exporter.hardware.gpu_models import by_short_name, find, rate
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.hardware.mig_shares import shares
@@ -52,7 +51,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     nodes: list[FleetNode] = []
     names: set[str] = set()
     most = 0
-    for place, group in enumerate(file.spec.nodes):
+    for place, group in enumerate(file.content.nodes):
         model, sample = _model(file, place, group)
         most += group.count * group.gpus * max(1, len(group.mig))
         if most > MOST_DEVICES:
@@ -62,7 +61,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
             if name in names:
                 raise file.error(("nodes", place, "name"), f"node {name} is listed twice")
             names.add(name)
-            devices = tuple(_devices(file.spec, group, name, model))
+            devices = tuple(_devices(file.content, group, name, model))
             if any(share.basis == "instances" for share in shares(devices).values()):
                 text = "these instances do not fit into the GPU"
                 raise file.error(("nodes", place, "mig"), text)

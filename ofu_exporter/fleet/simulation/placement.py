@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.jobs import DraftJob
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import SpecFile
 
 Devices = Mapping[int, tuple[int, ...]]
 """Numbers of devices by number of node."""
@@ -110,8 +110,8 @@ def _first_free(
     if group.gpus > most:
         what = f"GPUs{f' {group.mig}' if group.mig else ''}"
         raise file.error((*draft.place, "gpus"), f"{group.gpus} {what} of {most} that there are")
-    for start in calendar.starts(draft.start, file.spec.length):
-        end = min(start + draft.minutes, file.spec.length)
+    for start in calendar.starts(draft.start, file.content.length):
+        end = min(start + draft.minutes, file.content.length)
         devices = _free_devices(fitting, group.gpus, calendar, (start, end))
         if devices is not None:
             calendar.take(devices, start, end)
