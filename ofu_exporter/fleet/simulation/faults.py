@@ -39,17 +39,13 @@ Faults = Mapping[int, Sequence[NodeFault]]
 
 def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
     """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
-    number_of = {node.name: number for number, node in enumerate(nodes)}
     by_node: dict[int, list[NodeFault]] = {}
     for place, spec in enumerate(file.content.faults):
-        numbers, unknown = named(spec.nodes, number_of)
-        if unknown:
-            raise file.error(("faults", place, "nodes"), f"no node {unknown}")
         if spec.at >= file.content.length:
             raise file.error(("faults", place, "at"), "is after the end of the fleet")
         end = file.content.length if spec.lasts is None else spec.at + spec.lasts
         clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
-        for number in numbers:
+        for number in named(file, ("faults", place), spec.nodes, nodes):
             devices = frozenset(_devices(nodes[number], spec.gpus))
             if not devices:
                 text = f"{nodes[number].name} has no GPU {', '.join(map(str, spec.gpus))}"

@@ -78,11 +78,11 @@ def write(
         minutes = (first - start, until - start)
         raw = raw_lines(fleet, begin_unix, minutes)
         name = stamp(first * MINUTE).replace(":", "")
+        recorded_lines = _lines(series, minutes, begin_unix)
         after = first if raw is not None else until
-        lines = _lines(series, minutes, begin_unix)
-        yield _file(folder / f"recorded-{name}.om", lines, (first, after))
+        yield _file(folder / f"recorded-{name}.om", recorded_lines, first, after)
         if raw is not None:
-            yield _file(folder / f"raw-{name}.om", raw, (first, until))
+            yield _file(folder / f"raw-{name}.om", raw, first, until)
         first = until
 
 
@@ -91,12 +91,8 @@ def stamp(unix: float) -> str:
     return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) -> Written:
-    """Write one file.
-
-    `go_on` are the minutes from which to continue: without the file, and with it.
-    """
-    without, after = (stamp(minute * MINUTE) for minute in go_on)
+def _file(path: Path, lines: Iterable[tuple[str, int]], without: int, after: int) -> Written:
+    """Write one file. `without` and `after` are the minutes from which to continue: without the file, and with it."""
     samples = 0
     try:
         with whole_file(path) as file:
@@ -107,9 +103,9 @@ def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) 
     except OSError as error:
         raise HistoryError(
             f"cannot write {path}: {error.strerror or error}; the files before are complete: "
-            f"free some space, and continue with --from {without}"
+            f"free some space, and continue with --from {stamp(without * MINUTE)}"
         ) from error
-    return Written(path, samples, after)
+    return Written(path, samples, stamp(after * MINUTE))
 
 
 def _lines(

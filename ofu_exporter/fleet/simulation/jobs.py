@@ -47,14 +47,10 @@ class DraftJob:
 def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
     """Every job, in the order of the groups. Raises ConfigError for an impossible one."""
     job_id = FIRST_ID
-    number_of = {node.name: number for number, node in enumerate(nodes)}
     for number, group in enumerate(file.content.jobs):
         place: Place = ("jobs", number)
         if group.nodes:
-            numbers, unknown = named(group.nodes, number_of)
-            if unknown:
-                raise file.error((*place, "nodes"), f"no node {unknown}")
-            node = nodes[numbers[0]]
+            node = nodes[named(file, place, group.nodes, nodes)[0]]
         else:
             fitting = next((each for each in nodes if _fits(group, each)), None)
             if fitting is None:

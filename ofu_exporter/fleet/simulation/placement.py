@@ -84,7 +84,7 @@ def _fixed(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     place = (*draft.place, "nodes")
-    numbers, _ = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
+    numbers = named(file, draft.place, draft.group.nodes, nodes)
     if strange := [nodes[n].name for n in numbers if nodes[n].model.key != draft.model]:
         raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}

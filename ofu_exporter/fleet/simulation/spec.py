@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -259,7 +259,7 @@ class RawPages(_SpecPart):
 
 
 Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
-LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class HistorySpec(_SpecPart):
