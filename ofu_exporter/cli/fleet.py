@@ -100,14 +100,14 @@ def simulate(spec: Path, **options: Any) -> None:
         raise ConfigError("--from needs --history")
     file = read(spec)
     unix = _start(wanted, file.content)
-    made = fleet_of(file)
+    simulated = fleet_of(file)
     click.echo(
-        f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
+        f"A simulated fleet, no GPU is measured: {len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs."
     )
     if wanted.history is not None:
-        _write(made, unix, wanted.history, wanted.begin)
+        _write(simulated, unix, wanted.history, wanted.begin)
     else:
-        _serve(made, unix, wanted)
+        _serve(simulated, unix, wanted)
 
 
 def _start(wanted: _Wanted, spec: FleetSpec) -> float:
@@ -126,14 +126,14 @@ def _start(wanted: _Wanted, spec: FleetSpec) -> float:
 
 
 def _write(
-    made: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
+    simulated: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
 ) -> None:
     try:
         from ofu_exporter.fleet.simulation import history
     except ImportError as error:
         raise ConfigError(f"--history: {error}: {install_command('history')}") from error
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
-    if not 0 <= first <= made.spec.length:
+    if not 0 <= first <= simulated.spec.length:
         raise ConfigError("--from: not within the time of the fleet")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _write(
     total = 0
     go_on = history.stamp(unix + 60 * first)
     try:
-        for written in history.write(made, unix, folder, first):
+        for written in history.write(simulated, unix, folder, first):
             total += written.samples
             go_on = written.go_on
             click.echo(f"{written.path}: {written.samples} samples")
@@ -156,13 +156,13 @@ def _write(
 def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     from ofu_exporter.fleet.simulation import app
 
-    made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
+    served = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
     address = f"http://{wanted.listen}"
     click.echo(f"Targets: {address}/sd   Pages: {address}/nodes/NAME/metrics")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     try:
-        app.serve(made, wanted.listen)
+        app.serve(served, wanted.listen)
     except ValueError as error:
         raise ConfigError(f"--listen: {error}") from error
 

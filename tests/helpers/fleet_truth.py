@@ -70,8 +70,10 @@ def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
 def thin(path: Path) -> None:
     """Keep the samples of every fifth minute, among them those of the hours."""
     lines = path.read_text().splitlines(keepends=True)
-    kept = (line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300)
-    path.write_text("".join(kept))
+    thinned = (
+        line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300
+    )
+    path.write_text("".join(thinned))
 
 
 class Misses(NamedTuple):
@@ -129,8 +131,8 @@ def misses(report: FleetReport, truth: Mapping[str, dict[str, Any]]) -> Misses:
 
 
 def _correlation_miss(
-    found: Agreement, truth: Mapping[str, dict[str, Any]], jobs: Iterable[str]
+    agreement: Agreement, truth: Mapping[str, dict[str, Any]], jobs: Iterable[str]
 ) -> float:
     pairs = [(truth[job]["reported_mfu"], truth[job]["ofu"]) for job in jobs]
     wanted = statistics.correlation(*zip(*pairs, strict=True))
-    return abs((found.pearson if found.pearson is not None else math.inf) - wanted)
+    return abs((agreement.pearson if agreement.pearson is not None else math.inf) - wanted)

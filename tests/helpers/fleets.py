@@ -26,19 +26,19 @@ def fleet(text: str, folder: Path) -> SimulatedFleet:
     return fleet_of(read(text, folder))
 
 
-def agent(made: SimulatedFleet, number: int = 0) -> SimulatedAgent:
+def agent(simulated: SimulatedFleet, number: int = 0) -> SimulatedAgent:
     """The agent of a node, from the fleet's begin on."""
-    return SimulatedAgent(made, number, BEGIN, 0.0)
+    return SimulatedAgent(simulated, number, BEGIN, 0.0)
 
 
 def values(page: str, name: str) -> dict[str, float]:
     """The samples of one metric of a page, by their labels as they stand there."""
-    found = {}
+    samples = {}
     for line in page.splitlines():
         series, _, value = line.rpartition(" ")
         if series.partition("{")[0] == name:
-            found[series.partition("{")[2].rstrip("}")] = float(value)
-    return found
+            samples[series.partition("{")[2].rstrip("}")] = float(value)
+    return samples
 
 
 def page(of: SimulatedAgent, at: float) -> str:

@@ -66,7 +66,7 @@ class _Model:
         yield Series("ofu_gpu_utilization_seconds_total", labels, 1, used)
         yield Series("ofu_gpu_observed_seconds_total", labels, 1, measured[1:])
         labels |= {"model": self._model}
-        yield Series("gpu:ofu_gpu_share:ratio", labels, 0, self._known())
+        yield Series("gpu:ofu_gpu_share:ratio", labels, 0, self._shares())
         yield Series("gpu:ofu_gpu_info:topk1", labels, 0, array("d", [1.0]) * self._minutes)
         jobless = self._jobless()
         nothing = array("d", [0.0]) * len(jobless)
@@ -91,13 +91,13 @@ class _Model:
                 gpus[minute] -= math.fsum(self._nodes[number].shares[d] for d in devices)
         return GrowingSum.of(0, (MINUTE * each for each in gpus[:-1]))
 
-    def _known(self) -> array[float]:
+    def _shares(self) -> array[float]:
         """GPUs that agents report, or reported in the last minutes."""
-        known = array("d", [self._size]) * self._minutes
+        shares = array("d", [self._size]) * self._minutes
         for number, node in self._nodes.items():
-            for minute in untold(self._fleet.faults.get(number, ()), self._minutes):
-                known[minute] -= math.fsum(node.shares)
-        return known
+            for minute in without_agent(self._fleet.faults.get(number, ()), self._minutes):
+                shares[minute] -= math.fsum(node.shares)
+        return shares
 
     def _jobless(self) -> array[float]:
         """GPUs that are measured and that no job had in the last minutes: the mean over each hour of some looks."""
@@ -131,7 +131,7 @@ class _Model:
         )
 
 
-def untold(faults: Iterable[NodeFault], minutes: int) -> set[int]:
+def without_agent(faults: Iterable[NodeFault], minutes: int) -> set[int]:
     """The minutes in which a node's agent is missing, except those in which the rules still use its last values."""
     missing = (fault for fault in faults if fault.kind == "agent_missing")
     return {minute for fault in missing for minute in fault.overlap(fault.start + SHORT, minutes)}
@@ -144,7 +144,7 @@ def _of_nodes(fleet: SimulatedFleet) -> Iterator[Series]:
     for number, node in enumerate(fleet.nodes):
         model = node.model.names[0]
         labels = {"cluster": fleet.spec.cluster, "instance": node.name, "model": model}
-        missing = untold(fleet.faults.get(number, ()), minutes)
+        missing = without_agent(fleet.faults.get(number, ()), minutes)
         shown = (ABSENT if minute in missing else 1.0 for minute in range(minutes))
         values = array("d", shown) if missing else ones
         yield Series("node:ofu_gpu_info:topk1", labels, 0, values)

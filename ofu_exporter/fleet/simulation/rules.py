@@ -1,7 +1,7 @@
 """Evaluates the recording rules, as they are, over series of a simulated fleet. Needs promql-parser, an extra.
 
-It knows the PromQL that our rules are made of. What it does not know, and what is not there, has no series. A counter
-was 0 before its first sample, so that nothing of a job's first minute is missing.
+It knows the PromQL that our rules are made of; over what is not there all of it has no series. A counter was 0 before
+its first sample, so that nothing of a job's first minute is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
     "-": operator.sub,
 }
-LOOKBACK = {"sum_over_time", "count_over_time"}
+COMBINING: Mapping[str, Callable[[float, float], float]] = {
+    "count": operator.add,
+    "max": max,
+    "sum": operator.add,
+}
 
 Vector = list[Series]
 
@@ -53,6 +57,48 @@ def recorded(series: Sequence[Series], length: int) -> Iterator[Series]:
 
 def _minutes(time: timedelta | None) -> int:
     return 0 if time is None else int(time.total_seconds() // 60)
+
+
+def _increase(one: Series, ends: range, window: int) -> Iterator[float]:
+    """By how much a counter grows in the minutes before each end."""
+    last = len(one.values) - 1
+
+    def at(minute: int) -> float:
+        place = minute - one.first
+        return one.values[min(place, last)] if place >= 0 else 0.0
+
+    return (at(end) - at(end - window) for end in ends)
+
+
+def _rate(one: Series, ends: range, window: int) -> Iterator[float]:
+    return (increase / (60 * window) for increase in _increase(one, ends, window))
+
+
+def _sum_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+    """The sum of the samples in each range, of which both ends count."""
+    sums = array("d", accumulate(value if is_there(value) else 0.0 for value in one.values))
+    return _increase(Series("", {}, one.first, sums), ends, window + 1)
+
+
+def _count_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+    ones = array("d", (1.0 if is_there(value) else 0.0 for value in one.values))
+    counts = _sum_over_time(Series("", {}, one.first, ones), ends, window)
+    return (count or ABSENT for count in counts)
+
+
+def _last_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+    ranges = ((one.at(end - back) for back in range(window + 1)) for end in ends)
+    return (next(filter(is_there, values), ABSENT) for values in ranges)
+
+
+RANGES: Mapping[str, Callable[[Series, range, int], Iterator[float]]] = {
+    "count_over_time": _count_over_time,
+    "increase": _increase,
+    "last_over_time": _last_over_time,
+    "rate": _rate,
+    "sum_over_time": _sum_over_time,
+}
+"""Functions of the minutes before each end, a range of time."""
 
 
 class _Evaluation:
@@ -107,38 +153,19 @@ class _Evaluation:
         if isinstance(argument, promql.NumberLiteral):  # vector(0.4)
             values = array("d", [argument.val]) * (self._length // self._step + 1)
             return [Series("", {}, 0, values, self._step)]
-        if not isinstance(
-            argument, promql.MatrixSelector
-        ):  # label_replace(...): nothing to replace
+        if function == "label_replace":  # by a label that a Prometheus operator adds: there is none
             return self.of(argument)
+        if not isinstance(argument, promql.MatrixSelector):
+            return []
         selector, window = argument.vector_selector, _minutes(argument.range)
         offset = _minutes(selector.offset)
-        return [self._over(function, one, window, offset) for one in self._selected(selector)]
-
-    def _over(self, function: str, one: Series, window: int, offset: int) -> Series:
-        """A function of a range of time, which ends `offset` minutes ago."""
-        minutes = self._minutes(one.first + offset, one.end - 1 + offset + window)
-        if function == "last_over_time":
-            samples = ((one.at(t - offset - back) for back in range(window + 1)) for t in minutes)
-            values = array("d", (next(filter(is_there, each), ABSENT) for each in samples))
-            return Series("", one.labels, minutes.start, values, self._step)
-        grown, before = one.values, window
-        if function in LOOKBACK:  # both ends of the range count
-            is_count = function == "count_over_time"
-            present = ((1.0 if is_count else v) if is_there(v) else 0.0 for v in one.values)
-            grown, before = array("d", accumulate(present)), window + 1
-        last = len(grown) - 1
-
-        def at(minute: int) -> float:
-            place = minute - offset - one.first
-            return grown[min(place, last)] if place >= 0 else 0.0
-
-        values = array("d", (at(minute) - at(minute - before) for minute in minutes))
-        if function == "rate":
-            values = array("d", (value / (60 * window) for value in values))
-        if function == "count_over_time":
-            values = array("d", (value or ABSENT for value in values))
-        return Series("", one.labels, minutes.start, values, self._step)
+        vector = []
+        for one in self._selected(selector):
+            minutes = self._minutes(one.first + offset, one.end - 1 + offset + window)
+            ends = range(minutes.start - offset, minutes.stop - offset, minutes.step)
+            values = array("d", RANGES[function](one, ends, window))
+            vector.append(Series("", one.labels, minutes.start, values, self._step))
+        return vector
 
     def _binary(self, expression: promql.BinaryExpr) -> Vector:
         sign, left, right = str(expression.op), expression.lhs, expression.rhs
@@ -147,16 +174,16 @@ class _Evaluation:
             return _each(self.of(right), lambda value: ARITHMETIC[sign](factor, value))
         if isinstance(right, promql.NumberLiteral):
             number = right.val
-            if sign == ">":  # all of ours compare with 0
+            if sign == ">":
                 is_bool = bool(expression.modifier and expression.modifier.return_bool)
                 return _each(self.of(left), lambda v: (is_bool or v) if v > number else ABSENT)
             return _each(self.of(left), lambda value: ARITHMETIC[sign](value, number))
-        matching, ours, others = _Matching(expression.modifier), self.of(left), self.of(right)
+        matching, these, others = _Matching(expression.modifier), self.of(left), self.of(right)
         if sign in ARITHMETIC:
-            return matching.joined(ours, others, ARITHMETIC[sign])
+            return matching.joined(these, others, ARITHMETIC[sign])
         if sign == "or":
-            return [*ours, *matching.where(others, ours, False)]
-        return matching.where(ours, others, sign == "and")
+            return [*these, *matching.where(others, these, False)]
+        return matching.where(these, others, {"and": True, "unless": False}[sign])
 
 
 def _each(vector: Vector, function: Callable[[float], float]) -> Vector:
@@ -175,9 +202,8 @@ def _aggregated(expression: promql.AggregateExpr, vector: Vector) -> Vector:
         groups.setdefault(tuple(one.labels.get(label, "") for label in by), []).append(one)
     if how == "topk":
         return [one for members in groups.values() for one in _highest(members)]
-    combine = max if how == "max" else operator.add
     return [
-        _combined(dict(zip(by, key, strict=True)), members, combine)
+        _combined(dict(zip(by, key, strict=True)), members, COMBINING[how])
         for key, members in groups.items()
     ]
 
