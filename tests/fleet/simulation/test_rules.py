@@ -1,4 +1,4 @@
-"""Rules are evaluated as Prometheus does it: test_history.py compares all of ours, and here are forms and longer times."""
+"""Rules are evaluated as Prometheus does it: test_history.py compares all of ours, here are forms and longer times."""
 
 from __future__ import annotations
 
