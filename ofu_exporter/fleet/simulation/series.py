@@ -61,7 +61,7 @@ def together(
     combined = array("d", [ABSENT]) * ((max(one.end for one in members) - first) // step)
     for one in members:
         for place, value in enumerate(one.values, (one.first - first) // step):
-            if is_there(value):
+            if value == value:  # noqa: PLR0124 - is_there, of every sample of a history
                 before = combined[place]
-                combined[place] = combine(before, value) if is_there(before) else value
+                combined[place] = value if before != before else combine(before, value)  # noqa: PLR0124
     return first, combined
