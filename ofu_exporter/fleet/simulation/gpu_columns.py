@@ -102,18 +102,17 @@ class _Model:
     def _jobless(self) -> array[float]:
         """GPUs that are measured and that no job had in the last minutes: the mean over each hour of some looks."""
         looks = self._fleet.spec.length // LOOK + 1
-        busy: dict[tuple[int, int], frozenset[int]] = {}
-        for job in self._jobs:
-            for number, devices in job.truth.job.devices.items():
-                for start, end in job.truth.job.runs:
-                    for look in range(-(-start // LOOK), min(-(-(end + SHORT) // LOOK), looks)):
-                        others = busy.get((number, look), frozenset())
-                        busy[number, look] = others.union(devices)
         free = [
             self._measured.grown(LOOK * look, SHORT) / (SHORT * MINUTE) for look in range(looks)
         ]
-        for (number, look), each in busy.items():
-            free[look] -= self._measured_share(number, each, LOOK * look)
+        for number in self._nodes:
+            busy: dict[int, frozenset[int]] = {}
+            for truth, devices in self._fleet.shifts.get(number, ()):
+                for start, end in truth.job.runs:
+                    for look in range(-(-start // LOOK), min(-(-(end + SHORT) // LOOK), looks)):
+                        busy[look] = busy[look] | devices if look in busy else devices
+            for look, busy_devices in busy.items():
+                free[look] -= self._measured_share(number, busy_devices, LOOK * look)
         hours = range(self._fleet.spec.length // 60)
         return array(
             "d", (sum(max(0.0, f) for f in free[12 * h + 1 : 12 * h + 13]) / 12 for h in hours)

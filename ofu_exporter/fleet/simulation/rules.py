@@ -145,6 +145,8 @@ class _Evaluation:
 
     def _seen(self, one: Series, offset: int) -> Series:
         minutes = self._minutes(one.first + offset, one.end - one.step + offset)
+        if not offset and one.step == self._step and one.end <= self._length + one.step:
+            return one
         skipped = (minutes.start - offset - one.first) // one.step
         values = one.values[skipped :: self._step // one.step][: len(minutes)]
         return Series("", one.labels, minutes.start, values, self._step)
