@@ -19,6 +19,7 @@ from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
@@ -63,7 +64,6 @@ class _Wanted(NamedTuple):
     speed: float
     start: datetime.datetime | None
     end: datetime.datetime | None
-    truth: Path | None
     history: Path | None
     begin: datetime.datetime | None
 
@@ -75,9 +75,6 @@ class _Wanted(NamedTuple):
 @click.option("--start", type=_Time(), help="When the fleet begins, instead of what SPEC says.")
 @click.option(
     "--end", type=_Time(), help="When the fleet ends, instead of its start: a time, or now."
-)
-@click.option(
-    "--truth", type=click.Path(path_type=Path), help="Folder to write the true values to."
 )
 @click.option(
     "--history",
@@ -92,8 +89,8 @@ def simulate(spec: Path, **options: Any) -> None:
 
     SPEC is a YAML file, or a fleet that is shipped: paper, small.
     """
-    from ofu_exporter.fleet.simulation import spec_file, truth_file
     from ofu_exporter.fleet.simulation.fleet import fleet_of
+    from ofu_exporter.fleet.simulation.spec import read
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = _Wanted(**options)
@@ -101,21 +98,16 @@ def simulate(spec: Path, **options: Any) -> None:
         raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
     if wanted.begin is not None and wanted.history is None:
         raise ConfigError("--from needs --history")
-    file = spec_file.read(spec_file.shipped(spec) or spec)
-    unix = _start(wanted, file.spec)
-    made = fleet_of(file)
+    file = read(spec)
+    unix = _start(wanted, file.content)
+    simulated = fleet_of(file)
     click.echo(
-        f"A simulated fleet, no GPU is measured: {len(made.nodes)} nodes, {len(made.jobs)} jobs."
+        f"A simulated fleet, no GPU is measured: {len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs."
     )
-    if wanted.truth is not None:
-        try:
-            truth_file.write(made, unix, wanted.truth)
-        except OSError as error:
-            raise ConfigError(f"--truth: {wanted.truth}: {error.strerror or error}") from error
     if wanted.history is not None:
-        _write(made, unix, wanted.history, wanted.begin)
+        _write(simulated, unix, wanted.history, wanted.begin)
     else:
-        _serve(made, unix, wanted)
+        _serve(simulated, unix, wanted)
 
 
 def _start(wanted: _Wanted, spec: FleetSpec) -> float:
@@ -134,12 +126,14 @@ def _start(wanted: _Wanted, spec: FleetSpec) -> float:
 
 
 def _write(
-    made: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
+    simulated: SimulatedFleet, unix: float, folder: Path, begin: datetime.datetime | None
 ) -> None:
-    from ofu_exporter.fleet.simulation import history
-
+    try:
+        from ofu_exporter.fleet.simulation import history
+    except ImportError as error:
+        raise ConfigError(f"--history: {error}: {install_command('history')}") from error
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
-    if not 0 <= first <= made.spec.length:
+    if not 0 <= first <= simulated.spec.length:
         raise ConfigError("--from: not within the time of the fleet")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +142,7 @@ def _write(
     total = 0
     go_on = history.stamp(unix + 60 * first)
     try:
-        for written in history.write(made, unix, folder, first):
+        for written in history.write(simulated, unix, folder, first):
             total += written.samples
             go_on = written.go_on
             click.echo(f"{written.path}: {written.samples} samples")
@@ -162,15 +156,15 @@ def _write(
 def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
     from ofu_exporter.fleet.simulation import app
 
-    listen = wanted.listen
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"--listen: {listen!r} is not HOST:PORT")
-    made = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
-    click.echo(f"Targets: http://{listen}/sd   Pages: http://{listen}/nodes/NAME/metrics")
+    served = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
+    address = f"http://{wanted.listen}"
+    click.echo(f"Targets: {address}/sd   Pages: {address}/nodes/NAME/metrics")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    app.serve(made, host.strip("[]"), int(port))
+    try:
+        app.serve(served, wanted.listen)
+    except ValueError as error:
+        raise ConfigError(f"--listen: {error}") from error
 
 
 def _end(*_: object) -> None:

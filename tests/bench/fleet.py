@@ -12,14 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from ofu_exporter.fleet.simulation import spec_file
-from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock
+from ofu_exporter.fleet.simulation import spec
+from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 
 BEGIN = 1756252800.0
 PROMETHEUS = {
     "accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5",
-    "accept-encoding": "gzip",
+    "accept_encoding": "gzip",
 }
 
 
@@ -36,15 +36,14 @@ def measure(nodes: int, rounds: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fleet.yaml"
         path.write_text(text(nodes))
-        fleet = fleet_of(spec_file.read(path))
-    now = [BEGIN]
-    app = FleetApp(fleet, FleetClock(BEGIN, 1.0, lambda: now[0]))
+        fleet = fleet_of(spec.read(path))
+    agents = [SimulatedAgent(fleet, number, BEGIN, 0.0) for number in range(nodes)]
     started = time.process_time()
-    for _ in range(rounds):
-        now[0] += fleet.spec.interval
-        for node in fleet.nodes:
-            status, _, _ = app.answer(f"/nodes/{node.name}/metrics", dict(PROMETHEUS))
-            assert status == 200
+    for turn in range(1, rounds + 1):
+        for agent in agents:
+            agent.advance(turn * fleet.spec.interval)
+            agent.render(**PROMETHEUS)
+            agent.count_request()
     seconds = time.process_time() - started
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return 1e3 * seconds / (rounds * nodes), most

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from tests.helpers.screenshots import FOLDER, picture
@@ -50,7 +50,7 @@ def job_picture(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         (scratch / "fleet.yaml").write_text(JOB_FLEET)
-        made = fleet_of(spec_file.read(scratch / "fleet.yaml"))
+        made = fleet_of(spec.read(scratch / "fleet.yaml"))
         assert made.spec.start is not None
         raw = raw_lines(made, made.spec.start.timestamp(), (0, made.spec.length))
         assert raw is not None

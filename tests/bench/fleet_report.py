@@ -22,9 +22,9 @@ from pathlib import Path
 import yaml
 
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.fleet import fleet_of
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import SpecFile
 from tests.bench.fleet_pictures import job_picture, report_picture
 from tests.helpers import fleet_truth
 from tests.helpers.stored_fleet import stored
@@ -38,10 +38,10 @@ def main() -> None:
         "--clusters", type=int, default=1, help="Also read this many such fleets, a cluster each."
     )
     flags = parser.parse_args()
-    file = spec_file.read(spec_file.shipped(flags.spec) or flags.spec)
-    assert file.spec.start is not None
-    begin = file.spec.start.timestamp()
-    end = begin + 60 * file.spec.length
+    file = spec.read(flags.spec)
+    assert file.content.start is not None
+    begin = file.content.start.timestamp()
+    end = begin + 60 * file.content.length
     since = f"{(end - begin) / 3600:g}h"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -60,13 +60,13 @@ def main() -> None:
 
 def compare(file: SpecFile, folder: Path, time: tuple[str, float], clusters: int) -> None:
     """Read one fleet, and then this many of them; of the series of each minute one sample in five is kept."""
-    asked = file.spec.start
+    asked = file.content.start
     assert asked is not None
     for number in range(clusters):
-        other = {"cluster": f"c{number}", "seed": file.spec.seed + number}
+        other = {"cluster": f"c{number}", "seed": file.content.seed + number}
         path = folder / f"c{number}.yaml"
         path.write_text(yaml.safe_dump({**yaml.safe_load(file.path.read_text()), **other}))
-        made = fleet_of(spec_file.read(path))
+        made = fleet_of(spec.read(path))
         fleet_truth.write(made, asked.timestamp(), folder / f"c{number}", thinned=True)
         blocks = folder / "many" / "data"
         shutil.copytree(folder / f"c{number}" / "data", blocks, dirs_exist_ok=True)

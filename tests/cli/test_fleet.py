@@ -1,4 +1,4 @@
-"""`fleet simulate` writes truth and history, and refuses what cannot be in one line."""
+"""`fleet simulate` writes history, and refuses what cannot be in one line."""
 
 from __future__ import annotations
 
@@ -20,16 +20,11 @@ def run(folder: Path, *args: str, text: str = TEXT) -> Result:
     return CliRunner().invoke(cli, ["fleet", "simulate", str(folder / "fleet.yaml"), *args])
 
 
-def test_history_and_truth_are_written(tmp_path: Path) -> None:
-    done = run(tmp_path, "--history", f"{tmp_path}/h", "--truth", f"{tmp_path}/t")
+def test_history_is_written(tmp_path: Path) -> None:
+    done = run(tmp_path, "--history", f"{tmp_path}/h")
     assert done.exit_code == 0, done.output
     assert "2 nodes, 1 jobs" in done.output
     assert [path.name for path in (tmp_path / "h").iterdir()] == ["recorded-2025-08-27T0000Z.om"]
-    assert {path.name for path in (tmp_path / "t").iterdir()} == {
-        "jobs.jsonl",
-        "minutes.csv",
-        "faults.jsonl",
-    }
 
 
 def test_another_start_wins(tmp_path: Path) -> None:
@@ -50,9 +45,7 @@ def test_history_goes_on_from_a_time(tmp_path: Path) -> None:
         (("--from", "2025-08-27T00:30Z"), "--from needs --history"),
         (("--history", "h", "--from", "2025-08-28T00:30Z"), "not within the time of the fleet"),
         (("--listen", "nowhere"), "is not HOST:PORT"),
-        (("--listen", ":9"), "is not HOST:PORT"),
         (("--listen", "127.0.0.1:99999"), "is not HOST:PORT"),
-        (("--truth", "/dev/null/x"), "--truth: /dev/null/x: Not a directory"),
         (("--history", "/dev/null/x"), "--history: /dev/null/x: Not a directory"),
     ],
 )

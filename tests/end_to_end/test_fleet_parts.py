@@ -5,7 +5,6 @@ Nothing on the way knows the truth: the agents see counters, a real Prometheus k
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -16,8 +15,9 @@ import pytest
 
 from ofu_exporter.fleet.reports.job_result import JobResult
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import history, truth_file
+from ofu_exporter.fleet.simulation import history
 from ofu_exporter.values.losses import Loss
+from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN, HOUR, fleet
 from tests.helpers.stored_fleet import read_in, stored
 
@@ -67,13 +67,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> SourceEvent:
     """What is told of all pages."""
     folder = tmp_path_factory.mktemp("parts")
     simulated = fleet(FLEET, folder)
-    truth_file.write(simulated, BEGIN, folder / "truth")
     (folder / "om").mkdir()
     for written in history.write(simulated, BEGIN, folder / "om"):
         if written.path.name.startswith("raw"):
             read_in(folder, written.path.read_text())
-    lines = (folder / "truth" / truth_file.JOBS).read_text().splitlines()
-    truth = [json.loads(line) for line in lines]
+    truth = fleet_truth.facts(simulated)
     with stored(folder) as prometheus:
         where = ("--prometheus", prometheus.url)
         report = FleetReport.model_validate_json(asked("report", "--format", "json", *where))

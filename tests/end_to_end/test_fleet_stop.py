@@ -41,7 +41,6 @@ nodes:
   - {name: n, count: 6, model: H100, gpus: 1}
 history: {segment: 1h, levels: [node]}
 """
-LONG = WRITTEN.replace("length: 6h", "length: 30d")
 
 
 @contextmanager
@@ -107,20 +106,6 @@ def test_a_stop_leaves_history_that_can_be_gone_on_with(
     with simulating(WRITTEN, tmp_path, "--history", str(folder), "--from", begin) as process:
         assert process.wait(60) == 0
     assert contents(folder) == contents(whole)
-
-
-@SIGNALS
-def test_a_stop_while_it_starts_leaves_no_half_of_the_truth(
-    number: signal.Signals, tmp_path: Path
-) -> None:
-    folder = tmp_path / "truth"
-    with simulating(LONG, tmp_path, "--truth", str(folder)) as process:
-        until((folder / "minutes.csv.part").exists)
-        process.send_signal(number)
-        assert process.wait(20) == 1
-        assert process.stderr is not None
-        assert process.stderr.read().strip() == "Aborted!"
-    assert [path.name for path in folder.iterdir()] == ["jobs.jsonl"]
 
 
 @pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts())

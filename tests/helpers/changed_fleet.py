@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from ofu_exporter.fleet.simulation import history, spec_file
+from ofu_exporter.fleet.simulation import history, spec
 from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, read_in, stored
@@ -58,7 +58,7 @@ def changed_fleet(folder: Path) -> Iterator[Prometheus]:
     path.write_text(yaml.safe_dump(SPEC))
     om = folder / "om"
     om.mkdir()
-    for written in history.write(fleet_of(spec_file.read(path)), BEGIN, om, 0):
+    for written in history.write(fleet_of(spec.read(path)), BEGIN, om, 0):
         read_in(folder, written.path.read_text())
     with stored(folder) as prometheus:
         yield prometheus

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import subprocess
@@ -11,8 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.reports.result import Agreement, FleetReport
-from ofu_exporter.fleet.simulation import history, truth_file
+from ofu_exporter.fleet.simulation import history
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.observed import activity
+from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.truth import JobTruth
 
 FLAGGED = "mfu_above_ofu"
 
@@ -24,7 +26,6 @@ def write(
 
     `thinned`: of the series of each minute, one sample in five is kept.
     """
-    truth_file.write(fleet, begin, folder / "truth")
     (folder / "om").mkdir()
     for written in history.write(fleet, begin, folder / "om"):
         if written.path.name.startswith("recorded"):
@@ -33,15 +34,45 @@ def write(
             command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(written.path)]
             subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
         written.path.unlink()
-    lines = (folder / "truth" / truth_file.JOBS).read_text().splitlines()
-    return {job["job_id"]: job for job in map(json.loads, lines)}
+    return {job["job_id"]: job for job in facts(fleet)}
+
+
+def facts(fleet: SimulatedFleet) -> list[dict[str, Any]]:
+    """What every job truly is: its means are over the minutes in which it holds its GPUs."""
+    return [_facts(truth, fleet) for truth in fleet.jobs]
+
+
+def _facts(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, Any]:
+    draft, report = truth.job.draft, truth.job.draft.group.report
+    minutes = sum(truth.is_running)
+    ofu = truth.done[-1] / MINUTE / minutes * truth.mean_share
+    return {
+        "job_id": draft.job_id,
+        "name": draft.group.name,
+        "gpus": truth.gpu_shares,
+        "held_gpu_seconds": MINUTE * minutes * truth.gpu_shares,
+        "ofu": ofu,
+        "mfu": ofu * truth.mfu_over_ofu,
+        "reported_mfu": ofu * truth.reported_over_ofu if report else None,
+        "mistake": (report.mistake or report.convention) if report else None,
+        "lost": _lost(truth, fleet),
+    }
+
+
+def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
+    """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
+    columns = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
+    minutes = [truth.lost(ofu * truth.mean_share, active) for ofu, active, on in columns if on]
+    return {part: statistics.fmean(each[part] for each in minutes) for part in minutes[0]}
 
 
 def thin(path: Path) -> None:
     """Keep the samples of every fifth minute, among them those of the hours."""
     lines = path.read_text().splitlines(keepends=True)
-    kept = (line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300)
-    path.write_text("".join(kept))
+    thinned = (
+        line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300
+    )
+    path.write_text("".join(thinned))
 
 
 class Misses(NamedTuple):
@@ -99,8 +130,8 @@ def misses(report: FleetReport, truth: Mapping[str, dict[str, Any]]) -> Misses:
 
 
 def _correlation_miss(
-    found: Agreement, truth: Mapping[str, dict[str, Any]], jobs: Iterable[str]
+    agreement: Agreement, truth: Mapping[str, dict[str, Any]], jobs: Iterable[str]
 ) -> float:
     pairs = [(truth[job]["reported_mfu"], truth[job]["ofu"]) for job in jobs]
     wanted = statistics.correlation(*zip(*pairs, strict=True))
-    return abs((found.pearson if found.pearson is not None else math.inf) - wanted)
+    return abs((agreement.pearson if agreement.pearson is not None else math.inf) - wanted)

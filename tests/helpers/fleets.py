@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet, fleet_of
 
@@ -16,29 +16,29 @@ ONE_JOB = NODES + "jobs:\n  - {name: train, users: [ada], gpus: 8, ofu: 0.4, noi
 """The beginning of a fleet of 8 GPUs with one job on all of them, whose line is to be completed."""
 
 
-def read(text: str, folder: Path) -> spec_file.SpecFile:
+def read(text: str, folder: Path) -> spec.SpecFile:
     path = folder / "fleet.yaml"
     path.write_text(text)
-    return spec_file.read(path)
+    return spec.read(path)
 
 
 def fleet(text: str, folder: Path) -> SimulatedFleet:
     return fleet_of(read(text, folder))
 
 
-def agent(made: SimulatedFleet, number: int = 0) -> SimulatedAgent:
+def agent(simulated: SimulatedFleet, number: int = 0) -> SimulatedAgent:
     """The agent of a node, from the fleet's begin on."""
-    return SimulatedAgent(made, number, BEGIN, 0.0)
+    return SimulatedAgent(simulated, number, BEGIN, 0.0)
 
 
 def values(page: str, name: str) -> dict[str, float]:
     """The samples of one metric of a page, by their labels as they stand there."""
-    found = {}
+    samples = {}
     for line in page.splitlines():
         series, _, value = line.rpartition(" ")
         if series.partition("{")[0] == name:
-            found[series.partition("{")[2].rstrip("}")] = float(value)
-    return found
+            samples[series.partition("{")[2].rstrip("}")] = float(value)
+    return samples
 
 
 def page(of: SimulatedAgent, at: float) -> str:

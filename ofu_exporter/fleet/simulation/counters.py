@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.layout import FleetNode
-from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec
 from ofu_exporter.fleet.simulation.truth import JobTruth
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Fault, Reading
@@ -33,14 +33,6 @@ BUSY = (0.97, 0.6)
 FROZEN_TENSOR = 0.3127
 
 
-class NodeClock(NamedTuple):
-    """The windows of a node, and how often it reads its clocks."""
-
-    interval: int
-    """Seconds."""
-    reads: int
-
-
 class Shift(NamedTuple):
     """A job on some devices of a node."""
 
@@ -55,25 +47,24 @@ class SimulatedCounters:
         self,
         number: int,
         node: FleetNode,
-        pace: NodeClock,
+        spec: FleetSpec,
         shifts: Sequence[Shift],
         faults: Sequence[NodeFault],
-        seed: int,
     ) -> None:
         self._number = number
         self._node = node
-        self._pace = pace
+        self._interval, self._reads = spec.interval, spec.clock_reads
         self._shifts = shifts
         self._faults = faults
-        digest = hashlib.blake2b(f"{seed}/{node.name}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(f"{spec.seed}/{node.name}".encode(), digest_size=8).digest()
         self._seed = int.from_bytes(digest, "big")
         chance = random.Random(self._seed)
         self._cards = [1 + CARD_SPREAD * chance.gauss(0, 1) for _ in node.devices]
 
     def read(self, window: int) -> Iterator[Reading | Fault]:
         """The readings of each GPU in a window; number 0 begins with the fleet."""
-        start = float(window * self._pace.interval)
-        end = start + self._pace.interval
+        start = float(window * self._interval)
+        end = start + self._interval
         minute = int(start // MINUTE)
         faults = [fault for fault in self._faults if fault.holds(minute)]
         chance = random.Random((self._seed << 32) ^ window)
@@ -84,7 +75,7 @@ class SimulatedCounters:
             for device in shift.devices
         }
         for device, gpu in enumerate(self._node.devices):
-            noise = [chance.gauss(0, 1) for _ in range(self._pace.reads + 2)]
+            noise = [chance.gauss(0, 1) for _ in range(self._reads + 2)]
             of_device = [fault for fault in faults if device in fault.devices]
             blind = next((fault for fault in of_device if fault.kind in _REASONS), None)
             if blind is not None:
@@ -112,7 +103,7 @@ class SimulatedCounters:
             hz = truth.job.draft.clock_hz * self._cards[device] * (1 + WINDOW_SPREAD * noise[0])
             limits = [fault.clock_hz for fault in faults if fault.clock_hz is not None]
             hz = min(hz, truth.limit_hz(self._number, device), *limits, self._node.max_clock_hz)
-        reads = self._pace.reads + 1
+        reads = self._reads + 1
         spread = READ_SPREAD * hz if ofu else 0.0
         step = (end - start) / (reads - 1)
         clocks = tuple(

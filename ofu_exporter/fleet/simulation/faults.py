@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
-from ofu_exporter.fleet.simulation.spec import FaultKind
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import FaultKind, SpecFile
 
 BLIND: frozenset[FaultKind] = frozenset(
     {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
@@ -40,17 +39,13 @@ Faults = Mapping[int, Sequence[NodeFault]]
 
 def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
     """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
-    number_of = {node.name: number for number, node in enumerate(nodes)}
     by_node: dict[int, list[NodeFault]] = {}
-    for place, spec in enumerate(file.spec.faults):
-        numbers, unknown = named(spec.nodes, number_of)
-        if unknown:
-            raise file.error(("faults", place, "nodes"), f"no node {unknown}")
-        if spec.at >= file.spec.length:
+    for place, spec in enumerate(file.content.faults):
+        if spec.at >= file.content.length:
             raise file.error(("faults", place, "at"), "is after the end of the fleet")
-        end = file.spec.length if spec.lasts is None else spec.at + spec.lasts
+        end = file.content.length if spec.lasts is None else spec.at + spec.lasts
         clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
-        for number in numbers:
+        for number in named(file, ("faults", place), spec.nodes, nodes):
             devices = frozenset(_devices(nodes[number], spec.gpus))
             if not devices:
                 text = f"{nodes[number].name} has no GPU {', '.join(map(str, spec.gpus))}"
@@ -63,3 +58,14 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
 def _devices(node: FleetNode, gpus: Sequence[int]) -> Iterable[int]:
     wanted = {str(gpu) for gpu in gpus}
     return (d for d, gpu in enumerate(node.devices) if not wanted or gpu.index in wanted)
+
+
+def blind(
+    faults: Iterable[NodeFault], start: int, end: int
+) -> Iterator[tuple[int, frozenset[int], bool]]:
+    """The minutes of [start, end) in which devices of a node are not measured: which, and whether it has an agent."""
+    blinding = [fault for fault in faults if fault.kind in BLIND]
+    for minute in sorted({minute for fault in blinding for minute in fault.overlap(start, end)}):
+        now = [fault for fault in blinding if fault.holds(minute)]
+        devices = frozenset[int]().union(*(fault.devices for fault in now))
+        yield minute, devices, all(fault.kind != "agent_missing" for fault in now)

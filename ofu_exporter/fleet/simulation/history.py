@@ -12,21 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.fleet.simulation.derived_series import derived
+from ofu_exporter.fleet.simulation import rules
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.hour_series import (
-    HourSums,
-    baselines,
-    cluster_baselines,
-    engine_idle,
-    idle_gpus,
-)
-from ofu_exporter.fleet.simulation.job_series import JobSeries
-from ofu_exporter.fleet.simulation.observed import observed_job
+from ofu_exporter.fleet.simulation.gpu_columns import gpu_series
+from ofu_exporter.fleet.simulation.job_columns import JobColumns
+from ofu_exporter.fleet.simulation.observed import ObservedJob
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
-from ofu_exporter.fleet.simulation.series import RecordedSeries
+from ofu_exporter.fleet.simulation.series import Series
 from ofu_exporter.fleet.simulation.spec import MINUTE, Level
-from ofu_exporter.fleet.simulation.sum_series import GpuSums, node_series
 from ofu_exporter.support.whole_file import whole_file
 
 END = "# EOF\n"
@@ -45,31 +38,15 @@ class HistoryError(OfuError):
     """The history cannot be continued; the files that were written are complete."""
 
 
-def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
+def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[Series]:
     """Every series of the levels that the specification wants, sorted by name."""
-    levels, length = frozenset(fleet.spec.history.levels), fleet.spec.length
-    gpus = GpuSums(fleet)
-    hours = HourSums(fleet.spec.cluster, length)
-    series: list[RecordedSeries] = []
-    for truth in fleet.jobs:
-        job = JobSeries(observed_job(truth, fleet), fleet, begin_unix)
-        minutely = list(job.series())
-        gpus.add(job.job)
-        series += [*minutely, *_baselines(job, minutely, length), *hours.job(job)]
-    series += [*gpus.series(), *hours.gpus(gpus), *node_series(fleet)]
-    following = list(derived(series, length))
-    series += [*following, *cluster_baselines(following, length)]
+    levels = frozenset(fleet.spec.history.levels)
+    jobs = [ObservedJob(truth, fleet) for truth in fleet.jobs]
+    series = [one for job in jobs for one in JobColumns(job, fleet, begin_unix).series()]
+    series += gpu_series(fleet, jobs)
+    series += rules.recorded(series, fleet.spec.length)
     wanted = [one for one in series if level_of(one.name) in levels]
     return sorted(wanted, key=lambda one: one.name)
-
-
-def _baselines(
-    job: JobSeries, series: list[RecordedSeries], length: int
-) -> Iterator[RecordedSeries]:
-    yield from baselines(series, length)
-    yield from engine_idle(series, length)
-    by_name = {one.name: one for one in series}
-    yield from idle_gpus(job, by_name["job:job_gpu_ofu:quantile50"], length)
 
 
 def level_of(name: str) -> Level:
@@ -101,11 +78,11 @@ def write(
         minutes = (first - start, until - start)
         raw = raw_lines(fleet, begin_unix, minutes)
         name = stamp(first * MINUTE).replace(":", "")
+        recorded_lines = _lines(series, minutes, begin_unix)
         after = first if raw is not None else until
-        lines = _lines(series, minutes, begin_unix)
-        yield _file(folder / f"recorded-{name}.om", lines, (first, after))
+        yield _file(folder / f"recorded-{name}.om", recorded_lines, first, after)
         if raw is not None:
-            yield _file(folder / f"raw-{name}.om", raw, (first, until))
+            yield _file(folder / f"raw-{name}.om", raw, first, until)
         first = until
 
 
@@ -114,12 +91,8 @@ def stamp(unix: float) -> str:
     return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) -> Written:
-    """Write one file.
-
-    `go_on` are the minutes from which to continue: without the file, and with it.
-    """
-    without, after = (stamp(minute * MINUTE) for minute in go_on)
+def _file(path: Path, lines: Iterable[tuple[str, int]], without: int, after: int) -> Written:
+    """Write one file. `without` and `after` are the minutes from which to continue: without the file, and with it."""
     samples = 0
     try:
         with whole_file(path) as file:
@@ -130,13 +103,13 @@ def _file(path: Path, lines: Iterable[tuple[str, int]], go_on: tuple[int, int]) 
     except OSError as error:
         raise HistoryError(
             f"cannot write {path}: {error.strerror or error}; the files before are complete: "
-            f"free some space, and continue with --from {without}"
+            f"free some space, and continue with --from {stamp(without * MINUTE)}"
         ) from error
-    return Written(path, samples, after)
+    return Written(path, samples, stamp(after * MINUTE))
 
 
 def _lines(
-    series: Iterable[RecordedSeries], minutes: tuple[int, int], begin_unix: float
+    series: Iterable[Series], minutes: tuple[int, int], begin_unix: float
 ) -> Iterator[tuple[str, int]]:
     """The text of some minutes, a series at a time."""
     stamps = {minute: f" {begin_unix + MINUTE * minute:.0f}\n" for minute in range(*minutes)}

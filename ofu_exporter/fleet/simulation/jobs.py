@@ -12,8 +12,7 @@ from itertools import accumulate
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.mistakes import reported_over_right
-from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, ValueSpread
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, SpecFile, ValueSpread
 from ofu_exporter.support.checked_yaml import Place
 
 FIRST_ID = 1001
@@ -48,93 +47,96 @@ class DraftJob:
 def drafts(file: SpecFile, nodes: tuple[FleetNode, ...]) -> Iterator[DraftJob]:
     """Every job, in the order of the groups. Raises ConfigError for an impossible one."""
     job_id = FIRST_ID
-    number_of = {node.name: number for number, node in enumerate(nodes)}
-    for number, group in enumerate(file.spec.jobs):
-        place: Place = ("jobs", number)
-        if group.nodes:
-            numbers, unknown = named(group.nodes, number_of)
-            if unknown:
-                raise file.error((*place, "nodes"), f"no node {unknown}")
-            node = nodes[numbers[0]]
-        else:
-            fitting = next((each for each in nodes if _fits(group, each)), None)
-            if fitting is None:
-                raise file.error(place, f"no node has {_wanted(group)}")
-            node = fitting
-        factor = _factor(file, group, place, node)
-        for member in range(group.count):
-            chance = random.Random(f"{file.spec.seed}/job/{number}/{member}")
-            yield _draft(file, group, (place, member, str(job_id), factor), node, chance)
+    for number in range(len(file.content.jobs)):
+        group = _Drafts(file, number, nodes)
+        for member in range(file.content.jobs[number].count):
+            yield group.draft(member, str(job_id))
             job_id += 1
 
 
-def _fits(group: JobGroup, node: FleetNode) -> bool:
-    if group.partition and node.partition != group.partition:
-        return False
-    return any(gpu.profile == (group.mig or "") for gpu in node.devices)
+class _Drafts:
+    """The jobs of a group, which are all on GPUs of one model."""
 
+    def __init__(self, file: SpecFile, number: int, nodes: tuple[FleetNode, ...]) -> None:
+        self._file = file
+        self._number = number
+        self._group = file.content.jobs[number]
+        self._node = self._first_node(nodes)
+        self._factor = self._reported_over_right()
 
-def _wanted(group: JobGroup) -> str:
-    what = f"instances {group.mig}" if group.mig else "whole GPUs"
-    return f"{what} in partition {group.partition!r}" if group.partition else what
+    def _error(self, problem: str, *keys: str) -> ConfigError:
+        return self._file.error(("jobs", self._number, *keys), problem)
 
+    def _first_node(self, nodes: tuple[FleetNode, ...]) -> FleetNode:
+        """A node on which its jobs may run."""
+        group = self._group
+        if group.nodes:
+            return nodes[named(self._file, ("jobs", self._number), group.nodes, nodes)[0]]
+        for node in nodes:
+            is_wanted = group.partition in ("", node.partition)
+            if is_wanted and any(gpu.profile == (group.mig or "") for gpu in node.devices):
+                return node
+        what = f"instances {group.mig}" if group.mig else "whole GPUs"
+        where = f" in partition {group.partition!r}" if group.partition else ""
+        raise self._error(f"no node has {what}{where}")
 
-def _factor(file: SpecFile, group: JobGroup, place: Place, node: FleetNode) -> float:
-    if group.report is None:
-        return 1.0
-    precision = group.report.precision
-    if precision not in node.rating.peak_flops:
-        text = f"{node.model.key} has no known peak in {precision}"
-        raise file.error((*place, "report", "precision"), text)
-    try:
-        return reported_over_right(group.report, file.spec.models, node.model.names[0])
-    except ConfigError as error:
-        raise file.error((*place, "report"), str(error)) from error
+    def _reported_over_right(self) -> float:
+        report, node = self._group.report, self._node
+        if report is None:
+            return 1.0
+        if report.precision not in node.rating.peak_flops:
+            text = f"{node.model.key} has no known peak in {report.precision}"
+            raise self._error(text, "report", "precision")
+        try:
+            return reported_over_right(report, self._file.content.models, node.model.names[0])
+        except ConfigError as error:
+            raise self._error(str(error), "report") from error
 
+    def draft(self, member: int, job_id: str) -> DraftJob:
+        """One of the jobs, by its number in the group."""
+        spec, group, node = self._file.content, self._group, self._node
+        chance = random.Random(f"{spec.seed}/job/{self._number}/{member}")
+        start = group.start + member * group.every
+        if start >= spec.length:
+            text = f"job {job_id} would start after the end of the fleet"
+            raise self._error(text, "start")
+        clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
+        if clock_hz > node.max_clock_hz:
+            most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
+            raise self._error(most, "clock_mhz")
+        ofu, mfu = self._possible(*_pace(group, chance), clock_hz / node.tensor_clock_hz)
+        left = spec.length - start
+        return DraftJob(
+            job_id=job_id,
+            group=group,
+            place=("jobs", self._number),
+            user=group.users[member % len(group.users)],
+            start=start,
+            minutes=min(left, _minutes(group.lasts, chance)) if group.lasts else left,
+            ofu=ofu,
+            mfu=mfu,
+            clock_hz=clock_hz,
+            reported_over_right=self._factor,
+            model=node.model.key,
+        )
 
-def _draft(
-    file: SpecFile,
-    group: JobGroup,
-    named: tuple[Place, int, str, float],
-    node: FleetNode,
-    chance: random.Random,
-) -> DraftJob:
-    place, member, job_id, factor = named
-    start = group.start + member * group.every
-    if start >= file.spec.length:
-        raise file.error((*place, "start"), f"job {job_id} would start after the end of the fleet")
-    clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
-    if clock_hz > node.max_clock_hz:
-        most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
-        raise file.error((*place, "clock_mhz"), most)
-    ofu, mfu = _possible(file, group, place, _pace(group, chance), clock_hz / node.tensor_clock_hz)
-    left = file.spec.length - start
-    minutes = min(left, _minutes(group.lasts, chance)) if group.lasts else left
-    user = group.users[member % len(group.users)]
-    return DraftJob(
-        job_id, group, place, user, start, minutes, ofu, mfu, clock_hz, factor, node.model.key
-    )
+    def _possible(self, ofu: float, mfu: float, clock: float) -> tuple[float, float]:
+        """OFU and MFU that the clock allows; the clock is a share of the tensor clock.
 
-
-def _possible(
-    file: SpecFile, group: JobGroup, place: Place, pace: tuple[float, float], clock: float
-) -> tuple[float, float]:
-    """OFU and MFU that the clock allows; the clock is a share of the tensor clock.
-
-    A drawn value is cut to the limit. Raises ConfigError for a given value above it.
-    """
-    ofu, mfu = pace
-    factors = accumulate((change.factor for change in group.changes), operator.mul)
-    fastest = max([1.0, *factors])
-    highest = FULL * clock / fastest
-    if ofu <= highest:
-        return ofu, mfu
-    spread = group.ofu or group.mfu
-    if spread is None or spread.deviation or (group.mfu and group.left_out.deviation):
-        return highest, mfu * highest / ofu
-    key = "changes" if fastest > 1 else "ofu" if group.ofu else "mfu"
-    text = f"an OFU of {ofu * fastest:.3g} is impossible at this clock: {highest * fastest:.3g} at most"
-    raise file.error((*place, key), text)
+        A drawn value is cut to the limit. Raises ConfigError for a given value above it.
+        """
+        group = self._group
+        factors = accumulate((change.factor for change in group.changes), operator.mul)
+        fastest = max([1.0, *factors])
+        highest = FULL * clock / fastest
+        if ofu <= highest:
+            return ofu, mfu
+        spread = group.ofu or group.mfu
+        if spread is None or spread.deviation or (group.mfu and group.left_out.deviation):
+            return highest, mfu * highest / ofu
+        key = "changes" if fastest > 1 else "ofu" if group.ofu else "mfu"
+        limits = f"{ofu * fastest:.3g} is impossible at this clock: {highest * fastest:.3g} at most"
+        raise self._error(f"an OFU of {limits}", key)
 
 
 def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup, SpecFile
 from ofu_exporter.hardware.gpu_models import by_short_name, find, rate
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.hardware.mig_shares import shares
+from ofu_exporter.support.checked_yaml import Place
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu, Rating
 
 _RANGE = re.compile(r"(?P<name>.*?)(?P<first>\d+)\.\.(?P<last>\d+)")
@@ -52,7 +52,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     nodes: list[FleetNode] = []
     names: set[str] = set()
     most = 0
-    for place, group in enumerate(file.spec.nodes):
+    for place, group in enumerate(file.content.nodes):
         model, sample = _model(file, place, group)
         most += group.count * group.gpus * max(1, len(group.mig))
         if most > MOST_DEVICES:
@@ -62,7 +62,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
             if name in names:
                 raise file.error(("nodes", place, "name"), f"node {name} is listed twice")
             names.add(name)
-            devices = tuple(_devices(file.spec, group, name, model))
+            devices = tuple(_devices(file.content, group, name, model))
             if any(share.basis == "instances" for share in shares(devices).values()):
                 text = "these instances do not fit into the GPU"
                 raise file.error(("nodes", place, "mig"), text)
@@ -100,33 +100,31 @@ def _devices(spec: FleetSpec, group: NodeGroup, node: str, model: GpuModel) -> I
 
 
 def _divided(whole: Gpu, profiles: Sequence[str]) -> Iterable[Gpu]:
+    gpu = replace(whole, sm_count=None, memory_bytes=None)
     for number, profile in enumerate(profiles, 1):
-        yield Gpu(
-            index=whole.index,
-            uuid=whole.uuid,
-            instance=str(number),
-            profile=profile,
-            name=whole.name,
-            pci_bus_id=whole.pci_bus_id,
-            pci_device_id=whole.pci_device_id,
-            driver=whole.driver,
-            compute_capability=whole.compute_capability,
-            max_sm_clock_hz=whole.max_sm_clock_hz,
-            mig_uuid=f"MIG-{whole.uuid}-{number}",
-        )
+        mig_uuid = f"MIG-{whole.uuid}-{number}"
+        yield replace(gpu, instance=str(number), profile=profile, mig_uuid=mig_uuid)
 
 
-def named(names: Iterable[str], number_of: Mapping[str, int]) -> tuple[list[int], str]:
-    """The numbers of nodes by name, where `a1..4` stands for a1 to a4; and the first name that no node has, or ""."""
+def named(
+    file: SpecFile, place: Place, names: Iterable[str], nodes: Sequence[FleetNode]
+) -> list[int]:
+    """The numbers of nodes by name, where `a1..4` stands for a1 to a4.
+
+    `place` is that of the part of the specification that names them. Raises ConfigError for a name that no node has.
+    """
+    number_of = {node.name: number for number, node in enumerate(nodes)}
     chosen: dict[int, None] = {}
     for name in names:
         match = _RANGE.fullmatch(name)
         each = [name]
         if match:
-            last = min(int(match["last"]), int(match["first"]) + len(number_of))
+            last = min(int(match["last"]), int(match["first"]) + len(nodes))
             each = [f"{match['name']}{n}" for n in range(int(match["first"]), last + 1)]
         for one in each:
             if one not in number_of:
-                return [], one
+                raise file.error((*place, "nodes"), f"no node {one}")
             chosen[number_of[one]] = None
-    return list(chosen), "" if chosen else "nothing"
+    if not chosen:
+        raise file.error((*place, "nodes"), "names no node")
+    return list(chosen)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-import operator
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ofu_exporter.fleet.simulation.faults import BLIND
+from ofu_exporter.fleet.simulation.faults import blind
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
 
+SHORT = 5
+"""Minutes of the ranges of rules over single GPUs."""
 SETTLED_MINUTES = 2
 """The agents count a report of a whole minute as soon as this time is over."""
+COMPARED = ("compared_mfu", "compared_utilization", "compared_gpu")
+"""The counters of what a report and OFU both cover."""
+LOSSES = ("lost", "gained")
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,10 @@ class GrowingSum:
     """Minute of the fleet at which the sum is 0."""
     values: array[float]
 
+    @classmethod
+    def of(cls, first: int, growth: Iterable[float]) -> GrowingSum:
+        return cls(first, array("d", accumulate(growth, initial=0.0)))
+
     def at(self, minute: int) -> float:
         place = min(minute - self.first, len(self.values) - 1)
         return self.values[place] if place > 0 else 0.0
@@ -36,107 +44,92 @@ class GrowingSum:
         return self.at(minute) - self.at(minute - minutes)
 
 
-@dataclass(frozen=True)
+class Watched:
+    """What of a job agents watch in each of its minutes."""
+
+    def __init__(self, truth: JobTruth, fleet: SimulatedFleet) -> None:
+        job, minutes = truth.job, truth.job.end - truth.job.start
+        self.gpus = [truth.gpu_shares] * minutes
+        """GPUs that are measured."""
+        self.work = [truth.gpu_shares * truth.mean_share] * minutes
+        """The same GPUs, each by what it does."""
+        self.held = [truth.gpu_shares] * minutes
+        """GPUs on nodes with an agent."""
+        self.devices = [job.size] * minutes
+        """Devices that are measured."""
+        self.agents = [len(job.devices)] * minutes
+        for node, devices in job.devices.items():
+            shares = fleet.nodes[node].shares
+            for minute, unseen, has_agent in blind(fleet.faults.get(node, ()), job.start, job.end):
+                place, lost = minute - job.start, [d for d in devices if d in unseen]
+                self.gpus[place] -= math.fsum(shares[d] for d in lost)
+                self.work[place] -= math.fsum(shares[d] * truth.share_of(node, d) for d in lost)
+                self.devices[place] -= len(lost)
+                if not has_agent:
+                    self.held[place] -= math.fsum(shares[d] for d in devices)
+                    self.agents[place] -= 1
+
+
 class ObservedJob:
     """One job as the agents of its nodes count it together."""
 
-    truth: JobTruth
-    held: GrowingSum
-    """GPU-seconds."""
-    held_by_all: GrowingSum
-    """The same if no agent had ever been missing."""
-    present: array[float]
-    """Part of the job's GPUs that is on nodes with an agent, in each of its minutes."""
-    observed: GrowingSum
-    used: GrowingSum
-    """Integral of OFU over the observed GPU-seconds."""
-    lost: Mapping[str, GrowingSum]
-    """What was not used of the peak of the observed GPU-seconds, by part; empty if none were observed."""
-    gained: GrowingSum
-    """What the tensor pipes gained above the tensor clock: observed = used + lost - gained."""
-    active: GrowingSum
-    """Integral of the tensor activity of a GPU of the job, the mean over its GPUs."""
-    devices: array[int]
-    """Devices that are measured in each minute of the job."""
-    agents: array[int]
-    """Nodes of the job with an agent in each of its minutes."""
-    reported: tuple[tuple[int, float], ...]
-    """Each report: the minute at which it is made, and its MFU."""
-    compared_mfu: GrowingSum
-    """Integral of the reported MFU over the GPU-seconds that a report and OFU both cover, when it was counted."""
-    compared_used: GrowingSum
-    compared: GrowingSum
+    def __init__(self, truth: JobTruth, fleet: SimulatedFleet) -> None:
+        self.truth = truth
+        self.start, self.end = truth.job.start, truth.job.end
+        self.watched = Watched(truth, fleet)
+        self.activity = [*activity(truth, fleet)]
+        minutes = range(self.start + 1, self.end)
+        mfus = ((minute, reported_mfu(truth, minute, fleet.spec.seed)) for minute in minutes)
+        self.mfus = {minute: mfu for minute, mfu in mfus if mfu is not None}
+        """What it reports, by the minute."""
+        self.counters = {
+            key: GrowingSum.of(self.start, growth) for key, growth in self._growth().items()
+        }
+        """Sums over its GPUs, by the name of the counter and the part of the peak that it is of."""
+        self.counters |= self._compared()
 
     @property
-    def start(self) -> int:
-        return self.truth.job.start
+    def used(self) -> GrowingSum:
+        """GPU-seconds of peak."""
+        return self.counters["utilization", ""]
 
-    @property
-    def end(self) -> int:
-        return self.truth.job.end
+    def _growth(self) -> Mapping[tuple[str, str], list[float]]:
+        """By how much its counters grow in each of its minutes."""
+        truth, watched = self.truth, self.watched
+        growth: dict[tuple[str, str], list[float]] = {}
+        for place, (ofu, on) in enumerate(zip(truth.ofu, truth.is_running, strict=True)):
+            gpus, work = watched.gpus[place], watched.work[place]
+            lost = truth.lost(work * ofu / gpus if gpus > 0 else 0.0, self.activity[place])
+            now = {
+                ("held_gpu", ""): MINUTE * watched.held[place] * on,
+                ("gpu", ""): MINUTE * gpus * on,
+                ("utilization", ""): MINUTE * work * ofu,
+                ("gained", ""): MINUTE * gpus * on * max(0.0, -lost["clock"]),
+            }
+            now |= {
+                ("lost", part): MINUTE * gpus * on * max(0.0, share) for part, share in lost.items()
+            }
+            for key, seconds in now.items():
+                growth.setdefault(key, []).append(seconds)
+        was_measured = any(growth["gpu", ""])
+        return {k: each for k, each in growth.items() if was_measured or k[0] not in LOSSES}
 
-
-@dataclass(frozen=True)
-class _Seen:
-    """What of a job is measured in each of its minutes."""
-
-    gpus: list[float]
-    work: list[float]
-    """The same GPUs, each by what it does."""
-    held: list[float]
-    devices: array[int]
-    agents: array[int]
-
-
-def observed_job(truth: JobTruth, fleet: SimulatedFleet) -> ObservedJob:
-    """What the agents count of a job."""
-    job = truth.job
-    seen = _seen(truth, fleet)
-    running = truth.is_running
-    held = [MINUTE * gpus * on for gpus, on in zip(seen.held, running, strict=True)]
-    observed = [MINUTE * gpus * on for gpus, on in zip(seen.gpus, running, strict=True)]
-    used = [MINUTE * work * ofu for work, ofu in zip(seen.work, truth.ofu, strict=True)]
-    all_held = [MINUTE * truth.gpu_shares * on for on in running]
-    activities = [*activity(truth, fleet)]
-    lost, gained = _losses(truth, seen, activities)
-    seconds, work = GrowingSum(job.start, _summed(observed)), GrowingSum(job.start, _summed(used))
-    reported = tuple(_reported(truth, fleet.spec.seed))
-    compared_mfu, compared_used, compared = _compared(truth, reported, seconds, work)
-    return ObservedJob(
-        truth=truth,
-        held=GrowingSum(job.start, _summed(held)),
-        held_by_all=GrowingSum(job.start, _summed(all_held)),
-        present=array("d", (gpus / truth.gpu_shares for gpus in seen.held)),
-        observed=seconds,
-        used=work,
-        lost=lost,
-        gained=gained,
-        active=GrowingSum(job.start, _summed(MINUTE * each for each in activities)),
-        devices=seen.devices,
-        agents=seen.agents,
-        reported=reported,
-        compared_mfu=compared_mfu,
-        compared_used=compared_used,
-        compared=compared,
-    )
-
-
-def _losses(
-    truth: JobTruth, seen: _Seen, activities: Iterable[float]
-) -> tuple[Mapping[str, GrowingSum], GrowingSum]:
-    lost: dict[str, list[float]] = {}
-    gained = []
-    minutes = zip(seen.gpus, seen.work, truth.ofu, truth.is_running, activities, strict=True)
-    for gpus, work, ofu, on, active in minutes:
-        mean = work * ofu / gpus if gpus > 0 else 0.0
-        shares = truth.lost(mean, active)
-        gained.append(MINUTE * gpus * on * max(0.0, -shares["clock"]))
-        for part, share in shares.items():
-            lost.setdefault(part, []).append(MINUTE * gpus * on * max(0.0, share))
-    start = truth.job.start
-    sums = {part: GrowingSum(start, _summed(values)) for part, values in lost.items()}
-    was_observed = any(map(operator.mul, seen.gpus, truth.is_running))
-    return sums if was_observed else {}, GrowingSum(start, _summed(gained))
+    def _compared(self) -> Mapping[tuple[str, str], GrowingSum]:
+        """What of its time is compared: each report counts once it is settled."""
+        report, start = self.truth.job.draft.group.report, self.start
+        if report is None or not self.mfus:
+            return {}
+        minutes = self.end - start + SETTLED_MINUTES
+        growth = {(name, ""): [0.0] * minutes for name in COMPARED}
+        for minute, mfu in self.mfus.items():
+            work, seconds = (
+                self.counters[name, ""].grown(minute, report.every)
+                for name in ("utilization", "gpu")
+            )
+            place = minute + SETTLED_MINUTES - start - 1
+            for each, value in zip(growth.values(), (mfu * seconds, work, seconds), strict=True):
+                each[place] = value
+        return {key: GrowingSum.of(start, each) for key, each in growth.items()}
 
 
 def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
@@ -157,71 +150,3 @@ def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
     tensor_clock_hz = fleet.nodes[next(iter(job.devices))].tensor_clock_hz
     per_ofu = truth.mean_share * tensor_clock_hz / clock_hz
     return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=True))
-
-
-def _summed(values: Iterable[float]) -> array[float]:
-    return array("d", accumulate(values, initial=0.0))
-
-
-def _reported(truth: JobTruth, seed: int) -> Iterable[tuple[int, float]]:
-    for minute in range(truth.job.start + 1, truth.job.end):
-        mfu = reported_mfu(truth, minute, seed)
-        if mfu is not None:
-            yield minute, mfu
-
-
-def _compared(
-    truth: JobTruth, reported: Iterable[tuple[int, float]], observed: GrowingSum, used: GrowingSum
-) -> list[GrowingSum]:
-    """The three sums over what is compared: each report counts once it is settled."""
-    reporting, job = truth.job.draft.group.report, truth.job
-    minutes = job.end - job.start + SETTLED_MINUTES
-    grown = [[0.0] * minutes for _ in range(3)]
-    for minute, mfu in reported:
-        assert reporting is not None
-        seconds = observed.grown(minute, reporting.every)
-        place = minute + SETTLED_MINUTES - job.start - 1
-        grown[0][place] = mfu * seconds
-        grown[1][place] = used.grown(minute, reporting.every)
-        grown[2][place] = seconds
-    return [GrowingSum(job.start, _summed(each)) for each in grown]
-
-
-def _seen(truth: JobTruth, fleet: SimulatedFleet) -> _Seen:
-    job, minutes = truth.job, truth.job.end - truth.job.start
-    seen = _Seen(
-        gpus=[truth.gpu_shares] * minutes,
-        work=[truth.gpu_shares * truth.mean_share] * minutes,
-        held=[truth.gpu_shares] * minutes,
-        devices=array("i", [job.size]) * minutes,
-        agents=array("i", [len(job.devices)]) * minutes,
-    )
-    for node, devices in job.devices.items():
-        faults = [fault for fault in fleet.faults.get(node, ()) if fault.kind in BLIND]
-        if not faults:
-            continue
-        for minute in range(job.start, job.end):
-            kinds = {fault.kind for fault in faults if fault.holds(minute)}
-            if not kinds:
-                continue
-            blind = [d for d in devices if any(d in f.devices and f.holds(minute) for f in faults)]
-            _lose(seen, minute - job.start, truth, fleet, (node, blind))
-            if "agent_missing" in kinds:
-                seen.agents[minute - job.start] -= 1
-                seen.held[minute - job.start] -= _shares(fleet, node, devices)
-    return seen
-
-
-def _lose(
-    seen: _Seen, place: int, truth: JobTruth, fleet: SimulatedFleet, lost: tuple[int, list[int]]
-) -> None:
-    node, blind = lost
-    seen.gpus[place] -= _shares(fleet, node, blind)
-    shares = fleet.nodes[node].shares
-    seen.work[place] -= math.fsum(shares[d] * truth.share_of(node, d) for d in blind)
-    seen.devices[place] -= len(blind)
-
-
-def _shares(fleet: SimulatedFleet, node: int, devices: Iterable[int]) -> float:
-    shares = fleet.nodes[node].shares
-    return math.fsum(shares[device] for device in devices)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.jobs import DraftJob
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
-from ofu_exporter.fleet.simulation.spec_file import SpecFile
+from ofu_exporter.fleet.simulation.spec import SpecFile
 
 Devices = Mapping[int, tuple[int, ...]]
 """Numbers of devices by number of node."""
@@ -84,7 +84,7 @@ def _fixed(
     file: SpecFile, nodes: Sequence[FleetNode], draft: DraftJob, calendar: _Calendar
 ) -> PlacedJob:
     place = (*draft.place, "nodes")
-    numbers, _ = named(draft.group.nodes, {node.name: n for n, node in enumerate(nodes)})
+    numbers = named(file, draft.place, draft.group.nodes, nodes)
     if strange := [nodes[n].name for n in numbers if nodes[n].model.key != draft.model]:
         raise file.error(place, f"{strange[0]} has other GPUs than the first of these nodes")
     devices = {number: tuple(range(len(nodes[number].devices))) for number in numbers}
@@ -110,8 +110,8 @@ def _first_free(
     if group.gpus > most:
         what = f"GPUs{f' {group.mig}' if group.mig else ''}"
         raise file.error((*draft.place, "gpus"), f"{group.gpus} {what} of {most} that there are")
-    for start in calendar.starts(draft.start, file.spec.length):
-        end = min(start + draft.minutes, file.spec.length)
+    for start in calendar.starts(draft.start, file.content.length):
+        end = min(start + draft.minutes, file.content.length)
         devices = _free_devices(fitting, group.gpus, calendar, (start, end))
         if devices is not None:
             calendar.take(devices, start, end)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.layout import named
 from ofu_exporter.fleet.simulation.spec import MINUTE
 
 UP = "up"
@@ -17,15 +16,12 @@ def raw_lines(
     fleet: SimulatedFleet, begin_unix: float, minutes: tuple[int, int]
 ) -> Iterator[tuple[str, int]] | None:
     """The pages of the nodes that the specification names, within some minutes; None if there are none."""
-    numbers = {node.name: number for number, node in enumerate(fleet.nodes)}
-    wanted: dict[int, tuple[int, int]] = {}
-    for raw in fleet.spec.history.raw:
-        begin, end = max(raw.at, minutes[0]), min(raw.at + raw.lasts, minutes[1])
-        if begin < end:
-            wanted |= dict.fromkeys(named(raw.nodes, numbers)[0], (begin, end))
-    if not wanted:
-        return None
-    return _families(fleet, begin_unix, wanted)
+    wanted = {
+        raw.number: (max(raw.start, minutes[0]), min(raw.end, minutes[1]))
+        for raw in fleet.raw
+        if raw.start < minutes[1] and minutes[0] < raw.end
+    }
+    return _families(fleet, begin_unix, wanted) if wanted else None
 
 
 def _families(

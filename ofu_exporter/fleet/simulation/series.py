@@ -1,19 +1,24 @@
-"""Holds recorded series as they are written: a name, labels, and a value for each minute or few."""
+"""Holds series as columns: a name, labels, and a value for each minute or few."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 ABSENT = math.nan
 """Stands for no sample."""
 
 
+def is_there(value: float) -> bool:
+    """Whether there is a sample."""
+    return value == value  # noqa: PLR0124 - it is not ABSENT
+
+
 @dataclass(frozen=True)
-class RecordedSeries:
-    """One series of a recording rule."""
+class Series:
+    """One series of a page, or of a recording rule."""
 
     name: str
     labels: Mapping[str, str]
@@ -23,14 +28,22 @@ class RecordedSeries:
     step: int = 1
     """Minutes between two values."""
 
+    @property
+    def end(self) -> int:
+        """The minute after the last value, where the next one would be."""
+        return self.first + self.step * len(self.values)
+
+    def at(self, minute: int) -> float:
+        """The sample of a minute; ABSENT where there is none."""
+        place, rest = divmod(minute - self.first, self.step)
+        return self.values[place] if not rest and 0 <= place < len(self.values) else ABSENT
+
     def samples(self, begin: int, end: int) -> Iterator[tuple[int, float]]:
         """The samples of [begin, end), each with its minute."""
-        from_place = max(0, -(-(begin - self.first) // self.step))
-        until = min(len(self.values), -(-(end - self.first) // self.step))
-        for place in range(from_place, until):
-            value = self.values[place]
-            if value == value:  # noqa: PLR0124 - it is not ABSENT
-                yield self.first + place * self.step, value
+        skipped = max(0, -(-(begin - self.first) // self.step))
+        minutes = range(self.first + self.step * skipped, min(end, self.end), self.step)
+        pairs = zip(minutes, self.values[skipped:], strict=False)
+        return (pair for pair in pairs if is_there(pair[1]))
 
     def text(self) -> str:
         """The name with the labels; a label without a value is none."""
@@ -38,30 +51,17 @@ class RecordedSeries:
         return f"{self.name}{{{labels}}}" if labels else self.name
 
 
-class Totals:
-    """Sums of several series, minute by minute; a minute without any value has no sum."""
-
-    def __init__(self, minutes: int) -> None:
-        self.values = array("d", [ABSENT]) * minutes
-
-    def add(self, series: RecordedSeries) -> None:
-        """Add a series with one value per minute."""
-        values, sums = series.values, self.values
-        for place in range(max(0, -series.first), min(len(values), len(sums) - series.first)):
-            value = values[place]
-            if value == value:  # noqa: PLR0124 - it is not ABSENT
-                now = sums[series.first + place]
-                sums[series.first + place] = value if now != now else now + value  # noqa: PLR0124
-
-
-def divided(over: array[float], under: array[float]) -> array[float]:
-    """The quotients; none where a value is missing or the divisor is 0."""
-    return array(
-        "d",
-        (a / b if b > 0 and a == a else ABSENT for a, b in zip(over, under, strict=True)),  # noqa: PLR0124
-    )
-
-
-def minus(one: array[float], other: array[float]) -> array[float]:
-    """The differences; none where one of the two is missing."""
-    return array("d", (a - b for a, b in zip(one, other, strict=True)))
+def together(
+    members: Sequence[Series], combine: Callable[[float, float], float]
+) -> tuple[int, array[float]]:
+    """The first minute and the values of several series of one step in one; none where no series has any."""
+    first, step = min(one.first for one in members), members[0].step
+    if len(members) == 1:
+        return first, members[0].values
+    combined = array("d", [ABSENT]) * ((max(one.end for one in members) - first) // step)
+    for one in members:
+        for place, value in enumerate(one.values, (one.first - first) // step):
+            if value == value:  # noqa: PLR0124 - is_there, of every sample of a history
+                before = combined[place]
+                combined[place] = value if before != before else combine(before, value)  # noqa: PLR0124
+    return first, combined

@@ -1,10 +1,11 @@
-"""Defines a fleet's specification: nodes, jobs, faults and history, all of it checked."""
+"""Defines and reads a fleet's specification: nodes, jobs, faults and history, all of it checked."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,7 +17,12 @@ from pydantic import (
     model_validator,
 )
 
+from ofu_exporter.support import checked_yaml
+from ofu_exporter.support.checked_yaml import CheckedYaml
 from ofu_exporter.support.durations import seconds
+
+SHIPPED = Path(__file__).parents[1] / "specs"
+"""The specifications that come with the program."""
 
 MINUTE = 60
 """Seconds; everything that happens to a job or node happens at a whole minute."""
@@ -253,7 +259,7 @@ class RawPages(_SpecPart):
 
 
 Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
-LEVELS: tuple[Level, ...] = ("job", "owner", "model", "cluster", "node", "hour")
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class HistorySpec(_SpecPart):
@@ -296,3 +302,17 @@ class FleetSpec(_SpecPart):
         if MINUTE % value:
             raise ValueError(f"{value} s is not a part of a minute")
         return value
+
+
+SpecFile = CheckedYaml[FleetSpec]
+"""A specification, and the line of each of its values."""
+
+
+def read(path: Path) -> SpecFile:
+    """Read and check a file, or the shipped specification of this name where there is no such file.
+
+    Raises ConfigError, one line that names the file and the line.
+    """
+    shipped = SHIPPED / f"{path}.yaml"
+    is_name = len(path.parts) == 1 and not path.exists() and shipped.is_file()
+    return checked_yaml.read(shipped if is_name else path, "fleet", FleetSpec)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,9 +18,9 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.tables import document
-from ofu_exporter.fleet.simulation import truth_file
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
+from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN as SIMULATED_BEGIN
 from tests.helpers.fleets import fleet
 from tests.helpers.stored_fleet import (
@@ -169,7 +167,7 @@ history: {raw: [{nodes: [h1..2], lasts: 4h}]}
 
 @pytest.mark.slow
 @pytest.mark.prometheus
-def test_the_work_of_a_job_whose_scheduler_never_answered_is_that_of_the_truth_file(
+def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(
     tmp_path: Path,
 ) -> None:
     placed = {
@@ -177,9 +175,7 @@ def test_the_work_of_a_job_whose_scheduler_never_answered_is_that_of_the_truth_f
     }
     (node,) = placed["untold"].job.devices
     made = fleet(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
-    truth_file.write(made, SIMULATED_BEGIN, tmp_path / "truth")
-    lines = (tmp_path / "truth" / truth_file.JOBS).read_text().splitlines()
-    truth: dict[str, dict[str, Any]] = {job["name"]: job for job in map(json.loads, lines)}
+    truth = {job["name"]: job for job in fleet_truth.facts(made)}
     raw = raw_lines(made, SIMULATED_BEGIN, (0, 4 * 60))
     assert raw is not None
     read_in(tmp_path, "".join(text for text, _ in raw) + "# EOF\n")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ofu_exporter.fleet.simulation import spec_file
+from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet, fleet_of
 from ofu_exporter.fleet.simulation.truth import JobTruth
 
@@ -39,9 +39,7 @@ TABLE = {
 
 
 def shipped(name: str) -> SimulatedFleet:
-    path = spec_file.shipped(Path(name))
-    assert path is not None
-    return fleet_of(spec_file.read(path))
+    return fleet_of(spec.read(Path(name)))
 
 
 @pytest.fixture(scope="module")

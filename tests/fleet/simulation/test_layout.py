@@ -6,28 +6,37 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.simulation.layout import named
-from tests.helpers.every import every
-from tests.helpers.fleets import fleet
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.fleet.simulation.layout import named, nodes_of
+from tests.helpers.fleets import fleet, read
 
-KNOWN = {"a1": 0, "a2": 1, "a3": 2, "b1": 3}
+NODES = "nodes: [{name: a, count: 3, model: H100}, {name: b, count: 1, model: H100}]\n"
 
 
-@every(
-    [
-        (["a1", "b1"], [0, 3], ""),
-        (["a1..3"], [0, 1, 2], ""),
-        (["a2..3", "a2"], [1, 2], ""),
-        (["a2..9"], [], "a4"),
-        (["c1"], [], "c1"),
-        (["a3..1"], [], "nothing"),
-        (["a1..999999999999"], [], "a4"),
-    ]
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [(["a1", "b1"], [0, 3]), (["a1..3"], [0, 1, 2]), (["a2..3", "a2"], [1, 2])],
 )
 def test_nodes_are_named_one_by_one_or_by_a_range(
-    names: list[str], found: list[int], unknown: str
+    names: list[str], numbers: list[int], tmp_path: Path
 ) -> None:
-    assert named(names, KNOWN) == (found, unknown)
+    file = read(NODES, tmp_path)
+    assert named(file, (), names, nodes_of(file)) == numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a2..9", "no node a4"),
+        ("c1", "no node c1"),
+        ("a3..1", "names no node"),
+        ("a1..999999999999", "no node a4"),
+    ],
+)
+def test_a_name_that_no_node_has_is_refused(name: str, words: str, tmp_path: Path) -> None:
+    file = read(NODES, tmp_path)
+    with pytest.raises(ConfigError, match=words):
+        named(file, (), [name], nodes_of(file))
 
 
 def test_gpus_are_rated_as_their_model(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.fleet.simulation.truth import JobTruth
+from tests.helpers.fleet_truth import facts
 from tests.helpers.fleets import HOUR, NODES, ONE_JOB, fleet
 
 
@@ -82,3 +83,18 @@ def test_a_minute_counts_in_part(tmp_path: Path) -> None:
     assert job.integral(90) == pytest.approx(60 * 0.4 + 30 * 0.2)
     assert job.integral(-5) == 0
     assert job.integral(1e9) == job.done[-1]
+
+
+def test_a_jobs_losses_add_up_with_its_ofu(tmp_path: Path) -> None:
+    text = ONE_JOB + ", clock_mhz: 1525, idle: 0.1, empty_sms: 0.2}\n"
+    (job,) = facts(fleet(text, tmp_path))
+    active = 0.4 * 1830 / 1525
+    assert job["lost"] == pytest.approx(
+        {"clock": active - 0.4, "no_tensor": 0.7 - active, "empty_sms": 0.2, "idle": 0.1}, abs=1e-4
+    )
+    (idle,) = facts(fleet(text.replace("ofu: 0.4", "work: idle"), tmp_path))
+    assert idle["lost"] == pytest.approx(
+        {"clock": 0.0, "no_tensor": 0.0, "empty_sms": 0.0, "idle": 1.0}
+    )
+    (slow,) = facts(fleet(ONE_JOB + ", straggler: {gpu: 5, share: 0.2}}\n", tmp_path))
+    assert sum(slow["lost"].values()) + slow["ofu"] == pytest.approx(1.0)
