@@ -67,7 +67,7 @@ def tail(log: Path, framework: str, **options: Any) -> None:
     LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
     OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
     """
-    from ofu_exporter.flops.statements import JobFacts
+    from ofu_exporter.flops.readers import JobFacts
     from ofu_exporter.reports.tail.statements import LogTail
 
     once = options["once"]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import modules
-from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed, samples
-from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabulary
+from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed
+from ofu_exporter.flops.models import Counting, Model, Parameters
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
 from ofu_exporter.flops.step_count import Count, How, Line, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
@@ -103,10 +103,8 @@ __all__ = [
     "hint",
     "modules",
     "packed",
-    "padded_vocabulary",
     "read",
     "read_file",
     "recipe",
-    "samples",
     "utilization",
 ]

@@ -166,20 +166,3 @@ def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = 
         active=sum(term.active for term in own),
         embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
     )
-
-
-def padded_vocabulary(vocab_size: int, divisible_by: int = 128, tensor_parallel: int = 1) -> int:
-    """The rows that Megatron-LM pads a vocabulary to: up to a multiple of `divisible_by` * `tensor_parallel`.
-
-    Megatron-LM `megatron/training/tokenizer: vocab_size_with_padding`. Raises ConfigError below 1.
-    """
-    given = {
-        "vocab_size": vocab_size,
-        "divisible_by": divisible_by,
-        "tensor_parallel": tensor_parallel,
-    }
-    for name, value in given.items():
-        if value < 1:
-            raise ConfigError(f"{name}: {value} is below 1")
-    multiple = divisible_by * tensor_parallel
-    return -(-vocab_size // multiple) * multiple

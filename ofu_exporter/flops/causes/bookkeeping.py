@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
-from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis
 
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
@@ -67,7 +67,6 @@ def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
 CAUSES = (
     Cause(
         "wrong_gpu_count",
-        Side.REPORT,
         4.0,
         _gpus,
         settled_by=("gpus",),
@@ -76,7 +75,6 @@ CAUSES = (
     ),
     Cause(
         "gradient_accumulation",
-        Side.REPORT,
         4.5,
         _accumulation,
         settled_by=("accumulation",),
@@ -85,7 +83,6 @@ CAUSES = (
     ),
     Cause(
         "other_convention",
-        Side.REPORT,
         2.0,
         _convention,
         ("config",),

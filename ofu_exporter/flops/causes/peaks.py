@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
@@ -220,7 +220,6 @@ _FP4_UNUSED = partial(_other_precision, "fp4", "bf16", lambda names: "fp4" not i
 CAUSES = (
     Cause(
         "sparse_peak",
-        Side.REPORT,
         2.0,
         _sparse,
         settled_by=("peak_tflops",),
@@ -229,7 +228,6 @@ CAUSES = (
     ),
     Cause(
         "fp8_peak_for_bf16",
-        Side.REPORT,
         2.5,
         _FP8_UNUSED,
         settled_by=("precision", "peak_tflops"),
@@ -238,7 +236,6 @@ CAUSES = (
     ),
     Cause(
         "bf16_peak_for_fp8",
-        Side.REPORT,
         2.0,
         _fp8_used,
         settled_by=("precision", "peak_tflops"),
@@ -247,7 +244,6 @@ CAUSES = (
     ),
     Cause(
         "fp4_peak",
-        Side.REPORT,
         4.0,
         _FP4_UNUSED,
         settled_by=("precision", "peak_tflops"),
@@ -256,7 +252,6 @@ CAUSES = (
     ),
     Cause(
         "tf32_peak",
-        Side.REPORT,
         4.0,
         _tf32,
         settled_by=("precision", "peak_tflops"),
@@ -265,7 +260,6 @@ CAUSES = (
     ),
     Cause(
         "max_clock_peak",
-        Side.REPORT,
         2.0,
         _max_clock,
         ("gpu",),
@@ -275,7 +269,6 @@ CAUSES = (
     ),
     Cause(
         "measured_peak",
-        Side.REPORT,
         5.0,
         _measured,
         settled_by=("peak_tflops",),
@@ -284,7 +277,6 @@ CAUSES = (
     ),
     Cause(
         "wrong_device",
-        Side.REPORT,
         SELDOM,
         _device,
         ("gpu",),

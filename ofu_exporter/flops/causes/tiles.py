@@ -35,10 +35,10 @@ def _real_work(facts: CauseFacts) -> Iterator[Hypothesis]:
 CAUSES = (
     Cause(
         SLUG,
-        Side.HARDWARE,
         1.0,
         _real_work,
         ("tile_overhead",),
+        side=Side.HARDWARE,
         shown_ratio="down to 0.89, or as given",
         meaning="tiles, the backward pass of attention and the clock, which no MFU counts",
     ),

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families.mamba import mixer
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,

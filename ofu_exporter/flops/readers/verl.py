@@ -13,7 +13,7 @@ import json
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some
 
 _KEY = "perf/mfu/"
 _VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"
@@ -38,7 +38,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     world size.
     """
     statements = [each for line in text.splitlines() for each in _line(line, job)]
-    return found(statements, "verl metric `perf/mfu/...`")
+    return some(statements, "verl metric `perf/mfu/...`")
 
 
 class Follower:

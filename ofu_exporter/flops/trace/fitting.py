@@ -13,6 +13,8 @@ from fractions import Fraction
 from itertools import combinations
 from math import gcd, isqrt, prod
 
+from sympy import Matrix
+
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.recipes import SAMPLES, Fit
 from ofu_exporter.flops.trace.execution import Executed
@@ -81,7 +83,7 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     points = [*_points(varied, full)]
     counts = [_groups(runs(point)) for point in points]
     everything = list(dict.fromkeys(group for count in counts for group in count))
-    inverse = _inverse([[_value(factor, point) for factor in factors] for point in points])
+    inverse = Matrix([[_value(factor, point) for factor in factors] for point in points]).inv()
     polynomials = {
         group: _polynomial(factors, inverse, [count.get(group, 0) for count in counts])
         for group in everything
@@ -163,28 +165,8 @@ def _value(factor: str, lengths: Lengths) -> int:
     return 1 if factor == SAMPLES else prod(lengths[name] for name in factor.split("*"))
 
 
-def _inverse(rows: list[list[int]]) -> list[list[Fraction]]:
-    """The inverse of a square matrix, exactly (Gauss-Jordan)."""
-    size = len(rows)
-    work = [
-        [Fraction(value) for value in row] + [Fraction(int(i == j)) for j in range(size)]
-        for i, row in enumerate(rows)
-    ]
-    for column in range(size):
-        pivot = next(row for row in range(column, size) if work[row][column])
-        work[column], work[pivot] = work[pivot], work[column]
-        work[column] = [value / work[column][column] for value in work[column]]
-        for row in range(size):
-            if row != column and work[row][column]:
-                times = work[row][column]
-                work[row] = [a - times * b for a, b in zip(work[row], work[column], strict=True)]
-    return [row[size:] for row in work]
-
-
-def _polynomial(
-    factors: list[str], inverse: list[list[Fraction]], counts: list[int]
-) -> dict[str, Fraction]:
-    values = (sum((a * b for a, b in zip(row, counts, strict=True)), Fraction()) for row in inverse)
+def _polynomial(factors: list[str], inverse: Matrix, counts: list[int]) -> dict[str, Fraction]:
+    values = (Fraction(int(value.p), int(value.q)) for value in inverse * Matrix(counts))
     return {factor: value for factor, value in zip(factors, values, strict=True) if value}
 
 

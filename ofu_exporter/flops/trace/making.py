@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.recipes import Recipe, RecipeTerm, tokens_of
 from ofu_exporter.flops.trace import from_config
 from ofu_exporter.flops.trace.execution import Executed, executed
@@ -112,26 +110,13 @@ WRAPPERS = {"DistributedDataParallel", "DataParallel"}
 
 
 def _run(module: Any, batch: Any, backward: bool) -> Executed:
-    with _on_shapes(module):
-        try:
-            return executed(module, batch, backward)
-        except ConfigError:
-            raise
-        except Exception as error:
-            first = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
-            name = type(module).__name__
-            raise ConfigError(f"recipe: {name} cannot be run on shapes alone: {first}") from error
-
-
-@contextlib.contextmanager
-def _on_shapes(module: Any) -> Iterator[None]:
-    """Replace parameters and buffers by shapes without values; whole numbers keep theirs."""
-    named = [*module.named_parameters(remove_duplicate=True)]
-    shapes = {name: _parameter(each) for name, each in named}
+    """One execution, with shapes in place of the values of parameters and buffers; whole numbers keep theirs."""
+    parameters = {name: _parameter(each) for name, each in module.named_parameters()}
     buffers = {name: _shape(each) for name, each in module.named_buffers()}
     swap = torch.nn.utils.stateless._reparametrize_module
-    with swap(module, {**shapes, **buffers}, tie_weights=True):
-        yield
+    failing = f"recipe: {type(module).__name__} cannot be run on shapes alone"
+    with swap(module, {**parameters, **buffers}, tie_weights=True), from_config.explained(failing):
+        return executed(module, batch, backward)
 
 
 def _parameter(tensor: Any) -> Any:
