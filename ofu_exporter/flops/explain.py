@@ -15,7 +15,7 @@ from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import contradictions, misfit, open_facts
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
 from ofu_exporter.flops.causes.tiles import SLUG as REAL_WORK
 from ofu_exporter.flops.causes.tiles import real_work
 from ofu_exporter.flops.misfit import Ratio
@@ -106,7 +106,7 @@ NEGLIGIBLE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    cause: Cause
+    cause: MfuCause
     hypothesis: Hypothesis
     ratio: Ratio
 

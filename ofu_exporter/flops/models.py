@@ -68,21 +68,16 @@ class Counting:
     """Rows of the head that are really multiplied, if a framework pads the vocabulary."""
 
 
-def check_causal(model: Model, counting: Counting) -> None:
-    """Raise ConfigError if causal attention is wanted for a model that only attends in both directions."""
-    if (
-        counting.causal
-        and model.shape is None
-        and not any(term.extent.causal for term in model.terms)
-    ):
+def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
+    """Every product that the model executes: the terms of convention `model`.
+
+    Raises ConfigError where causal attention is wanted of a model that only attends in both directions.
+    """
+    is_causal = model.shape is not None or any(term.extent.causal for term in model.terms)
+    if counting.causal and not is_causal:
         raise ConfigError(
             f"causal: {model.architecture} attends in both directions; leave --causal out"
         )
-
-
-def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
-    """Every product that the model executes: the terms of convention `model`."""
-    check_causal(model, counting)
     shape, masked = padded(model, counting), counting.causal is not False
     terms = model.terms if masked else tuple(map(_without_mask, model.terms))
     if shape is None:

@@ -18,7 +18,7 @@ from ofu_exporter.flops.terms import TOKENS, Exact, Term, total, whole
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TermCount:
     """The FLOPs of one term in one step over all GPUs."""
 
     term: Term
@@ -41,7 +41,7 @@ class Count:
     family: str
     convention: str
     parameters: Parameters
-    lines: tuple[Line, ...]
+    lines: tuple[TermCount, ...]
     tokens: Exact
     """Tokens of the main streams in the step; a count per token divides by them, and tokens/s counts them."""
     sequences: int
@@ -73,7 +73,7 @@ class Count:
         """Model FLOPs over the sequences of the step, which is the mean if they are unequal."""
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
-    def per_token(self, line: Line) -> Exact:
+    def per_token(self, line: TermCount) -> Exact:
         """Model FLOPs of one line per token."""
         return whole(Fraction(line.model) / Fraction(self.tokens))
 
@@ -214,13 +214,13 @@ def count(
     )
 
 
-def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
+def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:
     flops = run.term.flops * repeats
     once = lengths.of(run.term.extent) * flops
     more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
     if more < 0:
         raise ConfigError("executed: a padded step is not smaller than the step without padding")
-    return Line(
+    return TermCount(
         run.term,
         forward=whole(once * run.forward),
         backward=whole(once * run.backward),

@@ -169,7 +169,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class MfuCause:
     """One thing that goes wrong, or is rightly left out."""
 
     slug: str
@@ -200,24 +200,24 @@ def miscount(  # noqa: PLR0913 - all that describes such a cause
     says: Mapping[str, str] = NOTHING,
     *,
     shown_ratio: str = "computed",
-) -> Cause:
+) -> MfuCause:
     """A mistake in the count of a model: `change` makes the step as it is counted, where the mistake `applies`."""
 
     def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         if facts.step and applies(facts.step):
             yield Hypothesis(miscount=change, says=says)
 
-    return Cause(slug, rarity, hypotheses, ("config",), shown_ratio=shown_ratio, meaning=meaning)
+    return MfuCause(slug, rarity, hypotheses, ("config",), shown_ratio=shown_ratio, meaning=meaning)
 
 
 class _Module(Protocol):
-    CAUSES: tuple[Cause, ...]
+    CAUSES: tuple[MfuCause, ...]
 
 
 _MODULES: Registry[_Module] = Registry(__name__, "subject of causes")
 
 
 @cache
-def causes() -> tuple[Cause, ...]:
+def causes() -> tuple[MfuCause, ...]:
     """Every cause, in the order of their modules' names."""
     return tuple(cause for name in _MODULES.names() for cause in _MODULES.load(name).CAUSES)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ofu_exporter.flops.causes import (
     NOTHING,
-    Cause,
     CauseFacts,
     CountedStep,
     Hypothesis,
+    MfuCause,
     miscount,
 )
 from ofu_exporter.flops.shapes import (
@@ -43,7 +43,7 @@ def _in_layers(
     meaning: str,
     change: Callable[[Layer, Decoder], Layer],
     says: Mapping[str, str] = NOTHING,
-) -> Cause:
+) -> MfuCause:
     """A mistake that takes layers for others; there is none where no layer changes."""
 
     def changed(step: CountedStep) -> CountedStep:
@@ -145,7 +145,7 @@ CAUSES = (
         _experts(lambda block: replace(block, shared_width=0, shared_gate=False)),
         EXPERTS,
     ),
-    Cause(
+    MfuCause(
         "hybrid_as_dense",
         1.0,
         _hybrid,
@@ -166,7 +166,7 @@ CAUSES = (
         _without_experts,
         {"layers": "are of several kinds", "experts": "are not counted"},
     ),
-    Cause(
+    MfuCause(
         "head_dim_from_hidden",
         2.0,
         _head_dim,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side
 
 SLUG = "tile_quantization"
 WORST = 0.12
@@ -33,7 +33,7 @@ def _real_work(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 CAUSES = (
-    Cause(
+    MfuCause(
         SLUG,
         1.0,
         _real_work,

@@ -8,10 +8,10 @@ from functools import partial
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import (
-    Cause,
     CauseFacts,
     CountedStep,
     Hypothesis,
+    MfuCause,
     Side,
     miscount,
     without,
@@ -139,7 +139,7 @@ def _joined(step: CountedStep, length: int) -> CountedStep:
 
 
 CAUSES = (
-    Cause(
+    MfuCause(
         "activation_recompute",
         1.0,
         _recompute,
@@ -148,7 +148,7 @@ CAUSES = (
         shown_ratio="computed, else 0.75",
         meaning="the job may recompute activations, which the hardware runs and MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "selective_recompute",
         1.5,
         _selective,
@@ -157,14 +157,14 @@ CAUSES = (
         side=Side.HARDWARE,
         meaning="attention cores run again in the backward pass, which MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "recompute_counted",
         2.0,
         _recompute_counted,
         shown_ratio="4/3",
         meaning="the count is 4 forwards: HFU, reported as MFU",
     ),
-    Cause(
+    MfuCause(
         "flash_backward",
         2.0,
         _flash,
@@ -172,7 +172,7 @@ CAUSES = (
         side=Side.HARDWARE,
         meaning="flash attention computes its scores again in the backward pass, which no MFU counts",
     ),
-    Cause(
+    MfuCause(
         "forward_only",
         3.5,
         _forward_only,
@@ -189,7 +189,7 @@ CAUSES = (
         TRAINS | {"count": "has backward passes"},
         shown_ratio="computed, up to 1.5 with adapters",
     ),
-    Cause(
+    MfuCause(
         "repeats_missed",
         2.0,
         _repeats,
@@ -197,14 +197,14 @@ CAUSES = (
         shown_ratio="1/repeats",
         meaning="the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
     ),
-    Cause(
+    MfuCause(
         "padding_counted",
         1.5,
         _padding_counted,
         ("config", "padded_to"),
         meaning="samples are counted as long as they are padded to, and the kernels skip the padding",
     ),
-    Cause(
+    MfuCause(
         "padding_run",
         1.0,
         _padding_run,
@@ -212,7 +212,7 @@ CAUSES = (
         side=Side.HARDWARE,
         meaning="the hardware runs the padding, which MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "pack_as_one_sequence",
         2.0,
         _pack,

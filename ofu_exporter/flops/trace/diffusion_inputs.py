@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.sample import FRAMES, LATENT, PROMPT, Sample, first, ones, zeros
+from ofu_exporter.flops.trace.sample import FRAMES, LATENT, PROMPT, ModuleSample, first, ones, zeros
 
 WIDTHS = (
     "joint_attention_dim",
@@ -28,7 +28,7 @@ def inputs_of_diffusion(module: Any, lengths: Mapping[str, int]) -> dict[str, An
     Streams: `latent` are the tokens that are denoised, after patching, as a square or as squares of `frames`;
     `prompt` are the text's. Raises ConfigError, which names a stream that is missing.
     """
-    sample = Sample(module, lengths)
+    sample = ModuleSample(module, lengths)
     names, config = sample.names, sample.config
     if "cap_feats" in names:
         return _listed(sample)
@@ -51,7 +51,7 @@ def inputs_of_diffusion(module: Any, lengths: Mapping[str, int]) -> dict[str, An
     return inputs
 
 
-def _listed(sample: Sample) -> dict[str, Any]:
+def _listed(sample: ModuleSample) -> dict[str, Any]:
     """A list of one latent and a list of one prompt (Z-Image)."""
     config = sample.config
     patch, depth = config["all_patch_size"][0], config["all_f_patch_size"][0]
@@ -65,7 +65,7 @@ def _listed(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _latent(sample: Sample) -> Any:
+def _latent(sample: ModuleSample) -> Any:
     """Packed tokens where the model wants them, else an image or a video."""
     config = sample.config
     channels = first(("in_channels", "num_channels_latents"), config)
@@ -92,11 +92,11 @@ def _patch(config: Any) -> tuple[int | None, int]:
     return None, int(patch)
 
 
-def _frames(sample: Sample) -> int:
+def _frames(sample: ModuleSample) -> int:
     return sample.lengths.get(FRAMES, 1)
 
 
-def _side(sample: Sample) -> int:
+def _side(sample: ModuleSample) -> int:
     """The patches to a side of a frame, which is a square."""
     tokens, frames = sample.length(LATENT), _frames(sample)
     side = isqrt(tokens // frames)
@@ -106,7 +106,7 @@ def _side(sample: Sample) -> int:
     return side
 
 
-def _places(sample: Sample) -> dict[str, Any]:
+def _places(sample: ModuleSample) -> dict[str, Any]:
     """Where the tokens of a packed latent and of a prompt stand."""
     names, inputs = sample.names, dict[str, Any]()
     if "num_frames" in names:

@@ -8,8 +8,9 @@ shows at the lengths that were not fitted, and its recipe says by how much.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from math import gcd, isqrt, prod
 
@@ -53,18 +54,10 @@ class Fitted:
     fit: Fit
 
 
-@dataclass
-class _Runs:
-    """Executions by their lengths, so that none runs twice."""
-
-    run: Run
-    done: dict[tuple[tuple[str, int], ...], Executed] = field(default_factory=dict)
-
-    def __call__(self, lengths: Lengths) -> Executed:
-        key = tuple(sorted((name, length) for name, length in lengths.items() if length))
-        if key not in self.done:
-            self.done[key] = self.run(dict(key))
-        return self.done[key]
+def _once_each(run: Run) -> Run:
+    """The same executions, none of which runs twice."""
+    kept = cache(lambda key: run(dict(key)))
+    return lambda lengths: kept(tuple(sorted(each for each in lengths.items() if each[1])))
 
 
 def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
@@ -72,12 +65,12 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
 
     Raises what `run` raises at these.
     """
-    runs = _Runs(run)
+    runs = _once_each(run)
     full = dict(lengths)
     whole = runs(full)
-    varied = [found for name in full if (found := _variation(runs, full, name)) is not None]
-    unused = [each.stream for each in varied if not _changes(runs, full, each)]
-    varied = [each for each in varied if each.stream not in unused]
+    variations = [each for name in full if (each := _variation(runs, full, name)) is not None]
+    varied = [each for each in variations if _changes(runs, full, each)]
+    unused = {each.stream for each in variations if each not in varied}
     named = {each.stream for each in varied}
     factors = _factors(varied)
     points = [*_points(varied, full)]
@@ -95,9 +88,9 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
         executed_flops=round(Fraction(_once(runs(verified_at)), samples)),
         recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
     )
-    kept = {name: full[name] for name in full if name in named}
-    fixed = {name: full[name] for name in full if name not in {*named, *unused}}
-    return Fitted(whole, kept, fixed, polynomials, fit)
+    lengths = {name: full[name] for name in full if name in named}
+    fixed = {name: full[name] for name in full if name not in named | unused}
+    return Fitted(whole, lengths, fixed, polynomials, fit)
 
 
 def _groups(executed: Executed) -> dict[Group, int]:
@@ -105,17 +98,17 @@ def _groups(executed: Executed) -> dict[Group, int]:
     return groups(executed.recorder.products)
 
 
-def _variation(runs: _Runs, full: Lengths, stream: str) -> Variation | None:
+def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:
     """Shorter lengths of a stream at which the model runs; None where there are none."""
     if stream in FIXED or not full[stream]:
         return None
-    for found in _candidates(full, stream):
+    for candidate in _candidates(full, stream):
         try:
-            for length in (*found.fitted, found.verified):
+            for length in (*candidate.fitted, candidate.verified):
                 runs({**full, stream: length})
         except ConfigError:
             continue
-        return found
+        return candidate
     return None
 
 
@@ -139,7 +132,7 @@ def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
                 yield Variation(stream, (sizes[0], sizes[1]), sizes[2])
 
 
-def _changes(runs: _Runs, full: Lengths, variation: Variation) -> bool:
+def _changes(runs: Run, full: Lengths, variation: Variation) -> bool:
     """Whether the count depends on a stream."""
     shorter = runs({**full, variation.stream: variation.fitted[0]})
     return _groups(shorter) != _groups(runs(full))

@@ -14,7 +14,7 @@ from ofu_exporter.flops.trace.sample import (
     IMAGE,
     IMAGES,
     TOKENS,
-    Sample,
+    ModuleSample,
     first,
     ones,
     with_inner,
@@ -27,7 +27,7 @@ IMAGE_TOKENS = {"image_token_id", "image_token_index"}
 """Fields of models whose texts have images in them."""
 
 
-def pixels(sample: Sample) -> dict[str, Any]:
+def pixels(sample: ModuleSample) -> dict[str, Any]:
     """The images and their descriptions: `images` of the configuration's size, or `image` patches of one image."""
     for name, make in MAKERS.items():
         if name in sample.names:
@@ -39,7 +39,7 @@ def pixels(sample: Sample) -> dict[str, Any]:
     return _plain(sample)
 
 
-def _sized(sample: Sample) -> dict[str, Any]:
+def _sized(sample: ModuleSample) -> dict[str, Any]:
     """One image with the given number of patches, and its height and width (Mistral 3)."""
     sides = _sides(sample.length(IMAGE), sample.config, sample.vision)
     height, width = (side * sample.vision.patch_size for side in sides)
@@ -47,7 +47,7 @@ def _sized(sample: Sample) -> dict[str, Any]:
     return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
 
 
-def _plain(sample: Sample) -> dict[str, Any]:
+def _plain(sample: ModuleSample) -> dict[str, Any]:
     """Images of the configuration's size, or of the size that a model of timm is made for."""
     config, vision = sample.config, sample.vision
     if hasattr(vision, "num_frames") and IMAGE_TOKENS.isdisjoint(vars(config)):
@@ -95,7 +95,7 @@ def _whole(patches: int, side: int) -> int:
     return units
 
 
-def _grid(sample: Sample, name: str) -> dict[str, Any]:
+def _grid(sample: ModuleSample, name: str) -> dict[str, Any]:
     """The patches of one image in sequence, and its sides."""
     vision = sample.vision
     height, width = _sides(sample.length(IMAGE), vision)
@@ -111,7 +111,7 @@ def _grid(sample: Sample, name: str) -> dict[str, Any]:
     return {**inputs, "merge_sizes": ones(1)} if "merge_sizes" in sample.names else inputs
 
 
-def _padded(sample: Sample, name: str) -> dict[str, Any]:
+def _padded(sample: ModuleSample, name: str) -> dict[str, Any]:
     """One image as a batch of patches that could be padded (SigLIP 2)."""
     vision = sample.vision
     height, width = _sides(sample.lengths.get(IMAGE, vision.num_patches), vision)
@@ -122,7 +122,7 @@ def _padded(sample: Sample, name: str) -> dict[str, Any]:
     }
 
 
-def _placed(sample: Sample, name: str) -> dict[str, Any]:
+def _placed(sample: ModuleSample, name: str) -> dict[str, Any]:
     """One image as a batch of patches with their places (Gemma 4)."""
     vision, number = sample.vision, sample.length(IMAGE)
     pooled = getattr(vision, "pooling_kernel_size", 1)
@@ -134,7 +134,7 @@ def _placed(sample: Sample, name: str) -> dict[str, Any]:
     }
 
 
-def _tiles(sample: Sample) -> dict[str, Any]:
+def _tiles(sample: ModuleSample) -> dict[str, Any]:
     """One image as large as the first grid of tiles, and a tile with a small copy of the whole image."""
     height, width = sample.config.image_grid_pinpoints[0]
     size = sample.vision.image_size
@@ -145,7 +145,7 @@ def _tiles(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _tiled(sample: Sample, name: str) -> dict[str, Any]:
+def _tiled(sample: ModuleSample, name: str) -> dict[str, Any]:
     """Images with the largest number of tiles that the model takes; the whole text attends to them (Llama 3.2
     Vision)."""
     number, vision = sample.lengths.get(IMAGES, 1), sample.vision
@@ -158,7 +158,7 @@ def _tiled(sample: Sample, name: str) -> dict[str, Any]:
     }
 
 
-MAKERS: dict[str, Callable[[Sample, str], dict[str, Any]]] = {
+MAKERS: dict[str, Callable[[ModuleSample, str], dict[str, Any]]] = {
     "image_grid_thw": _grid,
     "grid_thw": _grid,
     "spatial_shapes": _padded,
@@ -169,12 +169,12 @@ MAKERS: dict[str, Callable[[Sample, str], dict[str, Any]]] = {
 """The function that makes the images for a class, by an argument that only such classes take."""
 
 
-def video(sample: Sample) -> dict[str, Any]:
+def video(sample: ModuleSample) -> dict[str, Any]:
     """One video of frames of the configuration's size."""
     return {"pixel_values_videos": _frames(sample)}
 
 
-def _frames(sample: Sample) -> Any:
+def _frames(sample: ModuleSample) -> Any:
     """Frames of a video: as many as the configuration fixes, else as are given."""
     vision = sample.vision
     frames = first(("num_frames", "frames_per_clip"), vision) or sample.length(FRAMES)

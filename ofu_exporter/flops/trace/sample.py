@@ -15,7 +15,7 @@ IMAGE, IMAGES, FRAMES, AUDIO = "image", "images", "frames", "audio"
 LATENT, PROMPT = "latent", "prompt"
 
 
-class Sample:
+class ModuleSample:
     """One sample of a module that transformers or diffusers built."""
 
     def __init__(self, module: Any, lengths: Mapping[str, int]) -> None:

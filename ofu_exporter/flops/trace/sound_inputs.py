@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.sample import AUDIO, Sample, first, ones, with_inner, zeros
+from ofu_exporter.flops.trace.sample import AUDIO, ModuleSample, first, ones, with_inner, zeros
 
 BINS = ("input_size", "num_mel_bins", "feature_size", "input_feat_size", "input_feat_per_channel")
 """Fields that say the width of a spectrogram."""
@@ -15,7 +15,7 @@ OF_A_CODEC = ("audio_channels", "hop_length")
 """Fields of codecs, whose sounds have channels."""
 
 
-def features(sample: Sample) -> dict[str, Any]:
+def features(sample: ModuleSample) -> dict[str, Any]:
     """A spectrogram of as many frames as the configuration or the user says."""
     config, bins = _bins(sample.config)
     frames = 2 * getattr(config, "max_source_positions", 0) or sample.length(AUDIO)
@@ -33,7 +33,7 @@ def features(sample: Sample) -> dict[str, Any]:
     }
 
 
-def waveform(sample: Sample) -> dict[str, Any]:
+def waveform(sample: ModuleSample) -> dict[str, Any]:
     """Samples of a sound: in channels for a codec, else without; a spectrogram where it is cut into patches."""
     config = sample.config
     if hasattr(config, "frequency_stride"):  # the Audio Spectrogram Transformer's

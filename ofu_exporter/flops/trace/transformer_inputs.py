@@ -17,7 +17,7 @@ from ofu_exporter.flops.trace.sample import (
     SOURCE,
     TARGET,
     TOKENS,
-    Sample,
+    ModuleSample,
     first,
     with_inner,
     zeros,
@@ -41,7 +41,7 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
     text has, or `image` patches of one image where its size is free; `frames` of a video; `audio` samples or frames.
     Raises ConfigError, which names a stream that is missing.
     """
-    sample = Sample(module, lengths)
+    sample = ModuleSample(module, lengths)
     names, inputs = sample.names, dict[str, Any]()
     if "input_features" in names and ("input_ids" not in names or AUDIO in lengths):
         inputs |= features(sample)
@@ -99,7 +99,7 @@ def _token_ids(config: Any) -> Iterator[int]:
             )
 
 
-def _vectors(sample: Sample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
+def _vectors(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """What only a few classes take: queries, features of a detector, patches with their places, series of values."""
     config = sample.config
     for name, (stream, field) in EMBEDDED.items():
@@ -115,7 +115,7 @@ def _vectors(sample: Sample, wanted: set[str]) -> Iterator[tuple[str, torch.Tens
         yield "past_values", zeros(1, config.context_length, config.num_input_channels)
 
 
-def _integers(sample: Sample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
+def _integers(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """What only a few classes take: texts beside the text, places of words on a page, the number of a language."""
     config = sample.config
     if "qformer_input_ids" in wanted:
