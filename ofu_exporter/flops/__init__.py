@@ -16,23 +16,36 @@ from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.flops import modules, trace
 from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed
-from ofu_exporter.flops.mfu import (
-    Pace,
-    Utilization,
-    band,
-    dense_peak,
-    effective_peak,
-    hint,
-    utilization,
-)
 from ofu_exporter.flops.models import Counting, Model, Parameters
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
 from ofu_exporter.flops.step_count import Count, How, TermCount, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 if TYPE_CHECKING:
+    from ofu_exporter.flops.mfu import (
+        Pace,
+        Utilization,
+        band,
+        dense_peak,
+        effective_peak,
+        hint,
+        utilization,
+    )
     from ofu_exporter.flops.recipes import Recipe
     from ofu_exporter.flops.trace.execution import Executed
+
+_OF_MFU = frozenset(
+    {"Pace", "Utilization", "band", "dense_peak", "effective_peak", "hint", "utilization"}
+)
+"""Names that are imported at their first use: a count alone needs neither GPUs nor peaks."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_MFU:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ofu_exporter.flops import mfu  # noqa: PLC0415 - the table of GPUs takes milliseconds
+
+    return getattr(mfu, name)
 
 
 def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:

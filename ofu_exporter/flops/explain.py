@@ -112,8 +112,8 @@ class _Tried:
 
     @property
     def rarity(self) -> float:
-        own = self.hypothesis.rarity
-        return self.cause.rarity if own is None else own
+        rarity = self.hypothesis.rarity
+        return self.cause.rarity if rarity is None else rarity
 
 
 @dataclass(frozen=True, slots=True)

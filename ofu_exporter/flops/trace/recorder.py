@@ -262,10 +262,10 @@ class Recorder(FlopCounterMode):
             return
         largest = max((each for each in origins if each), key=lambda each: each.numel)
         is_routed = largest.is_routed or (operator in GATHERS and len(values) < len(tensors))
-        made = Weights(largest.storage, largest.numel, is_routed)
+        derived = Weights(largest.storage, largest.numel, is_routed)
         for each in pytree.tree_leaves(out):
             if _is_tensor(each) and _storage(each) not in self._weights:
-                self._weights[_storage(each)] = made
+                self._weights[_storage(each)] = derived
                 self._kept.append(each)
 
 
