@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.cli.answers import print_answer
-from ofu_exporter.cli.step import recipe_of, step_lengths, traced
+from ofu_exporter.cli.step import recipe_of, step_lengths
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.config_file import read_configuration
 
@@ -53,9 +53,10 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
                 f"{option} describes a count by formulas and cannot be used with --executed"
             )
     read = read_configuration(config)
+    from ofu_exporter.flops import trace
     from ofu_exporter.flops.recipes import tokens_of
 
-    from_config = traced("from_config")
+    from_config = trace.load("from_config", "--executed")
     lengths = step_lengths(options)
     streams, samples = from_config.sample_of(lengths)
     found = from_config.executed_of(read, streams, backward=not options["forward_only"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ import click
 
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
 
@@ -109,13 +107,13 @@ def shares(text: str) -> dict[str, float]:
     """The shares in `bf16`, or in `bf16=0.3,fp8=0.7`. Raises ConfigError for other text."""
     if "=" not in text:
         return {text.strip(): 1.0}
-    found: dict[str, float] = {}
+    share_of: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = item.partition("=")
-        if name.strip() in found:
+        if name.strip() in share_of:
             raise ConfigError(f"--precision: {name.strip()} is given twice")
-        found[name.strip()] = _share(share)
-    return found
+        share_of[name.strip()] = _share(share)
+    return share_of
 
 
 def _share(text: str) -> float:
@@ -161,21 +159,14 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
 
 def recipe_of(config: Path, options: Mapping[str, Any]) -> Recipe:
     """The recipe of a configuration, through the longest sample of the step. Raises ConfigError."""
+    from ofu_exporter.flops import trace
     from ofu_exporter.flops.config_file import read_configuration
 
-    making = traced("making")
+    making = trace.load("making", "--executed")
     lengths = step_lengths(options)
     streams = {stream: lengths.longest(stream) for stream in sorted(lengths.streams)}
-    found: Recipe = making.recipe_of_config(read_configuration(config), streams)
-    return found
-
-
-def traced(name: str) -> Any:
-    """A module that needs torch. Raises ConfigError where that is missing."""
-    try:
-        return importlib.import_module(f"ofu_exporter.flops.trace.{name}")
-    except ImportError as error:
-        raise ConfigError(f"--executed: {error}: {install_command('trace')}") from error
+    recipe: Recipe = making.recipe_of_config(read_configuration(config), streams)
+    return recipe
 
 
 def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = None) -> Lengths:

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import modules
-from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed, samples
-from ofu_exporter.flops.models import Counting, Model, Parameters, padded_vocabulary
+from ofu_exporter.flops import modules, trace
+from ofu_exporter.flops.lengths import Lengths, fixed, from_moments, packed
+from ofu_exporter.flops.models import Counting, Model, Parameters
 from ofu_exporter.flops.passes import Lora, Passes, Recompute
-from ofu_exporter.flops.step_count import Count, How, Line, Total, count, read, read_file
+from ofu_exporter.flops.step_count import Count, How, TermCount, Total, count, read, read_file
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
-from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.mfu import (
@@ -55,11 +53,8 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
 
     Needs the extra `trace`; `trace.execution` has the details. Raises ConfigError if torch is missing.
     """
-    try:
-        from ofu_exporter.flops.trace import execution  # noqa: PLC0415 - torch takes seconds to import
-    except ImportError as error:
-        raise ConfigError(f"executed: {error}: {install_command('trace')}") from error
-    return execution.executed(module, inputs, backward)
+    execution: Executed = trace.load("execution", "executed").executed(module, inputs, backward)
+    return execution
 
 
 def recipe(module: Any, batch: Any, backward: bool = True) -> Recipe:
@@ -68,11 +63,8 @@ def recipe(module: Any, batch: Any, backward: bool = True) -> Recipe:
     The batch is what the module is called with: a tensor, a tuple of arguments, or a mapping of them. Needs torch;
     `trace.making` has the details. Raises ConfigError if torch is missing, or the module can't be run.
     """
-    try:
-        from ofu_exporter.flops.trace import making  # noqa: PLC0415 - torch takes seconds to import
-    except ImportError as error:
-        raise ConfigError(f"recipe: {error}: {install_command('trace')}") from error
-    return making.recipe_of_module(module, batch, backward)
+    of_module: Recipe = trace.load("making", "recipe").recipe_of_module(module, batch, backward)
+    return of_module
 
 
 __all__ = [
@@ -81,7 +73,7 @@ __all__ = [
     "Extent",
     "How",
     "Lengths",
-    "Line",
+    "TermCount",
     "Lora",
     "Model",
     "Pace",
@@ -103,10 +95,8 @@ __all__ = [
     "hint",
     "modules",
     "packed",
-    "padded_vocabulary",
     "read",
     "read_file",
     "recipe",
-    "samples",
     "utilization",
 ]

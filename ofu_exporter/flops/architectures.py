@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -50,27 +50,13 @@ class Row:
         return bool(self.executed) or not any(words in self.why for words in NOT_BUILT)
 
 
-NAMES = tuple(each.name for each in fields(Row))
+def read(text: str) -> list[Row]:
+    """The rows of a text."""
+    return [_row(**each) for each in csv.DictReader(StringIO(text))]
 
 
-def text(rows: Iterable[Row]) -> str:
-    """Rows as they are kept."""
-    file = StringIO()
-    writer = csv.DictWriter(file, NAMES, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(each) for each in rows)
-    return file.getvalue()
-
-
-def read(kept: str) -> list[Row]:
-    """The rows of a text. Raises ValueError for one that `text` did not write."""
-    return [_row(each) for each in csv.DictReader(StringIO(kept))]
-
-
-def _row(each: dict[str, str]) -> Row:
-    words = {name: each[name] for name in NAMES if name not in {"ours", "theirs"}}
-    ours, theirs = (int(each[name]) if each[name] else None for name in ("ours", "theirs"))
-    return Row(**words, ours=ours, theirs=theirs)
+def _row(ours: str, theirs: str, **words: str) -> Row:
+    return Row(ours=int(ours) if ours else None, theirs=int(theirs) if theirs else None, **words)
 
 
 def known() -> list[Row]:

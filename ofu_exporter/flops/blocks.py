@@ -8,14 +8,14 @@ is left out, as in every other counter of the field: it is under 1 % and not on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ofu_exporter.flops.products import core, embedding, linear, vector
 from ofu_exporter.flops.recurrences import recurrence
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
-    FeedForward,
     GroupedAttention,
     Indexer,
     LatentAttention,
@@ -25,7 +25,7 @@ from ofu_exporter.flops.shapes import (
     grouped,
     layer_norm,
 )
-from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
+from ofu_exporter.flops.terms import TOKENS, Extent, Part, Per, Term, merge
 
 
 def grouped_attention(
@@ -146,19 +146,30 @@ def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator
     return recurrence(hidden, mixer, times)
 
 
-def feed_forward_terms(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:
-    """The terms of a dense or sparse feed-forward block, for `times` equal layers."""
-    return mlp(hidden, block, times) if isinstance(block, Mlp) else experts(hidden, block, times)
-
-
 def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:
     """The terms of a stack of layers. Equal layers are counted together."""
     for layer, times in grouped(stack):
         if layer.mixer is not None:
             yield from mixer_terms(hidden, layer.mixer, times, causal)
-        if layer.feed_forward is not None:
-            yield from feed_forward_terms(hidden, layer.feed_forward, times)
+        if isinstance(layer.feed_forward, Mlp):
+            yield from mlp(hidden, layer.feed_forward, times)
+        elif layer.feed_forward is not None:
+            yield from experts(hidden, layer.feed_forward, times)
         yield vector("norms", layer.norm_parameters * times)
+
+
+def encoder(
+    hidden: int, stack: tuple[Layer, ...], stream: str = TOKENS, prefix: str = ""
+) -> Iterator[Term]:
+    """The terms of layers that attend in both directions over one stream; `prefix` is put before their names."""
+    for term in layers(hidden, stack, causal=False):
+        extent = replace(term.extent, stream=stream)
+        yield replace(term, name=prefix + term.name, extent=extent)
+
+
+def useful(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """The terms, merged, without those that have neither FLOPs nor parameters."""
+    return merge(term for term in terms if term.flops or term.parameters)
 
 
 def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> tuple[Term, ...]:
@@ -167,8 +178,7 @@ def decoder(shape: Decoder, causal: bool = True, predictions: bool = False) -> t
     Each depth of multi-token prediction has a layer like the last one, a projection of [hidden; embedding] and the
     head again (DeepSeek-V3, arXiv:2412.19437, section 2.2); embedding and head are shared.
     """
-    terms = _decoder(shape, causal, predictions)
-    return merge(term for term in terms if term.flops or term.parameters)
+    return useful(_decoder(shape, causal, predictions))
 
 
 def _decoder(shape: Decoder, causal: bool, predictions: bool) -> Iterator[Term]:

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import contradictions, misfit, open_facts
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
 from ofu_exporter.flops.causes.tiles import SLUG as REAL_WORK
 from ofu_exporter.flops.causes.tiles import real_work
 from ofu_exporter.flops.misfit import Ratio
@@ -106,14 +106,14 @@ NEGLIGIBLE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    cause: Cause
+    cause: MfuCause
     hypothesis: Hypothesis
     ratio: Ratio
 
     @property
     def rarity(self) -> float:
-        own = self.hypothesis.rarity
-        return self.cause.rarity if own is None else own
+        rarity = self.hypothesis.rarity
+        return self.cause.rarity if rarity is None else rarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,29 +201,33 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
     observed = math.log(reported / right)
     if misfit.of_report(reported, right, Ratio()) <= 1:
         return []
-    found = []
-    for one in _tried(facts):
-        off = misfit.of_report(reported, right, one.ratio)
-        if one.cause.side is Side.REPORT and off <= 1:
-            found.append(_candidate(_single(one), observed, off, reported))
-    return _best_of_each(sorted(found, key=lambda each: each.score))
+    candidates = []
+    for each in _alone(facts):
+        off = misfit.of_report(reported, right, each.report)
+        if each.tried[0].cause.side is Side.REPORT and off <= 1:
+            candidates.append(_candidate(each, observed, off, reported))
+    return _best_of_each(candidates)
 
 
-def _tried(facts: CauseFacts) -> Iterator[_Tried]:
+def _alone(facts: CauseFacts) -> Iterator[_Combined]:
     """Every hypothesis that the facts allow, with its ratio."""
     right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
-        for found in cause.hypotheses(facts):
-            ratio = Ratio(min(found.ratio, found.lowest or found.ratio), found.ratio)
-            if found.miscount and facts.step:
-                value = found.miscount(facts.step).flops() / right
+        for hypothesis in cause.hypotheses(facts):
+            ratio = Ratio(
+                min(hypothesis.ratio, hypothesis.lowest or hypothesis.ratio), hypothesis.ratio
+            )
+            if hypothesis.miscount and facts.step:
+                value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                yield _Tried(cause, found, ratio)
-
-
-def _alone(facts: CauseFacts) -> list[_Combined]:
-    return [_single(tried) for tried in _tried(facts)]
+                tried = (_Tried(cause, hypothesis, ratio),)
+                in_report = cause.side is Side.REPORT
+                yield (
+                    _Combined(tried, report=ratio)
+                    if in_report
+                    else _Combined(tried, hardware=ratio)
+                )
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
@@ -248,14 +252,8 @@ def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined)
     return _Combined(tried, one.report.times(other.report), one.hardware.times(other.hardware))
 
 
-def _single(one: _Tried) -> _Combined:
-    if one.cause.side is Side.REPORT:
-        return _Combined((one,), report=one.ratio)
-    return _Combined((one,), hardware=one.ratio)
-
-
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
-    alone = _alone(facts)
+    alone = [*_alone(facts)]
     singles = {each.cause: each for each in _judged(observation, facts, alone)}
     pairs = [
         pair
@@ -263,8 +261,7 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
         # A pair has to explain more than each of its causes alone.
         if all(pair.score < singles[slug].score for slug in pair.causes if slug in singles)
     ]
-    alike = sorted([*singles.values(), *pairs], key=lambda each: _place(each, singles.values()))
-    return _best_of_each(alike)
+    return sorted([*singles.values(), *pairs], key=lambda each: _place(each, singles.values()))
 
 
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:
@@ -285,7 +282,7 @@ def _judged(
     observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
 ) -> list[Candidate]:
     """The candidates that fit, best first; only the best of each cause or pair."""
-    found = []
+    candidates = []
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
     for each in tried:
@@ -293,8 +290,8 @@ def _judged(
             continue  # the corrected MFU would be above 100 %
         off = _misfit(observation, facts, each)
         if off <= limit:
-            found.append(_candidate(each, observed, off, observation.mfu))
-    return _best_of_each(sorted(found, key=lambda each: each.score))
+            candidates.append(_candidate(each, observed, off, observation.mfu))
+    return _best_of_each(candidates)
 
 
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
@@ -313,7 +310,7 @@ def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Cand
     value = math.exp(observed)
     ratio = each.report.times(each.hardware)
     order = sorted(each.tried, key=lambda one: -abs(math.log(one.ratio.nearest(value))))
-    evidence = "; and ".join(one.hypothesis.evidence for one in order)
+    evidence = "; and ".join(one.hypothesis.evidence or one.cause.meaning for one in order)
     if each.report.low == each.report.high != 1:
         evidence += f"; corrected MFU: {mfu / each.report.low:.2%}"
     return Candidate(
@@ -326,16 +323,13 @@ def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Cand
     )
 
 
-def _best_of_each(found: Sequence[Candidate]) -> list[Candidate]:
-    """The best of each cause or pair, in the given order."""
+def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The best of each cause or pair, best first."""
     best: dict[frozenset[str], Candidate] = {}
-    for each in found:
+    for each in sorted(candidates, key=lambda each: each.score):
         best.setdefault(frozenset(each.causes), each)
     return list(best.values())
 
 
-def _tied(found: Sequence[Candidate]) -> int:
-    if not found:
-        return 0
-    limit = found[0].misfit ** 2 + ALIKE
-    return sum(each.misfit**2 <= limit for each in found)
+def _tied(ranked: Sequence[Candidate]) -> int:
+    return sum(each.misfit**2 <= ranked[0].misfit ** 2 + ALIKE for each in ranked)

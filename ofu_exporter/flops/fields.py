@@ -7,14 +7,72 @@ only named in a warning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.neutral_fields import is_harmless
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
+
+
+def listed(text: str) -> frozenset[str]:
+    """The names in a text, separated by white space."""
+    return frozenset(text.split())
+
+
+HARMLESS = re.compile(
+    r"""
+    (.*_)?(act|activation|act_fn|activation_fn|activation_function|hidden_act)   # the name of an activation
+    | (.*_)?(dropout|pdrop|droppath|drop_path)(_(p|prob|rate|ratio))?
+    | (.*_)?token(_ids?|_index)?
+    | (initializer|init)_\w+ | (.*_)?(init_std|initializer|init_method|init_scale)
+    | (rope|rotary)_\w+ | (.*_)?(rope_theta|rope_scaling|rotary_emb|rotary_pct|rotary_base|rotary_fraction)
+    """,
+    re.VERBOSE,
+)
+"""Names of fields that can't change a count: activations, dropout, tokens, initialisers, rotary positions."""
+SIZES = listed(
+    "dim dims rank heads head layers width hidden intermediate experts blocks num gated glu"
+)
+"""Words in the name of a field that may be a size, whatever else the name says (rope_head_dim)."""
+
+
+def is_harmless(name: str, value: object) -> bool:
+    """Whether an unknown field can't change a count, by its name and its value.
+
+    An activation called swiglu or geglu has a gate, which is a third matrix, so its name is not harmless.
+    """
+    gate = isinstance(value, str) and re.search("glu|gate", value.lower())
+    sized = SIZES & {*name.split("_")} and name != "rotary_dim"
+    return not gate and not sized and HARMLESS.fullmatch(name) is not None
+
+
+NEUTRAL = listed(
+    """
+    activation_dropout activation_function architectures attention_dropout attention_multiplier
+    attention_probs_dropout_prob attn_implementation attn_logit_softcapping attn_pdrop auto_map
+    begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout cls_token_id
+    decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop embedding_dropout
+    embedding_multiplier encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+    final_logit_softcapping finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing
+    hidden_act hidden_activation hidden_dropout hidden_dropout_prob id2label init_std initializer_factor
+    initializer_range is_decoder is_encoder_decoder label2id layer_norm_eps layer_norm_epsilon layerdrop
+    length_penalty logits_scaling max_length max_position_embeddings min_length model_type name_or_path
+    no_repeat_ngram_size norm_eps norm_epsilon norm_topk_prob num_beam_groups num_beams num_labels
+    num_return_sequences original_max_position_embeddings output_attentions output_hidden_states output_past
+    output_router_logits output_scores pad_token_id partial_rotary_factor prefix pretraining_tp problem_type
+    quantization_config query_pre_attn_scalar remove_invalid_values repetition_penalty resid_pdrop residual_dropout
+    residual_multiplier return_dict return_dict_in_generate rms_norm_eps rope_interleave rope_local_base_freq
+    rope_parameters rope_ratio rope_scaling rope_theta rotary_emb_base rotary_pct routed_scaling_factor
+    router_aux_loss_coef router_jitter_noise scale_embedding sep_token_id sliding_window_size suppress_tokens
+    task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
+    transformers_version typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache use_mrope use_return_dict
+    """
+)
+"""The fields of public configurations that change no matrix product, so that no family has to read them. A family adds
+the fields that only it has. A field that can change the count must never be listed here."""
 
 
 class Fields:
@@ -39,12 +97,14 @@ class Fields:
         Raises ConfigError when it is missing without a default, not such a number, or when two of
         its names say different things.
         """
-        found = {name: self._number(name, least) for name in names if self.has(name)}
-        if len(set(found.values())) > 1:
-            values = ", ".join(f"{self._where}{name}={value}" for name, value in found.items())
+        sizes = {
+            name: self._whole(name, self._values[name], least) for name in names if self.has(name)
+        }
+        if len(set(sizes.values())) > 1:
+            values = ", ".join(f"{self._where}{name}={value}" for name, value in sizes.items())
             raise ConfigError(f"{values} contradict each other")
-        if found:
-            return next(iter(found.values()))
+        if sizes:
+            return next(iter(sizes.values()))
         if default is NEEDED:
             raise self.error(
                 names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
@@ -53,8 +113,7 @@ class Fields:
 
     def integer(self, name: str, default: int) -> int:
         """A whole number that may be negative (-1 for the last layer)."""
-        value = self._values.get(name, default)
-        self._read.setdefault(name, None)
+        value = self._values[name] if self.has(name) else default
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(name, f"{value!r} is not a whole number")
         return value
@@ -65,43 +124,26 @@ class Fields:
 
     def flag(self, name: str, default: bool = NEEDED) -> bool:
         """True or false."""
-        if not self.has(name):
-            if default is NEEDED:
-                raise self.error(name, "is missing; it must be true or false")
+        if not self.has(name) and default is not NEEDED:
             return bool(default)
-        value = self._values[name]
-        if not isinstance(value, bool):
-            raise self.error(name, f"{value!r} is neither true nor false")
-        return value
+        return bool(self._of(bool, name, "true or false", "neither true nor false"))
 
     def word(self, name: str, known: Iterable[str], default: str = NEEDED) -> str:
         """One of the known words."""
-        words = sorted(known)
-        value = self._values.get(name, default)
-        self._read.setdefault(name, None)
-        if value is NEEDED:
-            raise self.error(name, f"is missing; known: {', '.join(words)}")
-        if value not in words:
-            raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
-        return str(value)
+        if not self.has(name) and default is NEEDED:
+            raise self.error(name, f"is missing; known: {', '.join(sorted(known))}")
+        return self._known(name, self._values.get(name, default), known)
 
     def words(self, name: str, known: Iterable[str], length: int | None = None) -> tuple[str, ...]:
         """A list of known words, of a given length."""
-        values = self.items(name)
-        words = sorted(known)
-        for value in values:
-            if value not in words:
-                raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
-        if length is not None and len(values) != length:
-            raise self.error(name, f"has {len(values)} entries for {length} layers")
-        return tuple(str(value) for value in values)
+        words = tuple(self._known(name, value, known) for value in self.items(name))
+        if length is not None and len(words) != length:
+            raise self.error(name, f"has {len(words)} entries for {length} layers")
+        return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
         """A list of whole numbers."""
-        for value in (values := self.items(name)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise self.error(name, f"{value!r} is not a whole number of at least {least}")
-        return tuple(int(str(value)) for value in values)
+        return tuple(self._whole(name, value, least) for value in self.items(name))
 
     def is_list(self, name: str) -> bool:
         """Whether a field is a list and not one value for all layers."""
@@ -109,39 +151,23 @@ class Fields:
 
     def items(self, name: str) -> list[object]:
         """A list."""
-        if not self.has(name):
-            raise self.error(name, "is missing; it must be a list")
-        value = self._values[name]
-        if not isinstance(value, list | tuple):
-            raise self.error(name, f"{value!r} is not a list")
-        return list(value)
+        return list(self._of((list, tuple), name, "a list", "not a list"))
 
-    def mapping(self, name: str) -> Mapping[str, object]:
+    def mapping(self, name: str) -> Mapping[str, Any]:
         """A mapping that is not a configuration of its own, such as labels."""
-        value = self._values.get(name)
-        self._read.setdefault(name, None)
-        if not isinstance(value, Mapping):
-            raise self.error(name, f"{value!r} is not a mapping")
-        return value
+        return dict(self._of(Mapping, name, "a mapping", "not a mapping"))
 
     def text(self, name: str) -> str:
         """Text that is not empty."""
-        value = self._values.get(name)
-        self._read.setdefault(name, None)
-        if not isinstance(value, str) or not value:
-            raise self.error(
-                name, "is missing; it must be text" if value is None else f"{value!r} is not text"
-            )
-        return value
+        text = str(self._of(str, name, "text", "not text"))
+        if not text:
+            raise self.error(name, f"{text!r} is not text")
+        return text
 
     def inner(self, name: str) -> Fields:
         """The fields of a configuration inside this one; `finish` checks for unread fields there, too."""
-        if not self.has(name):
-            raise self.error(name, "is missing; it must be a configuration of its own")
-        value = self._values[name]
-        if not isinstance(value, Mapping):
-            raise self.error(name, f"{value!r} is not a configuration")
-        inside = self._read.get(name) or Fields(value, self._neutral, f"{self._where}{name}.")
+        values = self._of(Mapping, name, "a configuration of its own", "not a configuration")
+        inside = self._read.get(name) or Fields(values, self._neutral, f"{self._where}{name}.")
         self._read[name] = inside
         return inside
 
@@ -186,8 +212,20 @@ class Fields:
         values = ", ".join(f"{self._where}{name}={self._values.get(name)!r}" for name in names)
         return ConfigError(f"{values}: {message}")
 
-    def _number(self, name: str, least: int) -> int:
-        value = self._values[name]
+    def _of(self, kind: Any, name: str, wanted: str, wrong: str) -> Any:
+        if not self.has(name):
+            raise self.error(name, f"is missing; it must be {wanted}")
+        if not isinstance(self._values[name], kind):
+            raise self.error(name, f"{self._values[name]!r} is {wrong}")
+        return self._values[name]
+
+    def _known(self, name: str, value: object, known: Iterable[str]) -> str:
+        words = sorted(known)
+        if value not in words:
+            raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
+        return str(value)
+
+    def _whole(self, name: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.error(name, f"{value!r} is not a whole number of at least {least}")
         return value

@@ -98,11 +98,8 @@ def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
     mixer = layer.mixer
     if not isinstance(mixer, GroupedAttention):
         raise TypeError(f"no window slides over {mixer}")
-    made = {
-        window: replace(layer, mixer=replace(mixer, window=window))
-        for window in dict.fromkeys(windows)
-    }
-    return tuple(made[window] for window in windows)
+    of = {each: replace(layer, mixer=replace(mixer, window=each)) for each in {*windows}}
+    return tuple(of[window] for window in windows)
 
 
 def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:

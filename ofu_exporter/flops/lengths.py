@@ -119,14 +119,6 @@ def packed(lengths: Iterable[int], stream: str = TOKENS) -> Lengths:
     return Lengths(tuple((_sample({stream: length}), n) for length, n in sorted(counts.items())))
 
 
-def samples(of: Iterable[Mapping[str, int]]) -> Lengths:
-    """Samples of several streams: `samples([{"latent": 4096, "prompt": 77}, ...])`."""
-    counts = Counter(_sample(streams) for streams in of)
-    if not counts:
-        raise ConfigError("lengths: at least one sample is needed")
-    return Lengths(tuple(sorted(counts.items())))
-
-
 def from_moments(sequences: int, mean: Exact | float, mean_square: Exact | float) -> Lengths:
     """Sequences known by the first and second moment of their lengths (E[L], E[L^2]).
 

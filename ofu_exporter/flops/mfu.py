@@ -172,16 +172,17 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
         return []
     if _same(peak_flops, right):
         return []
-    math_used = "+".join(precision)
-    found = []
+    math_used, row = "+".join(precision), gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    mistakes = []
     if _same(peak_flops, 2 * right):
-        found.append(f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU")
+        mistakes.append(
+            f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
+        )
     for name in gpu_models.PRECISIONS:
-        row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
         other = row.peak_flops(name) if row else None
         if other is not None and name not in precision and _same(peak_flops, other):
-            found.append(f"the {name} peak, though the job computes in {math_used}")
-    wrong = " or ".join(found) or "none of its dense peaks"
+            mistakes.append(f"the {name} peak, though the job computes in {math_used}")
+    wrong = " or ".join(mistakes) or "none of its dense peaks"
     return [
         f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {math_used} is {right / 1e12:.1f}"
     ]
@@ -189,18 +190,17 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
 
 def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
     """What a ratio shows about its own inputs."""
-    found = []
     if mfu > 1 or hfu > 1:
         which = "MFU" if mfu > 1 else "HFU"
-        found.append(
+        return [
             f"{which} over 100 % is impossible: the peak is too low (another precision, another GPU model), the "
             "throughput or FLOPs are counted twice, or GPUs are left out"
-        )
-    elif number > 1 and mfu < BANDS[0][0] / 5 and BANDS[0][0] <= mfu * number <= 1:
-        found.append(
+        ]
+    if number > 1 and mfu < BANDS[0][0] / 5 and BANDS[0][0] <= mfu * number <= 1:
+        return [
             f"MFU would be {mfu * number:.1%} if the throughput were of one GPU: is it of all {number} together?"
-        )
-    return found
+        ]
+    return []
 
 
 def hint(count: Count, mfu: float, gpu: str) -> str | None:

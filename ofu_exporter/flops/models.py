@@ -68,21 +68,16 @@ class Counting:
     """Rows of the head that are really multiplied, if a framework pads the vocabulary."""
 
 
-def check_causal(model: Model, counting: Counting) -> None:
-    """Raise ConfigError if causal attention is wanted for a model that only attends in both directions."""
-    if (
-        counting.causal
-        and model.shape is None
-        and not any(term.extent.causal for term in model.terms)
-    ):
+def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
+    """Every product that the model executes: the terms of convention `model`.
+
+    Raises ConfigError where causal attention is wanted of a model that only attends in both directions.
+    """
+    is_causal = model.shape is not None or any(term.extent.causal for term in model.terms)
+    if counting.causal and not is_causal:
         raise ConfigError(
             f"causal: {model.architecture} attends in both directions; leave --causal out"
         )
-
-
-def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
-    """Every product that the model executes: the terms of convention `model`."""
-    check_causal(model, counting)
     shape, masked = padded(model, counting), counting.causal is not False
     terms = model.terms if masked else tuple(map(_without_mask, model.terms))
     if shape is None:
@@ -160,26 +155,9 @@ def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = 
 
     `terms` are the model's own terms, if they are already known.
     """
-    own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+    terms_of_model = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(
-        total=sum(term.parameters for term in own),
-        active=sum(term.active for term in own),
-        embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in terms_of_model),
+        active=sum(term.active for term in terms_of_model),
+        embedding=sum(term.parameters for term in terms_of_model if term.part is Part.EMBEDDING),
     )
-
-
-def padded_vocabulary(vocab_size: int, divisible_by: int = 128, tensor_parallel: int = 1) -> int:
-    """The rows that Megatron-LM pads a vocabulary to: up to a multiple of `divisible_by` * `tensor_parallel`.
-
-    Megatron-LM `megatron/training/tokenizer: vocab_size_with_padding`. Raises ConfigError below 1.
-    """
-    given = {
-        "vocab_size": vocab_size,
-        "divisible_by": divisible_by,
-        "tensor_parallel": tensor_parallel,
-    }
-    for name, value in given.items():
-        if value < 1:
-            raise ConfigError(f"{name}: {value} is below 1")
-    multiple = divisible_by * tensor_parallel
-    return -(-vocab_size // multiple) * multiple

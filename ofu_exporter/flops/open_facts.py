@@ -25,8 +25,8 @@ class Tied(NamedTuple):
 
 def untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
     """The causes that need facts which were not given, and these facts. Only facts that every job has are named."""
-    given = _given(facts)
-    missing = {each.slug: [need for need in each.needs if not given[need]] for each in causes()}
+    is_given = _given(facts)
+    missing = {each.slug: [need for need in each.needs if not is_given[need]] for each in causes()}
     return tuple(
         (slug, ", ".join(needs))
         for slug, needs in missing.items()
@@ -41,16 +41,16 @@ def telling(tied: Sequence[Tied], facts: CauseFacts, right_mfu: float | None) ->
     """
     if len(tied) < 2:
         return ()
-    given = {**_given(facts), THROUGHPUT: right_mfu is not None}
+    is_given = {**_given(facts), THROUGHPUT: right_mfu is not None}
     settled_by = {each.slug: {*each.settled_by} for each in causes()}
     of_each = [{name for slug in each.causes for name in settled_by[slug]} for each in tied]
     some = {
         name for names in of_each for name in names if not all(name in each for each in of_each)
     }
     reports = [each.report for each in tied]
-    if max(reports) / min(reports) > 1 + APART and not given[THROUGHPUT]:
+    if max(reports) / min(reports) > 1 + APART and not is_given[THROUGHPUT]:
         some |= {*NEEDED_BY_THROUGHPUT, THROUGHPUT}
-    return tuple(name for name in given if name in some and not given[name])
+    return tuple(name for name in is_given if name in some and not is_given[name])
 
 
 def _given(facts: CauseFacts) -> dict[str, bool]:

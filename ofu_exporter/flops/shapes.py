@@ -184,9 +184,9 @@ def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
     # A model has few different layers, and comparing two costs less than hashing all of their fields.
     groups: list[tuple[Layer, int]] = []
     for layer in layers:
-        for index, (known, number) in enumerate(groups):
-            if known is layer or known == layer:
-                groups[index] = (known, number + 1)
+        for index, (other, number) in enumerate(groups):
+            if other is layer or other == layer:
+                groups[index] = (other, number + 1)
                 break
         else:
             groups.append((layer, 1))

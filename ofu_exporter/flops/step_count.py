@@ -10,16 +10,15 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import NEUTRAL, Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
-from ofu_exporter.flops.neutral_fields import NEUTRAL
 from ofu_exporter.flops.passes import Passes, TermPasses, plan
-from ofu_exporter.flops.terms import TOKENS, Exact, Part, Term, total, whole
+from ofu_exporter.flops.terms import TOKENS, Exact, Term, total, whole
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TermCount:
     """The FLOPs of one term in one step over all GPUs."""
 
     term: Term
@@ -42,7 +41,7 @@ class Count:
     family: str
     convention: str
     parameters: Parameters
-    lines: tuple[Line, ...]
+    lines: tuple[TermCount, ...]
     tokens: Exact
     """Tokens of the main streams in the step; a count per token divides by them, and tokens/s counts them."""
     sequences: int
@@ -74,16 +73,9 @@ class Count:
         """Model FLOPs over the sequences of the step, which is the mean if they are unequal."""
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
-    def per_token(self, line: Line) -> Exact:
+    def per_token(self, line: TermCount) -> Exact:
         """Model FLOPs of one line per token."""
         return whole(Fraction(line.model) / Fraction(self.tokens))
-
-    def share(self, *parts: Part) -> float:
-        """The share of the model FLOPs that is in some parts."""
-        flops = sum(
-            (Fraction(line.model) for line in self.lines if line.term.part in parts), Fraction()
-        )
-        return float(flops / Fraction(self.model_flops_per_step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +99,7 @@ class Total:
 class How:
     """Everything that changes the count besides the model and its lengths."""
 
-    convention: str = "model"
+    convention: str = conventions.OWN
     counting: Counting = field(default_factory=Counting)
     passes: Passes = field(default_factory=Passes)
 
@@ -195,7 +187,8 @@ def count(
     """
     how = how or How()
     convention = conventions.load(how.convention)
-    if (how.passes.frozen or how.passes.lora) and not convention.EXACT:
+    is_own = how.convention == conventions.OWN
+    if (how.passes.frozen or how.passes.lora) and not is_own:
         raise ConfigError(
             f"convention {how.convention} does not count frozen parts or adapters; use convention model"
         )
@@ -203,13 +196,13 @@ def count(
         terms = convention.terms(model, how.counting)
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
-    runs = plan(terms, how.passes, model.towers, model.layers, not convention.EXACT)
+    runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(model, how.counting, terms if convention.EXACT else None),
+        parameters=parameters(model, how.counting, terms if is_own else None),
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
@@ -221,13 +214,13 @@ def count(
     )
 
 
-def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> Line:
+def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:
     flops = run.term.flops * repeats
     once = lengths.of(run.term.extent) * flops
     more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
     if more < 0:
         raise ConfigError("executed: a padded step is not smaller than the step without padding")
-    return Line(
+    return TermCount(
         run.term,
         forward=whole(once * run.forward),
         backward=whole(once * run.backward),

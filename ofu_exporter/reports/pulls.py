@@ -16,8 +16,7 @@ from enum import Enum
 from typing import Any
 
 from ofu_exporter.errors import ConfigError, OfuError, PageError
-from ofu_exporter.flops.readers import serving
-from ofu_exporter.flops.statements import JobFacts
+from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason

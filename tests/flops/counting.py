@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,14 @@ def step(of: str | dict[str, Any], convention: str = "model", tokens: int = 4096
 
 def ratio(one: int | Fraction, other: int | Fraction) -> float:
     return float(Fraction(one) / Fraction(other))
+
+
+def share(of: flops.Count, part: flops.Part) -> float:
+    """The share of the model FLOPs that is in a part."""
+    flops_of_part = sum(Fraction(line.model) for line in of.lines if line.term.part is part)
+    return float(flops_of_part / Fraction(of.model_flops_per_step))
+
+
+def samples(of: Iterable[Mapping[str, int]]) -> flops.Lengths:
+    """Samples of several streams."""
+    return sum((flops.fixed(1, **streams) for streams in of), flops.Lengths())

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ofu_exporter.flops import architectures, families
-from ofu_exporter.flops.architectures import FILE, Row, known, read, summary, text
+from ofu_exporter.flops.architectures import FILE, Row, known, read, summary
+from tests.helpers.model_table import text
 
 ROWS = [
     Row("bert", "BertForMaskedLM", 109_514_298, 109_514_298, "forward and backward", "0"),

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from ofu_exporter import flops
 from tests.flops.counting import config
+from tests.flops.counting import samples as stream_samples
 
 SAMPLES = st.lists(st.tuples(st.integers(1, 4096), st.integers(0, 512)), min_size=1, max_size=6)
 FORWARD = flops.Passes(forward_only=True)
 
 
 def counted(name: str, samples: list[tuple[int, int]], **passes: Any) -> flops.Count:
-    lengths = flops.samples({"latent": latent, "prompt": prompt} for latent, prompt in samples)
+    lengths = stream_samples({"latent": latent, "prompt": prompt} for latent, prompt in samples)
     how = flops.How(passes=flops.Passes(**passes))
     return flops.count(flops.read(config(name)), lengths, how)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Model, Part, Passes, Recompute, Term
-from tests.flops.counting import NAMES, config, count, ratio
+from tests.flops.counting import NAMES, config, count, ratio, share
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -32,7 +32,7 @@ def test_full_recomputation_is_a_third_more_of_the_layers() -> None:
         assert line.recomputed == again
         hardware = Fraction(line.model + line.recomputed, line.model)
         assert hardware == (Fraction(4, 3) if line.term.in_layers else 1)
-    head = counted.share(flops.Part.HEAD)
+    head = share(counted, flops.Part.HEAD)
     hardware_over_model = ratio(counted.hardware_flops_per_step, counted.model_flops_per_step)
     assert hardware_over_model == pytest.approx((4 - head) / 3)
 
@@ -52,7 +52,7 @@ def test_recomputation_leaves_mfu_alone() -> None:
 def test_selective_recomputation_runs_the_cores_again() -> None:
     """MFU/HFU = 3/(3 + share of the cores)."""
     counted = count("llama-3-8b", tokens=8192, passes=Passes(recompute=Recompute.SELECTIVE))
-    cores = counted.share(flops.Part.CORE)
+    cores = share(counted, flops.Part.CORE)
     less = ratio(counted.model_flops_per_step, counted.hardware_flops_per_step)
     assert less == pytest.approx(3 / (3 + cores))
     assert 0.75 <= less < 1

@@ -9,8 +9,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.readers import serving
-from ofu_exporter.flops.statements import JobFacts, Statement
+from ofu_exporter.flops.readers import JobFacts, Statement, serving
 
 H100_PEAK = 989.4e12
 

@@ -10,6 +10,7 @@ Needs the extra `test-torch`; where timm and torchvision are installed too, the 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib
 import importlib.util
 import json
@@ -17,10 +18,11 @@ import multiprocessing
 import resource
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime, timezone
+from io import StringIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,8 @@ from typing import Any
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import families
-from ofu_exporter.flops.architectures import FILE, Row, read, text
-from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.architectures import FILE, Row, read
+from ofu_exporter.flops.fields import listed
 
 HEADS: tuple[str, ...] = (
     "IMAGE_TEXT_TO_TEXT",
@@ -75,6 +77,15 @@ LAYERS = listed(
     """
 )
 """Fields that say how often a layer is repeated. Recipes are made of two of each, where the library builds that."""
+
+
+def text(rows: Iterable[Row]) -> str:
+    """Rows as the file has them."""
+    file = StringIO()
+    writer = csv.DictWriter(file, [each.name for each in fields(Row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(each) for each in rows)
+    return file.getvalue()
 
 
 def architectures() -> dict[str, str]:

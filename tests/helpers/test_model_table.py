@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.flops.architectures import Row, read, text
+from ofu_exporter.flops.architectures import Row, read
 from tests.helpers import model_table
 from tests.helpers.model_table import BOTH, FORWARD
 
@@ -44,7 +44,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
         model_table.main()
         return read((tmp_path / "architectures.csv").read_text())
 
-    (tmp_path / "architectures.csv").write_text(text(BEFORE))
+    (tmp_path / "architectures.csv").write_text(model_table.text(BEFORE))
     monkeypatch.setattr(model_table, "FILE", tmp_path / "architectures.csv")
     monkeypatch.setattr(model_table, "DENOISERS", {})
     monkeypatch.setattr(model_table, "rows", ran)

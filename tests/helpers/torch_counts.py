@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.fields import listed
 from tests.flops.executions import RECORDED, Execution, difference, recorded
 from tests.flops.small_models import SMALL, Small
 

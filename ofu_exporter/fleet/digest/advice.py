@@ -10,7 +10,7 @@ from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
-from ofu_exporter.flops.causes import Cause, Side, causes
+from ofu_exporter.flops.causes import MfuCause, Side, causes
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import Verdict
 
@@ -114,7 +114,7 @@ def _cause(row: JobRow) -> str:
 
 
 @cache
-def _causes() -> Mapping[str, Cause]:
+def _causes() -> Mapping[str, MfuCause]:
     return {cause.slug: cause for cause in causes()}
 
 

@@ -29,7 +29,6 @@ from ofu_exporter.flops import (
 )
 from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import check_recompute, plan
-from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import GpuModel, find
 from ofu_exporter.support.registry import Registry
@@ -82,10 +81,9 @@ class CountedStep:
         """The step with one more edit of the terms."""
         return replace(self, edits=(*self.edits, edit))
 
-    def reshaped(self, change: Callable[[Decoder], Decoder]) -> CountedStep:
-        """The step with another decoder instead of the model's."""
-        assert self.model.shape is not None
-        return replace(self, model=replace(self.model, shape=change(self.model.shape)))
+    def has(self, part: Part) -> bool:
+        """Whether the step has terms of a part."""
+        return any(term.part is part for term in self.terms())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +127,7 @@ class CauseFacts:
         return effective_peak(self.precision, {p: dense_peak(self.gpu, p) for p in self.precision})
 
 
-def has(step: CountedStep, part: Part) -> bool:
-    """Whether a step has terms of a part."""
-    return any(term.part is part for term in step.terms())
-
-
+Change = Callable[[CountedStep], CountedStep]
 FORMULA = "formula"
 """The subject "which convention the count follows"."""
 
@@ -151,13 +145,13 @@ class Side(str, Enum):
 class Hypothesis:
     """One cause with one ratio."""
 
-    evidence: str
-    """One sentence: what went wrong, and which facts speak for it."""
+    evidence: str = ""
+    """One sentence: what went wrong, and which facts speak for it; "" = the cause's own meaning."""
     ratio: float = 1.0
     """Reported over right MFU, or right MFU over OFU; the upper end of a range."""
     lowest: float | None = None
     """The lower end of a range."""
-    miscount: Callable[[CountedStep], CountedStep] | None = None
+    miscount: Change | None = None
     """Makes the step as the report counts it; used instead of a ratio."""
     rarity: float | None = None
     """Replaces the cause's own rarity if the facts make the cause likelier."""
@@ -175,12 +169,11 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class MfuCause:
     """One thing that goes wrong, or is rightly left out."""
 
     slug: str
     """A stable name, which is used in labels of metrics."""
-    side: Side
     rarity: float
     """-ln of how often the cause occurs in jobs whose facts allow it. This is an estimate: 1 is common, 5 is rare."""
     hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
@@ -191,10 +184,10 @@ class Cause:
     shown_ratio: str = field(default="computed", kw_only=True)
     """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
     meaning: str = field(kw_only=True)
-    """What is wrong, or rightly left out, in any job: the sentence that is used if the job's facts are not known."""
+    """What is wrong, or rightly left out, in any job: the sentence where a hypothesis has no evidence of its own."""
+    side: Side = field(default=Side.REPORT, kw_only=True)
 
 
-Change = Callable[[CountedStep], CountedStep]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -207,32 +200,24 @@ def miscount(  # noqa: PLR0913 - all that describes such a cause
     says: Mapping[str, str] = NOTHING,
     *,
     shown_ratio: str = "computed",
-) -> Cause:
+) -> MfuCause:
     """A mistake in the count of a model: `change` makes the step as it is counted, where the mistake `applies`."""
 
     def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
         if facts.step and applies(facts.step):
-            yield Hypothesis(meaning, miscount=change, says=says)
+            yield Hypothesis(miscount=change, says=says)
 
-    return Cause(
-        slug,
-        Side.REPORT,
-        rarity,
-        hypotheses,
-        ("config",),
-        shown_ratio=shown_ratio,
-        meaning=meaning,
-    )
+    return MfuCause(slug, rarity, hypotheses, ("config",), shown_ratio=shown_ratio, meaning=meaning)
 
 
 class _Module(Protocol):
-    CAUSES: tuple[Cause, ...]
+    CAUSES: tuple[MfuCause, ...]
 
 
 _MODULES: Registry[_Module] = Registry(__name__, "subject of causes")
 
 
 @cache
-def causes() -> tuple[Cause, ...]:
+def causes() -> tuple[MfuCause, ...]:
     """Every cause, in the order of their modules' names."""
     return tuple(cause for name in _MODULES.names() for cause in _MODULES.load(name).CAUSES)

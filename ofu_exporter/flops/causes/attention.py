@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Per, Term
-from ofu_exporter.flops.causes import CountedStep, has, miscount, without
+from ofu_exporter.flops.causes import CountedStep, miscount, without
 
 COUNTED = {"cores": "are counted"}
 
@@ -47,7 +47,7 @@ CAUSES = (
         "causal_half_missing",
         2.0,
         "attention goes in both directions, and the count takes half of the pairs",
-        lambda step: has(step, Part.CORE) and not _is_causal(step),
+        lambda step: step.has(Part.CORE) and not _is_causal(step),
         lambda step: step.edited(_halved),
         COUNTED,
     ),
@@ -55,7 +55,7 @@ CAUSES = (
         "attention_omitted",
         1.5,
         "the count has the weights (6 per parameter and token) and not the attention cores",
-        lambda step: has(step, Part.CORE),
+        lambda step: step.has(Part.CORE),
         lambda step: step.edited(without(Part.CORE)),
         {"cores": "are not counted"},
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
-from ofu_exporter.flops.causes import FORMULA, Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, MfuCause
 
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
@@ -65,27 +65,24 @@ def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 CAUSES = (
-    Cause(
+    MfuCause(
         "wrong_gpu_count",
-        Side.REPORT,
         4.0,
         _gpus,
         settled_by=("gpus",),
         shown_ratio="world/counted",
         meaning="the report divides by a wrong number of GPUs",
     ),
-    Cause(
+    MfuCause(
         "gradient_accumulation",
-        Side.REPORT,
         4.5,
         _accumulation,
         settled_by=("accumulation",),
         shown_ratio="1/n; n",
         meaning="several micro-batches make a step, and the count has one of them, or has them twice",
     ),
-    Cause(
+    MfuCause(
         "other_convention",
-        Side.REPORT,
         2.0,
         _convention,
         ("config",),

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from ofu_exporter.flops.causes import (
     NOTHING,
-    Cause,
     CauseFacts,
     CountedStep,
     Hypothesis,
-    Side,
+    MfuCause,
     miscount,
 )
 from ofu_exporter.flops.shapes import (
@@ -25,16 +24,17 @@ from ofu_exporter.flops.shapes import (
 
 ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}
-Change = Callable[[Layer], Layer]
 
 
 def _layers(step: CountedStep) -> tuple[Layer, ...]:
     return step.model.shape.layers if step.model.shape else ()
 
 
-def _each(step: CountedStep, change: Change) -> CountedStep:
+def _each(step: CountedStep, change: Callable[[Layer], Layer]) -> CountedStep:
     """The step with every layer changed."""
-    return step.reshaped(lambda shape: replace(shape, layers=tuple(map(change, shape.layers))))
+    assert step.model.shape is not None
+    shape = replace(step.model.shape, layers=tuple(map(change, step.model.shape.layers)))
+    return replace(step, model=replace(step.model, shape=shape))
 
 
 def _in_layers(
@@ -43,7 +43,7 @@ def _in_layers(
     meaning: str,
     change: Callable[[Layer, Decoder], Layer],
     says: Mapping[str, str] = NOTHING,
-) -> Cause:
+) -> MfuCause:
     """A mistake that takes layers for others; there is none where no layer changes."""
 
     def changed(step: CountedStep) -> CountedStep:
@@ -66,20 +66,18 @@ def _experts(change: Callable[[Experts], Experts]) -> Callable[[Layer, Decoder],
     return changed
 
 
-def _all_groups(layer: Layer, _: Decoder) -> Layer:
+def _attention(layer: Layer, change: Callable[[GroupedAttention], GroupedAttention]) -> Layer:
     mixer = layer.mixer
-    if not isinstance(mixer, GroupedAttention):
-        return layer
-    return replace(layer, mixer=replace(mixer, groups=mixer.heads))
+    return replace(layer, mixer=change(mixer)) if isinstance(mixer, GroupedAttention) else layer
+
+
+def _all_groups(layer: Layer, _: Decoder) -> Layer:
+    return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))
 
 
 def _other_gate(layer: Layer, _: Decoder) -> Layer:
     block = layer.feed_forward
-    return (
-        layer
-        if block is None
-        else replace(layer, feed_forward=replace(block, gated=not block.gated))
-    )
+    return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
 
 
 def _sparse(layer: Layer, shape: Decoder) -> Layer:
@@ -101,16 +99,10 @@ def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
     if len(mixers) == len(layers) or not mixers or not blocks:
         return
     block = (dense or blocks)[0]
+    says = {"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})}
     yield Hypothesis(
-        HYBRID,
-        miscount=lambda step: _each(
-            step, lambda layer: Layer(mixers[0], block, layer.norm_parameters)
-        ),
-        says={"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})},
+        miscount=lambda step: _each(step, lambda _: Layer(mixers[0], block)), says=says
     )
-
-
-HYBRID = "the layers are of several kinds, and the count takes each for attention and an MLP"
 
 
 def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -121,16 +113,13 @@ def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
     mixers = shape.mixers(GroupedAttention)
     wide = [mixer for mixer in mixers if mixer.head_dim != hidden // mixer.heads]
 
-    def narrow(layer: Layer) -> Layer:
-        mixer = layer.mixer
-        if not isinstance(mixer, GroupedAttention):
-            return layer
-        return replace(layer, mixer=replace(mixer, head_dim=hidden // mixer.heads))
+    def narrow(mixer: GroupedAttention) -> GroupedAttention:
+        return replace(mixer, head_dim=hidden // mixer.heads)
 
     if wide:
         yield Hypothesis(
             f"heads are {wide[0].head_dim} wide, and the count takes the hidden size over the heads",
-            miscount=lambda step: _each(step, narrow),
+            miscount=lambda step: _each(step, lambda layer: _attention(layer, narrow)),
         )
 
 
@@ -156,7 +145,13 @@ CAUSES = (
         _experts(lambda block: replace(block, shared_width=0, shared_gate=False)),
         EXPERTS,
     ),
-    Cause("hybrid_as_dense", Side.REPORT, 1.0, _hybrid, ("config",), meaning=HYBRID),
+    MfuCause(
+        "hybrid_as_dense",
+        1.0,
+        _hybrid,
+        ("config",),
+        meaning="the layers are of several kinds, and the count takes each for attention and an MLP",
+    ),
     _in_layers(
         "sparse_everywhere",
         2.5,
@@ -171,9 +166,8 @@ CAUSES = (
         _without_experts,
         {"layers": "are of several kinds", "experts": "are not counted"},
     ),
-    Cause(
+    MfuCause(
         "head_dim_from_hidden",
-        Side.REPORT,
         2.0,
         _head_dim,
         ("config",),

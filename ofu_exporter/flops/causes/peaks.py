@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
@@ -53,27 +53,22 @@ def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
 
 
 def _hypothesis(
-    facts: CauseFacts, found: Hypothesis, claimed: Collection[float | None] = ()
+    facts: CauseFacts, one: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    is_given = is_the_peak(facts, found.ratio)
-    if is_given is False or abs(found.ratio - 1) <= SAME or _is_none_of(facts, claimed):
+    is_given, rated = is_the_peak(facts, one.ratio), [*filter(None, claimed)]
+    is_other = facts.peak_flops is not None and all(
+        abs(peak / facts.peak_flops - 1) > SAME for peak in rated
+    )
+    if is_given is False or abs(one.ratio - 1) <= SAME or (rated and is_other):
         return
-    says = {**RATED, **found.says}
+    says = {**RATED, **one.says}
     if is_given:  # one peak is one mistake
-        evidence = f"{found.evidence}; the peak of the report is that"
-        rarity = ABSENT_AND_GIVEN if found.rarity == ABSENT else 0.5
-        says["given peak"] = found.evidence
-        found = replace(found, evidence=evidence, rarity=rarity)
-    yield replace(found, says=says)
-
-
-def _is_none_of(facts: CauseFacts, claimed: Collection[float | None]) -> bool:
-    """Whether the report states a peak that is none of these."""
-    known = [peak for peak in claimed if peak is not None]
-    if facts.peak_flops is None or not known:
-        return False
-    return all(abs(peak / facts.peak_flops - 1) > SAME for peak in known)
+        evidence = f"{one.evidence}; the peak of the report is that"
+        rarity = ABSENT_AND_GIVEN if one.rarity == ABSENT else 0.5
+        says["given peak"] = one.evidence
+        one = replace(one, evidence=evidence, rarity=rarity)
+    yield replace(one, says=says)
 
 
 def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
@@ -93,13 +88,15 @@ def _peak(facts: CauseFacts, precision: str) -> float | None:
     )
 
 
-def _ratio(facts: CauseFacts, shares: Mapping[str, float], used: str) -> float | None:
-    """The effective peak of the precisions that run, over the peak of the precision that the report uses."""
-    peaks = {precision: _peak(facts, precision) for precision in (*shares, used)}
-    if any(peak is None for peak in peaks.values()):
-        return None
-    seconds = sum(share / (peaks[precision] or 1) for precision, share in shares.items())
-    return 1 / seconds / (peaks[used] or 1)
+def _seconds(shares: Mapping[str, float], peak_of: Callable[[str], float | None]) -> float | None:
+    """The time that a FLOP takes at the peaks of the precisions that run; None where one of them is not known."""
+    seconds = 0.0
+    for precision, share in shares.items():
+        peak = peak_of(precision)
+        if peak is None:
+            return None
+        seconds += share / peak
+    return seconds
 
 
 def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -115,16 +112,13 @@ def _other_precision(
     """The hypothesis that the report uses the peak of `used` for math in another precision; `assumed` is the math if
     none is given."""
     shares = facts.precision or {assumed: 1.0}
-    ratio = _ratio(facts, shares, used) if applies({*shares}) else None
-    if ratio is not None:
+    seconds, peak = _seconds(shares, partial(_peak, facts)), _peak(facts, used)
+    if applies({*shares}) and seconds and peak:
         math = "+".join(shares) + ("" if facts.precision else " (assumed)")
-        found = Hypothesis(
-            f"the peak is that of {used}, and the math is {math}",
-            ratio,
-            says={"peak's precision": used, "math": math},
-        )
-        claimed = [] if facts.row() is None else [_peak(facts, used)]
-        yield from _hypothesis(facts, found, claimed)
+        evidence = f"the peak is that of {used}, and the math is {math}"
+        says = {"peak's precision": used, "math": math}
+        claimed = [] if facts.row() is None else [peak]
+        yield from _hypothesis(facts, Hypothesis(evidence, 1 / seconds / peak, says=says), claimed)
 
 
 def _tf32(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -139,9 +133,9 @@ def _fp8_used(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if facts.precision is None and row and row.peak_flops("fp8") is None:
         return
-    for found in _other_precision("bf16", "fp8", lambda names: "fp8" in names, facts):
+    for one in _other_precision("bf16", "fp8", lambda names: "fp8" in names, facts):
         # Where the facts name no precision, it is seldom FP8.
-        yield found if facts.precision else replace(found, rarity=3.0)
+        yield one if facts.precision else replace(one, rarity=3.0)
 
 
 def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -151,8 +145,8 @@ def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
     ratio = row.tensor_clock_hz / row.max_sm_clock_hz
     clocks = f"the peak is computed at the boost clock of {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
     evidence = f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz"
-    found = Hypothesis(evidence, ratio, says={"peak's GPU": row.key})
-    yield from _hypothesis(facts, found, _own_peaks(facts, 1 / ratio))
+    one = Hypothesis(evidence, ratio, says={"peak's GPU": row.key})
+    yield from _hypothesis(facts, one, _own_peaks(facts, 1 / ratio))
 
 
 def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -176,35 +170,22 @@ def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
         rarity_of = {key: _rarity(own.key, key, present) for key in keys}
         key = min(rarity_of, key=rarity_of.__getitem__)
         more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
-        found = Hypothesis(
-            f"the peak is that of {key}{more}, and the GPU is {own.key}",
-            ratio,
-            rarity=rarity_of[key],
-            says={"peak's GPU": key, "peak's precision": math},
-        )
-        yield from _hypothesis(facts, found)
+        evidence = f"the peak is that of {key}{more}, and the GPU is {own.key}"
+        says = {"peak's GPU": key, "peak's precision": math}
+        one = Hypothesis(evidence, ratio, rarity=rarity_of[key], says=says)
+        yield from _hypothesis(facts, one)
 
 
 def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
     """The models with another peak than the GPU's, by the right peak over theirs."""
     models: dict[float, list[str]] = {}
+    right = facts.right_peak() or 0.0
     for row in gpu_models.ROWS:
-        ratio = _device_ratio(facts, row)
-        if ratio is not None and abs(ratio - 1) > SAME:
+        ratio = right * (_seconds(facts.precision or {}, row.peak_flops) or 0.0)
+        if ratio and abs(ratio - 1) > SAME:
             alike = next((each for each in models if abs(each / ratio - 1) <= SAME), ratio)
             models.setdefault(alike, []).append(row.key)
     return models
-
-
-def _device_ratio(facts: CauseFacts, row: gpu_models.GpuModel) -> float | None:
-    """The right peak over that of another model."""
-    seconds, right = 0.0, facts.right_peak()
-    for precision, share in (facts.precision or {}).items():
-        peak = row.peak_flops(precision)
-        if peak is None:
-            return None
-        seconds += share / peak
-    return None if right is None else right * seconds
 
 
 def _rarity(own: str, other: str, present: Collection[str]) -> float:
@@ -218,54 +199,48 @@ _FP8_UNUSED = partial(_other_precision, "fp8", "bf16", lambda names: bool(names 
 _FP4_UNUSED = partial(_other_precision, "fp4", "bf16", lambda names: "fp4" not in names)
 
 CAUSES = (
-    Cause(
+    MfuCause(
         "sparse_peak",
-        Side.REPORT,
         2.0,
         _sparse,
         settled_by=("peak_tflops",),
         shown_ratio="0.5",
         meaning="the peak is the one for 2:4 sparse matrices, twice the dense one",
     ),
-    Cause(
+    MfuCause(
         "fp8_peak_for_bf16",
-        Side.REPORT,
         2.5,
         _FP8_UNUSED,
         settled_by=("precision", "peak_tflops"),
         shown_ratio="0.5",
         meaning="the peak is that of FP8, and the math is BF16",
     ),
-    Cause(
+    MfuCause(
         "bf16_peak_for_fp8",
-        Side.REPORT,
         2.0,
         _fp8_used,
         settled_by=("precision", "peak_tflops"),
         shown_ratio="2, less in a mix",
         meaning="the peak is that of BF16, and the math is FP8",
     ),
-    Cause(
+    MfuCause(
         "fp4_peak",
-        Side.REPORT,
         4.0,
         _FP4_UNUSED,
         settled_by=("precision", "peak_tflops"),
         shown_ratio="0.25, 0.17",
         meaning="the peak is that of FP4, and the math is another",
     ),
-    Cause(
+    MfuCause(
         "tf32_peak",
-        Side.REPORT,
         4.0,
         _tf32,
         settled_by=("precision", "peak_tflops"),
         shown_ratio="2; 0.5",
         meaning="the peak is that of TF32 and the math is BF16, or the reverse",
     ),
-    Cause(
+    MfuCause(
         "max_clock_peak",
-        Side.REPORT,
         2.0,
         _max_clock,
         ("gpu",),
@@ -273,18 +248,16 @@ CAUSES = (
         shown_ratio="0.87 to 0.97",
         meaning="the peak is computed at the maximum SM clock, and rated at a lower one",
     ),
-    Cause(
+    MfuCause(
         "measured_peak",
-        Side.REPORT,
         5.0,
         _measured,
         settled_by=("peak_tflops",),
         shown_ratio="1.1 to 1.4",
         meaning="the peak is a measured matrix product, not the rated one",
     ),
-    Cause(
+    MfuCause(
         "wrong_device",
-        Side.REPORT,
         SELDOM,
         _device,
         ("gpu",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.flops.causes import Cause, CauseFacts, Hypothesis, Side
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side
 
 SLUG = "tile_quantization"
 WORST = 0.12
@@ -33,12 +33,12 @@ def _real_work(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 CAUSES = (
-    Cause(
+    MfuCause(
         SLUG,
-        Side.HARDWARE,
         1.0,
         _real_work,
         ("tile_overhead",),
+        side=Side.HARDWARE,
         shown_ratio="down to 0.89, or as given",
         meaning="tiles, the backward pass of attention and the clock, which no MFU counts",
     ),

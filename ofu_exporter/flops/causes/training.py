@@ -8,12 +8,11 @@ from functools import partial
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import (
-    Cause,
     CauseFacts,
     CountedStep,
     Hypothesis,
+    MfuCause,
     Side,
-    has,
     miscount,
     without,
 )
@@ -42,10 +41,9 @@ def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
-    if facts.step and has(facts.step, Part.CORE):
+    if facts.step and facts.step.has(Part.CORE):
         yield Hypothesis(
-            "attention cores run again in the backward pass, which MFU rightly leaves out",
-            facts.step.flops() / facts.step.flops(Recompute.SELECTIVE),
+            ratio=facts.step.flops() / facts.step.flops(Recompute.SELECTIVE),
             rarity=0.0 if facts.recompute else None,
             says=TRAINS | {"recompute": "selective"},
         )
@@ -53,8 +51,7 @@ def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 def _recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     if not facts.forward_only:
-        says = TRAINS | {"count": "has backward passes"}
-        yield Hypothesis("the count is 4 forwards: HFU, reported as MFU", TEXTBOOK, says=says)
+        yield Hypothesis(ratio=TEXTBOOK, says=TRAINS | {"count": "has backward passes"})
 
 
 def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -64,11 +61,7 @@ def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
     cores = whole - facts.step.edited(without(Part.CORE)).flops()
     if cores > 0:
         # The backward pass, two of the three forwards, has 5 products instead of 4: a sixth more for the cores.
-        yield Hypothesis(
-            "flash attention computes its scores again in the backward pass, which no MFU counts",
-            whole / (whole + cores / 6),
-            says=TRAINS,
-        )
+        yield Hypothesis(ratio=whole / (whole + cores / 6), says=TRAINS)
 
 
 def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -101,21 +94,15 @@ def _repeats(facts: CauseFacts) -> Iterator[Hypothesis]:
 def _padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     padded = facts.executed
     if facts.step and padded:
-        yield Hypothesis(
-            "samples are counted as long as they are padded to, and the kernels skip the padding",
-            miscount=lambda step: replace(step, lengths=padded),
-            says={"padding": "is skipped"},
-        )
+        change = partial(replace, lengths=padded)
+        yield Hypothesis(miscount=change, says={"padding": "is skipped"})
 
 
 def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.step and facts.executed:
         padded = replace(facts.step, lengths=facts.executed)
-        yield Hypothesis(
-            "the hardware runs the padding, which MFU rightly leaves out",
-            facts.step.flops() / padded.flops(),
-            says={"padding": "is run"},
-        )
+        ratio = facts.step.flops() / padded.flops()
+        yield Hypothesis(ratio=ratio, says={"padding": "is run"})
 
 
 def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
@@ -152,43 +139,41 @@ def _joined(step: CountedStep, length: int) -> CountedStep:
 
 
 CAUSES = (
-    Cause(
+    MfuCause(
         "activation_recompute",
-        Side.HARDWARE,
         1.0,
         _recompute,
         settled_by=("recompute",),
+        side=Side.HARDWARE,
         shown_ratio="computed, else 0.75",
         meaning="the job may recompute activations, which the hardware runs and MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "selective_recompute",
-        Side.HARDWARE,
         1.5,
         _selective,
         ("config",),
         ("recompute",),
+        side=Side.HARDWARE,
         meaning="attention cores run again in the backward pass, which MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "recompute_counted",
-        Side.REPORT,
         2.0,
         _recompute_counted,
         shown_ratio="4/3",
         meaning="the count is 4 forwards: HFU, reported as MFU",
     ),
-    Cause(
+    MfuCause(
         "flash_backward",
-        Side.HARDWARE,
         2.0,
         _flash,
         ("config",),
+        side=Side.HARDWARE,
         meaning="flash attention computes its scores again in the backward pass, which no MFU counts",
     ),
-    Cause(
+    MfuCause(
         "forward_only",
-        Side.REPORT,
         3.5,
         _forward_only,
         settled_by=("training",),
@@ -204,34 +189,31 @@ CAUSES = (
         TRAINS | {"count": "has backward passes"},
         shown_ratio="computed, up to 1.5 with adapters",
     ),
-    Cause(
+    MfuCause(
         "repeats_missed",
-        Side.REPORT,
         2.0,
         _repeats,
         ("config",),
         shown_ratio="1/repeats",
         meaning="the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
     ),
-    Cause(
+    MfuCause(
         "padding_counted",
-        Side.REPORT,
         1.5,
         _padding_counted,
         ("config", "padded_to"),
         meaning="samples are counted as long as they are padded to, and the kernels skip the padding",
     ),
-    Cause(
+    MfuCause(
         "padding_run",
-        Side.HARDWARE,
         1.0,
         _padding_run,
         ("config", "padded_to"),
+        side=Side.HARDWARE,
         meaning="the hardware runs the padding, which MFU rightly leaves out",
     ),
-    Cause(
+    MfuCause(
         "pack_as_one_sequence",
-        Side.REPORT,
         2.0,
         _pack,
         ("config", "lengths"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Term
-from ofu_exporter.flops.causes import CountedStep, has, miscount, without
+from ofu_exporter.flops.causes import CountedStep, miscount, without
 
 
 def _multiplied(terms: Sequence[Term]) -> Sequence[Term]:
@@ -25,14 +25,14 @@ CAUSES = (
         "embedding_counted",
         1.5,
         "the embedding is looked up, and the count multiplies it",
-        lambda step: has(step, Part.EMBEDDING),
+        lambda step: step.has(Part.EMBEDDING),
         lambda step: step.edited(_multiplied),
     ),
     miscount(
         "head_omitted",
         2.0,
         "the head multiplies the whole vocabulary, and the count leaves it out",
-        lambda step: has(step, Part.HEAD),
+        lambda step: step.has(Part.HEAD),
         lambda step: step.edited(without(Part.HEAD)),
     ),
     miscount(

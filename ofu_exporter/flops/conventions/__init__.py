@@ -1,9 +1,7 @@
 """Finds a counting convention by its name, which is the name of its file.
 
-A convention is one module in this package; its file name is what `--convention` takes. It has three public names:
+A convention is one module in this package; its file name is what `--convention` takes. It has two public names:
 
-- `EXACT`: whether its terms are the model's own, so that parts can be frozen, adapters added, and layers recomputed
-  without what is around them;
 - `terms`: the terms that it counts for a model;
 - `warnings`: where its count is known to differ from what the model executes.
 """
@@ -22,7 +20,6 @@ class Convention(Protocol):
     """What a module of this package offers."""
 
     __doc__: str | None
-    EXACT: bool
 
     def terms(self, model: Model, counting: Counting) -> Sequence[Term]:
         """The terms that it counts. Raises ConfigError for a model that it is not defined for."""
@@ -31,5 +28,8 @@ class Convention(Protocol):
         """Where its count is known to differ from what this model executes."""
 
 
+OWN = "model"
+"""The convention whose terms are the model's own: parts can be frozen, adapters added, and layers recomputed without
+what is around them."""
 _MODULES: Registry[Convention] = Registry(__name__, "convention")
 names, load, summary = _MODULES.names, _MODULES.load, _MODULES.summary

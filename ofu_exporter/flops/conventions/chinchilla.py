@@ -15,7 +15,6 @@ from ofu_exporter.flops.models import Counting, Model, dense_decoder
 from ofu_exporter.flops.shapes import GroupedAttention, Mlp
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-EXACT = False
 SOFTMAX = 3
 """FLOPs of a softmax per element in the paper."""
 

@@ -15,8 +15,6 @@ from ofu_exporter.flops.models import Counting, Model, dense_decoder
 from ofu_exporter.flops.shapes import GroupedAttention, Mlp
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-EXACT = False
-
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The six rows."""

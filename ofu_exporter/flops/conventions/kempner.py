@@ -14,8 +14,6 @@ from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-EXACT = False
-
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Attention, MLP, experts, head, and the cores of every layer."""

@@ -31,8 +31,6 @@ from ofu_exporter.flops.shapes import (
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-EXACT = False
-
 HALF = Extent(Per.PAIR, causal=True)
 
 

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from ofu_exporter.flops.models import Counting, Model, own_terms
 from ofu_exporter.flops.terms import Term
 
-EXACT = True
-
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The model's own terms, for every family."""

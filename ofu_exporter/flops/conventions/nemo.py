@@ -15,8 +15,6 @@ from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-EXACT = False
-
 VOCABULARIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "GPT2LMHeadModel": (51200,),

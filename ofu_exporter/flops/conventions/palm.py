@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from ofu_exporter.flops.models import Counting, Model, decoder_only, own_terms
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
-EXACT = False
-
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Two terms: the parameters, and the attention cores of every pair."""

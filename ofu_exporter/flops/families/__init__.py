@@ -50,13 +50,13 @@ def architectures() -> dict[str, str]:
 
 def family_of(architecture: str) -> str:
     """The family that reads an architecture. Raises ConfigError, which names the nearest one and the ways on."""
-    known = architectures()
-    if architecture not in known:
+    family_by_name = architectures()
+    if architecture not in family_by_name:
         import difflib  # noqa: PLC0415 - only for a name that is not known
 
-        near = difflib.get_close_matches(architecture, known, 1)
+        near = difflib.get_close_matches(architecture, family_by_name, 1)
         hint = f"; the nearest is {near[0]}" if near else ""
         raise ConfigError(
             f"architectures: {architecture!r} has no closed form here{hint}. {WAYS_ON}"
         )
-    return known[architecture]
+    return family_by_name[architecture]

@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Experts, Indexer, LatentAttention, Layer, Mlp
 
 ARCHITECTURES = {

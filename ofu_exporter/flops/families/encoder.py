@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops.encoder_stack import stack, useful
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops import blocks
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
@@ -78,7 +77,7 @@ def read(fields: Fields, architecture: str) -> Model:
         else _classic(fields, plan, hidden, number)
     )
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
-    return Model("encoder", architecture, terms=useful(terms), layers=number)
+    return Model("encoder", architecture, terms=blocks.useful(terms), layers=number)
 
 
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
@@ -93,7 +92,7 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     attention = multi_head(fields, hidden, "num_attention_heads")
     layer = Layer(attention, block, 2 * layer_norm(hidden))
-    yield from stack(hidden, (layer,) * number)
+    yield from blocks.encoder(hidden, (layer,) * number)
     if plan.pooler:
         yield linear(
             "pooler", Part.HEAD, hidden, hidden, bias=True, extent=PER_SEQUENCE, in_layers=False
@@ -119,7 +118,7 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     bias = fields.flag("attention_bias", default=False)
     mixer = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
-    yield from stack(
+    yield from blocks.encoder(
         hidden,
         tuple(Layer(replace(mixer, window=window), block) for window in _windows(fields, number)),
     )

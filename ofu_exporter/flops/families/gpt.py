@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Layer, Mlp, layer_norm
 
 NEUTRAL = listed(

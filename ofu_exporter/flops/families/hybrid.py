@@ -7,15 +7,14 @@ arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.families.mamba import mixer
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.families.mamba import mixer, plain_mixer
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
     Decoder,
     DeltaNet,
@@ -25,6 +24,7 @@ from ofu_exporter.flops.shapes import (
     Layer,
     Mamba1,
     Mamba2,
+    Mixer,
     Mlp,
 )
 
@@ -54,7 +54,7 @@ def nemotron(fields: Fields) -> Decoder:
     makers: dict[str, Callable[[], Layer]] = {
         "linear_attention": lambda: Layer(_nemotron_mamba(fields), None, hidden),
         "full_attention": lambda: Layer(_nemotron_attention(fields, hidden), None, hidden),
-        "mlp": lambda: Layer(None, _nemotron_mlp(fields), hidden),
+        "mlp": lambda: Layer(None, _mlp(fields, gated=False), hidden),
         "moe": lambda: Layer(None, _nemotron_experts(fields), hidden),
     }
     # Layers are made only of the kinds that occur, so that a dense model needs no field of experts.
@@ -64,9 +64,9 @@ def nemotron(fields: Fields) -> Decoder:
         predicted = [
             RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)
         ]
-    made = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
-    shape = decoder_of(fields, hidden, [made[kind] for kind in kinds])
-    return replace(shape, prediction_layers=tuple(made[kind] for kind in predicted))
+    layer_of = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
+    shape = decoder_of(fields, hidden, [layer_of[kind] for kind in kinds])
+    return replace(shape, prediction_layers=tuple(layer_of[kind] for kind in predicted))
 
 
 def _nemotron_kinds(fields: Fields) -> list[str]:
@@ -87,15 +87,7 @@ def _nemotron_kinds(fields: Fields) -> list[str]:
 
 def _nemotron_mamba(fields: Fields) -> Mamba2:
     fields.size("expand", default=2)  # superseded by heads times head dimension
-    return Mamba2(
-        heads=fields.size("mamba_num_heads"),
-        head_dim=fields.size("mamba_head_dim"),
-        groups=fields.size("n_groups"),
-        state=fields.size("ssm_state_size"),
-        kernel=fields.size("conv_kernel"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("use_bias", default=False),
-    )
+    return plain_mixer(fields, "mamba_num_heads", "mamba_head_dim", "ssm_state_size")
 
 
 def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
@@ -103,10 +95,9 @@ def _nemotron_attention(fields: Fields, hidden: int) -> GroupedAttention:
     return replace(hf_config.grouped_attention(fields, hidden), window=window)
 
 
-def _nemotron_mlp(fields: Fields) -> Mlp:
-    return Mlp(
-        fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias", default=False)
-    )
+def _mlp(fields: Fields, gated: bool) -> Mlp:
+    bias = fields.flag("mlp_bias", default=False)
+    return Mlp(fields.size("intermediate_size"), gated, bias)
 
 
 def _nemotron_experts(fields: Fields) -> Experts:
@@ -142,18 +133,17 @@ def jamba(fields: Fields) -> Decoder:
     dense, (experts, used) = Mlp(width, gated=True), hf_config.experts_used(fields, "num_experts")
     sparse = Experts(experts, used, width, gated=True) if experts > 1 else dense
     attends, routes = _period(fields, "attn_layer"), _period(fields, "expert_layer")
-    return decoder_of(
-        fields,
-        hidden,
-        [
-            Layer(
-                attention if attends(index) else mamba,
-                sparse if routes(index) else dense,
-                2 * hidden,
-            )
-            for index in range(number)
-        ],
-    )
+    mixers = [attention if attends(index) else mamba for index in range(number)]
+    blocks = [sparse if routes(index) else dense for index in range(number)]
+    return _decoder(fields, hidden, mixers, blocks)
+
+
+def _decoder(
+    fields: Fields, hidden: int, mixers: Iterable[Mixer], blocks: Iterable[FeedForward]
+) -> Decoder:
+    """A decoder whose layers have a mixer and a block each, with a norm before both."""
+    pairs = zip(mixers, blocks, strict=True)
+    return decoder_of(fields, hidden, [Layer(*pair, 2 * hidden) for pair in pairs])
 
 
 def granite(fields: Fields) -> Decoder:
@@ -168,11 +158,8 @@ def granite(fields: Fields) -> Decoder:
     if fields.size("num_local_experts", default=8, least=0):
         experts, used = hf_config.experts_used(fields, "num_local_experts")
         block = Experts(experts, used, fields.size("intermediate_size"), True, block.width)
-    return decoder_of(
-        fields,
-        hidden,
-        [Layer(attention if full else mamba, block, 2 * hidden) for full in attends],
-    )
+    mixers = [attention if full else mamba for full in attends]
+    return _decoder(fields, hidden, mixers, [block] * number)
 
 
 def _period(fields: Fields, name: str) -> Callable[[int], bool]:
@@ -194,17 +181,8 @@ def bamba(fields: Fields) -> Decoder:
         raise fields.contradiction(
             "a layer that is not there", "attn_layer_indices", "num_hidden_layers"
         )
-    block = Mlp(
-        fields.size("intermediate_size"), gated=True, bias=fields.flag("mlp_bias", default=False)
-    )
-    return decoder_of(
-        fields,
-        hidden,
-        [
-            Layer(attention if index in attends else mamba, block, 2 * hidden)
-            for index in range(number)
-        ],
-    )
+    mixers = [attention if index in attends else mamba for index in range(number)]
+    return _decoder(fields, hidden, mixers, [_mlp(fields, gated=True)] * number)
 
 
 def qwen3_next(fields: Fields) -> Decoder:
@@ -233,14 +211,8 @@ def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
     )
     every = fields.size("full_attention_interval", default=4)
     kinds = hf_config.layer_kinds(fields, "linear_attention", number, every)
-    return decoder_of(
-        fields,
-        hidden,
-        [
-            Layer(attention if kind == hf_config.FULL else delta, block, 2 * hidden)
-            for kind, block in zip(kinds, blocks, strict=True)
-        ],
-    )
+    mixers = [attention if kind == hf_config.FULL else delta for kind in kinds]
+    return _decoder(fields, hidden, mixers, blocks)
 
 
 def _qwen3_next_blocks(fields: Fields) -> list[FeedForward]:
@@ -271,8 +243,7 @@ def falcon_h1(fields: Fields) -> Decoder:
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
     mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
     mamba = replace(mamba, out_bias=False)
-    block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
-    pair = [Layer(mamba, None), Layer(attention, block, 2 * hidden)]
+    pair = [Layer(mamba, None), Layer(attention, _mlp(fields, gated=True), 2 * hidden)]
     return decoder_of(fields, hidden, pair * fields.size("num_hidden_layers"))
 
 

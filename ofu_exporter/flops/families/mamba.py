@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import Decoder, Layer, Mamba1, Mamba2
 
 NEUTRAL = listed(
@@ -34,30 +33,20 @@ def mamba(fields: Fields) -> Decoder:
         conv_bias=fields.flag("use_conv_bias", default=True),
         bias=fields.flag("use_bias", default=False),
     )
-    return decoder_of(
-        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers"), tied=True
-    )
+    layers = [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers")
+    return decoder_of(fields, hidden, layers, tied=True)
 
 
 def mamba_2(fields: Fields) -> Decoder:
     """Mamba-2: the same with its mixer (arXiv:2405.21060)."""
     hidden = fields.size("hidden_size")
-    mixer = Mamba2(
-        heads=fields.size("num_heads"),
-        head_dim=fields.size("head_dim"),
-        groups=fields.size("n_groups"),
-        state=fields.size("state_size"),
-        kernel=fields.size("conv_kernel"),
-        conv_bias=fields.flag("use_conv_bias", default=True),
-        bias=fields.flag("use_bias", default=False),
-    )
+    mixer = plain_mixer(fields, "num_heads", "head_dim", "state_size")
     if mixer.inner != fields.size("expand", default=2) * hidden:
         raise fields.contradiction(
             "heads must fill the inner width", "num_heads", "head_dim", "expand"
         )
-    return decoder_of(
-        fields, hidden, [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers")
-    )
+    layers = [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers")
+    return decoder_of(fields, hidden, layers)
 
 
 ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
@@ -71,6 +60,19 @@ def read(fields: Fields, architecture: str) -> Model:
     """A decoder without attention."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("mamba", architecture, shape, layers=len(shape.layers))
+
+
+def plain_mixer(fields: Fields, heads: str, head_dim: str, state: str) -> Mamba2:
+    """The Mamba-2 mixer of a model that has one in every layer, or of Nemotron-H: the names of three fields differ."""
+    return Mamba2(
+        heads=fields.size(heads),
+        head_dim=fields.size(head_dim),
+        groups=fields.size("n_groups"),
+        state=fields.size(state),
+        kernel=fields.size("conv_kernel"),
+        conv_bias=fields.flag("use_conv_bias", default=True),
+        bias=fields.flag("use_bias", default=False),
+    )
 
 
 def mixer(fields: Fields, inner: int, gate_norm: bool = True) -> Mamba2:

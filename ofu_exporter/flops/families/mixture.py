@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families import decoder
 from ofu_exporter.flops.families.decoder import DecoderPlan
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.shapes import (
     Experts,
     FeedForward,

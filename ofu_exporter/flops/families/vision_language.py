@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.encoder_stack import stack, useful
+from ofu_exporter.flops import blocks, hf_config
 from ofu_exporter.flops.families import decoder, hybrid, mixture
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import embedding, linear, vector
 from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, Norms, layer_norm, rms_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
@@ -86,7 +84,7 @@ def read(fields: Fields, architecture: str) -> Model:
     shape = plan.read(text, plan.language).shape
     assert shape is not None
     shape = replace(shape, tied=fields.flag("tie_word_embeddings", default=shape.tied))
-    terms = useful(_tower(vision, plan, shape.hidden))
+    terms = blocks.useful(_tower(vision, plan, shape.hidden))
     return Model(
         "vision_language",
         architecture,
@@ -115,7 +113,7 @@ def _tower(fields: Fields, plan: VisionPlan, out: int) -> Iterator[Term]:
     )
     if plan.positions:
         yield embedding("vision.embed_positions", fields.size("num_position_embeddings"), hidden)
-    yield from stack(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
+    yield from blocks.encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
     merged = fields.size("spatial_merge_size") ** 2
     yield from _merger("vision.merger", hidden, merged, out, plan.norm(hidden))
     for _ in _deep_mergers(fields, depth, plan.deep):

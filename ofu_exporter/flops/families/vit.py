@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.encoder_stack import stack, useful
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops import blocks, hf_config
+from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.neutral_fields import listed
 from ofu_exporter.flops.products import linear, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
@@ -59,13 +57,13 @@ def read(fields: Fields, architecture: str) -> Model:
         _patch_embedding(fields, hidden),
         vector("embeddings", (patches + 2 * plan.special) * hidden, in_layers=False),
         vector("norms", layer_norm(hidden), in_layers=False),
-        *stack(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
+        *blocks.encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
         *_head(fields, plan, hidden),
     )
     return Model(
         "vit",
         architecture,
-        terms=useful(terms),
+        terms=blocks.useful(terms),
         layers=number,
         counted=(IMAGE,),
         lengths={IMAGE: patches + plan.special, PATCHES: patches},

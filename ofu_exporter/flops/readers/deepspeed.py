@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")
@@ -22,7 +22,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
 
     Raises ConfigError when no line has a throughput, or one has no number.
     """
-    return found(
+    return some(
         [each for line in text.splitlines() if (each := _line(line, job)) is not None],
         "Megatron-LM line with `throughput per GPU (TFLOP/s/GPU)` (--log-throughput)",
     )

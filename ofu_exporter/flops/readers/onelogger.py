@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
@@ -32,7 +32,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
         known.update(record)
         if "train_tflop" in record or "train_throughput_per_gpu" in record:
             statements.append(_statement(known, job))
-    return found(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
+    return some(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
 class Follower:

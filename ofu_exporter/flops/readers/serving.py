@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -28,7 +28,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
         Statement(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
         for _, labels, value in _LINE.findall(text)
     ]
-    return found(statements, "counter vllm:/sglang:estimated_flops_per_gpu_total")
+    return some(statements, "counter vllm:/sglang:estimated_flops_per_gpu_total")
 
 
 def engine(text: str) -> str | None:
@@ -59,4 +59,4 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
         statements.append(
             replace(each, flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
         )
-    return found(statements, "engine on both pages")
+    return some(statements, "engine on both pages")

@@ -11,7 +11,7 @@ import csv
 import io
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
 
 COLUMN = "aic_cube_fops"
 STEP = "Step Id"
@@ -40,7 +40,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
         if value not in _BLANK:
             step = _step(row.get(STEP), line)
             sums[step] = sums.get(step, 0.0) + number(value, f"line {line}: {COLUMN}")
-    return found(
+    return some(
         [_statement(step, flops, job) for step, flops in sums.items()], f"value of {COLUMN}"
     )
 

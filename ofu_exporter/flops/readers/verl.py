@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, found, number
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some
 
 _KEY = "perf/mfu/"
+NULL = str(None)
+"""A value of JSON that is null."""
 _VALUE = r"\s*(?:np\.\w+\()?([^\s,)]+)"
 """NumPy 2 prints its scalars as `np.float64(0.41)`."""
-_PAIR = re.compile(rf"perf/mfu/(\w+):{_VALUE}")
+_PAIR = re.compile(
+    rf"\b(perf/mfu/\w+|perf/time_per_step|timing_s/\w+|perf/delta_time/\w+):{_VALUE}"
+)
 _STEP = re.compile(r"\bstep:\s*(\d+)")
-_SECONDS = re.compile(rf"\bperf/time_per_step:{_VALUE}")
-_TIMES = re.compile(rf"\b(timing_s/\w+|perf/delta_time/\w+):{_VALUE}")
 _PHASES = {
     "actor": "timing_s/update_actor",
     "critic": "timing_s/update_critic",
@@ -38,7 +41,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     world size.
     """
     statements = [each for line in text.splitlines() for each in _line(line, job)]
-    return found(statements, "verl metric `perf/mfu/...`")
+    return some(statements, "verl metric `perf/mfu/...`")
 
 
 class Follower:
@@ -54,7 +57,7 @@ class Follower:
         part's time is in the line.
         """
         parts = _line(line, self._job)
-        return _whole_step(parts, _times(line)) if parts else None
+        return _whole_step(parts, _times(_values(line)[1])) if parts else None
 
 
 def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
@@ -63,9 +66,11 @@ def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
         raise ConfigError("verl step: `perf/time_per_step` is missing or 0")
     weighted: dict[str, float] = {}
     for part in parts:
-        own = times.get(f"perf/delta_time/{part.name}", times.get(_PHASES.get(part.name, "")))
-        if own is not None and part.mfu is not None:
-            weighted[part.name] = part.mfu * own
+        seconds_of_part = times.get(
+            f"perf/delta_time/{part.name}", times.get(_PHASES.get(part.name, ""))
+        )
+        if seconds_of_part is not None and part.mfu is not None:
+            weighted[part.name] = part.mfu * seconds_of_part
     if not weighted:
         names = ", ".join(f"`{_PHASES.get(part.name, 'a time')}`" for part in parts)
         raise ConfigError(f"verl step: {names} is missing, the time that the MFU covers")
@@ -80,38 +85,38 @@ def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:
     )
 
 
-def _times(line: str) -> dict[str, float]:
+def _times(values: Mapping[str, str]) -> dict[str, float]:
     """The seconds of each part of a step, by the metric's name."""
-    if line.lstrip().startswith("{"):
-        logged = json.loads(line)  # `_json` has read it before
-        pairs = [(key, str(value)) for key, value in logged.get("data", logged).items()]
-    else:
-        pairs = _TIMES.findall(line)
     return {
         key: number(value, key)
-        for key, value in pairs
-        if key.startswith(("timing_s/", "perf/delta_time/")) and value != "None"
+        for key, value in values.items()
+        if key.startswith(("timing_s/", "perf/delta_time/")) and value != NULL
     }
 
 
 def _line(line: str, job: JobFacts) -> list[Statement]:
     if _KEY not in line:
         return []
-    step, seconds, values = _json(line) if line.lstrip().startswith("{") else _console(line)
-    return [_statement(step, seconds, name, value, job) for name, value in values]
+    step, values = _values(line)
+    seconds = values.get("perf/time_per_step", NULL)
+    return [
+        _statement(
+            None if step is None else int(number(step, "step")),
+            None if seconds == NULL else number(seconds, "perf/time_per_step"),
+            key.removeprefix(_KEY),
+            number(value, key),
+            job,
+        )
+        for key, value in values.items()
+        if key.startswith(_KEY)
+    ]
 
 
-def _console(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]:
-    step, seconds = _STEP.search(line), _SECONDS.search(line)
-    values = [(name, number(value, f"{_KEY}{name}")) for name, value in _PAIR.findall(line)]
-    return (
-        int(number(step[1], "step")) if step else None,
-        number(seconds[1], "perf/time_per_step") if seconds else None,
-        values,
-    )
-
-
-def _json(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]:
+def _values(line: str) -> tuple[str | None, dict[str, str]]:
+    """The step of a line, and the values of its metrics as text."""
+    if not line.lstrip().startswith("{"):
+        step = _STEP.search(line)
+        return step[1] if step else None, dict(_PAIR.findall(line))
     try:
         logged = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -119,18 +124,9 @@ def _json(line: str) -> tuple[int | None, float | None, list[tuple[str, float]]]
     data = logged.get("data", logged)
     if not isinstance(data, dict):
         raise ConfigError(f"verl metrics: {data!r} is not an object")
-    step = logged.get("step", data.get("training/global_step"))
-    seconds = data.get("perf/time_per_step")
-    values = [
-        (key.removeprefix(_KEY), number(str(value), key))
-        for key, value in data.items()
-        if key.startswith(_KEY)
-    ]
-    return (
-        None if step is None else int(number(str(step), "step")),
-        None if seconds is None else number(str(seconds), "perf/time_per_step"),
-        values,
-    )
+    number_of_step = logged.get("step", data.get("training/global_step"))
+    values = {key: str(value) for key, value in data.items()}
+    return None if number_of_step is None else str(number_of_step), values
 
 
 def _statement(

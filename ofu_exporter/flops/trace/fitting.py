@@ -8,10 +8,13 @@ shows at the lengths that were not fitted, and its recipe says by how much.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from math import gcd, isqrt, prod
+
+from sympy import Matrix
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.recipes import SAMPLES, Fit
@@ -51,18 +54,10 @@ class Fitted:
     fit: Fit
 
 
-@dataclass
-class _Runs:
-    """Executions by their lengths, so that none runs twice."""
-
-    run: Run
-    done: dict[tuple[tuple[str, int], ...], Executed] = field(default_factory=dict)
-
-    def __call__(self, lengths: Lengths) -> Executed:
-        key = tuple(sorted((name, length) for name, length in lengths.items() if length))
-        if key not in self.done:
-            self.done[key] = self.run(dict(key))
-        return self.done[key]
+def _once_each(run: Run) -> Run:
+    """The same executions, none of which runs twice."""
+    kept = cache(lambda key: run(dict(key)))
+    return lambda lengths: kept(tuple(sorted(each for each in lengths.items() if each[1])))
 
 
 def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
@@ -70,18 +65,18 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
 
     Raises what `run` raises at these.
     """
-    runs = _Runs(run)
+    runs = _once_each(run)
     full = dict(lengths)
     whole = runs(full)
-    varied = [found for name in full if (found := _variation(runs, full, name)) is not None]
-    unused = [each.stream for each in varied if not _changes(runs, full, each)]
-    varied = [each for each in varied if each.stream not in unused]
+    variations = [each for name in full if (each := _variation(runs, full, name)) is not None]
+    varied = [each for each in variations if _changes(runs, full, each)]
+    unused = {each.stream for each in variations if each not in varied}
     named = {each.stream for each in varied}
     factors = _factors(varied)
     points = [*_points(varied, full)]
     counts = [_groups(runs(point)) for point in points]
     everything = list(dict.fromkeys(group for count in counts for group in count))
-    inverse = _inverse([[_value(factor, point) for factor in factors] for point in points])
+    inverse = Matrix([[_value(factor, point) for factor in factors] for point in points]).inv()
     polynomials = {
         group: _polynomial(factors, inverse, [count.get(group, 0) for count in counts])
         for group in everything
@@ -93,9 +88,9 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
         executed_flops=round(Fraction(_once(runs(verified_at)), samples)),
         recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
     )
-    kept = {name: full[name] for name in full if name in named}
-    fixed = {name: full[name] for name in full if name not in {*named, *unused}}
-    return Fitted(whole, kept, fixed, polynomials, fit)
+    lengths = {name: full[name] for name in full if name in named}
+    fixed = {name: full[name] for name in full if name not in named | unused}
+    return Fitted(whole, lengths, fixed, polynomials, fit)
 
 
 def _groups(executed: Executed) -> dict[Group, int]:
@@ -103,17 +98,17 @@ def _groups(executed: Executed) -> dict[Group, int]:
     return groups(executed.recorder.products)
 
 
-def _variation(runs: _Runs, full: Lengths, stream: str) -> Variation | None:
+def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:
     """Shorter lengths of a stream at which the model runs; None where there are none."""
     if stream in FIXED or not full[stream]:
         return None
-    for found in _candidates(full, stream):
+    for candidate in _candidates(full, stream):
         try:
-            for length in (*found.fitted, found.verified):
+            for length in (*candidate.fitted, candidate.verified):
                 runs({**full, stream: length})
         except ConfigError:
             continue
-        return found
+        return candidate
     return None
 
 
@@ -137,7 +132,7 @@ def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
                 yield Variation(stream, (sizes[0], sizes[1]), sizes[2])
 
 
-def _changes(runs: _Runs, full: Lengths, variation: Variation) -> bool:
+def _changes(runs: Run, full: Lengths, variation: Variation) -> bool:
     """Whether the count depends on a stream."""
     shorter = runs({**full, variation.stream: variation.fitted[0]})
     return _groups(shorter) != _groups(runs(full))
@@ -163,28 +158,8 @@ def _value(factor: str, lengths: Lengths) -> int:
     return 1 if factor == SAMPLES else prod(lengths[name] for name in factor.split("*"))
 
 
-def _inverse(rows: list[list[int]]) -> list[list[Fraction]]:
-    """The inverse of a square matrix, exactly (Gauss-Jordan)."""
-    size = len(rows)
-    work = [
-        [Fraction(value) for value in row] + [Fraction(int(i == j)) for j in range(size)]
-        for i, row in enumerate(rows)
-    ]
-    for column in range(size):
-        pivot = next(row for row in range(column, size) if work[row][column])
-        work[column], work[pivot] = work[pivot], work[column]
-        work[column] = [value / work[column][column] for value in work[column]]
-        for row in range(size):
-            if row != column and work[row][column]:
-                times = work[row][column]
-                work[row] = [a - times * b for a, b in zip(work[row], work[column], strict=True)]
-    return [row[size:] for row in work]
-
-
-def _polynomial(
-    factors: list[str], inverse: list[list[Fraction]], counts: list[int]
-) -> dict[str, Fraction]:
-    values = (sum((a * b for a, b in zip(row, counts, strict=True)), Fraction()) for row in inverse)
+def _polynomial(factors: list[str], inverse: Matrix, counts: list[int]) -> dict[str, Fraction]:
+    values = (Fraction(int(value.p), int(value.q)) for value in inverse * Matrix(counts))
     return {factor: value for factor, value in zip(factors, values, strict=True) if value}
 
 

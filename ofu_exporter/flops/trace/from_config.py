@@ -39,26 +39,18 @@ def executed_of(
 def executed_sample(module: Any, lengths: Mapping[str, int], backward: bool = True) -> Executed:
     """What torch executes of one sample of a module that was built here. Raises ConfigError, as above."""
     inputs = inputs_of(module, lengths)
-    try:
-        with _quiet():
-            return executed(module, inputs, backward)
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise _failure(module, "it could not be run without weights", error) from error
+    failing = f"executed: {type(module).__name__}: it could not be run without weights"
+    with explained(failing), _quiet():
+        return executed(module, inputs, backward)
 
 
 def inputs_of(module: Any, lengths: Mapping[str, int]) -> Any:
     """The inputs of one sample of a module that was built here. Raises ConfigError."""
-    with ShapesOnly():
-        try:
-            of_diffusers = type(module).__module__.startswith("diffusers")
-            make = inputs_of_diffusion if of_diffusers else inputs_of_transformer
-            return make(module, lengths)
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise _failure(module, "its inputs could not be made", error) from error
+    of_diffusers = type(module).__module__.startswith("diffusers")
+    make = inputs_of_diffusion if of_diffusers else inputs_of_transformer
+    failing = f"executed: {type(module).__name__}: its inputs could not be made"
+    with explained(failing), ShapesOnly():
+        return make(module, lengths)
 
 
 def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
@@ -68,25 +60,22 @@ def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
     return [name for name in lengths if name in asked.names]
 
 
-class _Asked(dict[str, int]):
+class _Asked(Mapping[str, int]):
     """Lengths that remember which of them were asked for."""
 
     def __init__(self, lengths: Mapping[str, int]) -> None:
-        super().__init__(lengths)
+        self._lengths = lengths
         self.names: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        self.names.add(str(name))
-        return super().__contains__(name)
 
     def __getitem__(self, name: str) -> int:
         self.names.add(name)
-        return super().__getitem__(name)
+        return self._lengths[name]
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """As of any mapping."""
-        self.names.add(name)
-        return super().get(name, default)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lengths)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
 
 
 def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
@@ -101,23 +90,17 @@ def built(config: Configuration) -> Any:
     """The module of a configuration, on the meta device. Raises ConfigError where it can't be built."""
     diffusion = "_class_name" in config
     library = _library("diffusers" if diffusion else "transformers")
-    try:
-        with ShapesOnly(), torch.device("meta"), _quiet():
-            made = _denoiser(library, config) if diffusion else _transformer(library, config)
-            return made._apply(_without_values).eval()
-    except ConfigError:
-        raise
-    except Exception as error:
-        name = config.get("_class_name") or config.get("architectures") or config.get("model_type")
-        raise ConfigError(
-            f"executed: {library.__name__} {library.__version__} cannot build {name}: "
-            f"{_first_line(error)}"
-        ) from error
-
-
-def _without_values(values: Any) -> Any:
-    """The shape of weights that a model draws where it likes, whatever the device is (DiffLlama)."""
-    return values.to("meta") if values.is_floating_point() else values
+    name = config.get("_class_name") or config.get("architectures") or config.get("model_type")
+    failing = f"executed: {library.__name__} {library.__version__} cannot build {name}"
+    with explained(failing), ShapesOnly(), torch.device("meta"), _quiet():
+        if diffusion:
+            module = getattr(library, str(config["_class_name"])).from_config(dict(config))
+        else:
+            module = _transformer(library, config)
+        # DiffLlama draws some weights on the CPU, whatever the device is.
+        return module._apply(
+            lambda each: each.to("meta") if each.is_floating_point() else each
+        ).eval()
 
 
 def _library(name: str) -> Any:
@@ -128,10 +111,6 @@ def _library(name: str) -> Any:
             raise ConfigError(
                 f"executed: {name} is not installed: {install_command('trace')}"
             ) from error
-
-
-def _denoiser(library: Any, config: Configuration) -> Any:
-    return getattr(library, str(config["_class_name"])).from_config(dict(config))
 
 
 def _transformer(library: Any, config: Configuration) -> Any:
@@ -205,8 +184,15 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _failure(module: Any, what: str, error: BaseException) -> ConfigError:
-    return ConfigError(f"executed: {type(module).__name__}: {what}: {_first_line(error)}")
+@contextlib.contextmanager
+def explained(failing: str) -> Iterator[None]:
+    """Raise ConfigError, which begins with `failing`, for whatever else a model or a library raises."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{failing}: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:

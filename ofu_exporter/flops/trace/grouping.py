@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from ofu_exporter.flops.recipes import Matrix, RecipeTerm
 from ofu_exporter.flops.terms import Part
-from ofu_exporter.flops.trace.recorder import CONVOLUTION_NAMES, Product, Recorder
+from ofu_exporter.flops.trace.recorder import CONVOLUTION_NAMES, Recorder, TracedProduct
 
 TOWERS = {
     "vision": re.compile(r"vision|visual|image|pixel|vit\b"),
@@ -39,7 +39,7 @@ class Group:
     gradients: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
 
 
-def groups(products: Iterable[Product]) -> dict[Group, int]:
+def groups(products: Iterable[TracedProduct]) -> dict[Group, int]:
     """FLOPs of the forward pass of each group."""
     found: Counter[Group] = Counter()
     for each in products:
@@ -47,7 +47,7 @@ def groups(products: Iterable[Product]) -> dict[Group, int]:
     return dict(found)
 
 
-def group_of(product: Product) -> Group:
+def group_of(product: TracedProduct) -> Group:
     """The group of a product."""
     names = [part for part in product.module.split(".") if part]
     backward = Fraction(product.backward, product.flops)
@@ -98,7 +98,7 @@ class Accounts:
 
     def __post_init__(self) -> None:
         self._left = dict(self.recorder.parameters)
-        self._members: dict[Group, list[Product]] = {}
+        self._members: dict[Group, list[TracedProduct]] = {}
         for each in self.recorder.products:
             self._members.setdefault(group_of(each), []).append(each)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.recipes import Recipe, RecipeTerm, tokens_of
 from ofu_exporter.flops.trace import from_config
 from ofu_exporter.flops.trace.execution import Executed, executed
@@ -35,42 +33,42 @@ def recipe_of_config(
         return from_config.executed_sample(module, at, backward)
 
     used = from_config.streams_of(module, lengths)
-    found = fitted(run, {name: lengths[name] for name in used})
+    fit = fitted(run, {name: lengths[name] for name in used})
     library = "diffusers" if "_class_name" in config else "transformers"
     named: Any = config.get("_class_name") or config.get("architectures") or config["model_type"]
-    return _recipe(str(named[0] if isinstance(named, list) else named), library, found)
+    return _recipe(str(named[0] if isinstance(named, list) else named), library, fit)
 
 
-def _recipe(name: str, library: str | None, found: Fitted, samples: int = 1) -> Recipe:
-    recorder = found.at.recorder
+def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Recipe:
+    recorder = fit.at.recorder
     assert recorder is not None
     share = Fraction(1, samples)
     polynomials = {
         group: {factor: value * share for factor, value in polynomial.items()}
-        for group, polynomial in found.polynomials.items()
+        for group, polynomial in fit.polynomials.items()
     }
-    tokens = Fraction(max(tokens_of(found.lengths), 1) * samples)
-    is_composed = TOKENS in found.lengths and len({tower_of(each) for each in recorder.names()}) > 1
-    made = tuple(Accounts(recorder, tokens, is_composed).terms(polynomials))
+    tokens = Fraction(max(tokens_of(fit.lengths), 1) * samples)
+    is_composed = TOKENS in fit.lengths and len({tower_of(each) for each in recorder.names()}) > 1
+    terms = tuple(Accounts(recorder, tokens, is_composed).terms(polynomials))
     return Recipe(
         recipe_version=1,
         architecture=name,
         made_with=dict(_versions(library)),
-        lengths=found.lengths,
-        fixed=found.fixed,
-        towers=_towers(made),
+        lengths=fit.lengths,
+        fixed=fit.fixed,
+        towers=_towers(terms),
         layers=recorder.layers(),
-        trained_parameters=found.at.trained,
-        terms=made,
-        fit=found.fit,
-        notes=tuple(text[:400] for text in found.at.warnings),
+        trained_parameters=fit.at.trained,
+        terms=terms,
+        fit=fit.fit,
+        notes=tuple(text[:400] for text in fit.at.warnings),
     )
 
 
-def _towers(made: tuple[RecipeTerm, ...]) -> tuple[str, ...]:
+def _towers(terms: tuple[RecipeTerm, ...]) -> tuple[str, ...]:
     """The towers in their order: what the others feed stands last."""
-    found = {term.tower for term in made}
-    return tuple(name for name in ("vision", "sound", "language", "model") if name in found)
+    names = {term.tower for term in terms}
+    return tuple(name for name in ("vision", "sound", "language", "model") if name in names)
 
 
 def _versions(library: str | None) -> Iterator[tuple[str, str]]:
@@ -97,8 +95,8 @@ def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
         cut = pytree.tree_map(lambda each: _cut(each, tokens, lengths.get(TOKENS)), shapes)
         return _run(module, cut, backward)
 
-    found = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
-    return _recipe(type(module).__name__, None, found, samples)
+    fit = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
+    return _recipe(type(module).__name__, None, fit, samples)
 
 
 def _arguments(batch: Any) -> Any:
@@ -112,31 +110,18 @@ WRAPPERS = {"DistributedDataParallel", "DataParallel"}
 
 
 def _run(module: Any, batch: Any, backward: bool) -> Executed:
-    with _on_shapes(module):
-        try:
-            return executed(module, batch, backward)
-        except ConfigError:
-            raise
-        except Exception as error:
-            first = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:300]
-            name = type(module).__name__
-            raise ConfigError(f"recipe: {name} cannot be run on shapes alone: {first}") from error
-
-
-@contextlib.contextmanager
-def _on_shapes(module: Any) -> Iterator[None]:
-    """Replace parameters and buffers by shapes without values; whole numbers keep theirs."""
-    named = [*module.named_parameters(remove_duplicate=True)]
-    shapes = {name: _parameter(each) for name, each in named}
+    """One execution, with shapes in place of the values of parameters and buffers; whole numbers keep theirs."""
+    parameters = {name: _parameter(each) for name, each in module.named_parameters()}
     buffers = {name: _shape(each) for name, each in module.named_buffers()}
     swap = torch.nn.utils.stateless._reparametrize_module
-    with swap(module, {**shapes, **buffers}, tie_weights=True):
-        yield
+    failing = f"recipe: {type(module).__name__} cannot be run on shapes alone"
+    with swap(module, {**parameters, **buffers}, tie_weights=True), from_config.explained(failing):
+        return executed(module, batch, backward)
 
 
 def _parameter(tensor: Any) -> Any:
-    made = torch.empty_like(tensor, device="meta")
-    return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    shape = torch.empty_like(tensor, device="meta")
+    return torch.nn.Parameter(shape, requires_grad=tensor.requires_grad)
 
 
 def _shape(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ofu_exporter.flops.neutral_fields import listed
+from ofu_exporter.flops.fields import listed
 
 aten = torch.ops.aten
 WORDS = listed(

@@ -46,7 +46,7 @@ class Weights:
 
 
 @dataclass
-class Product:
+class TracedProduct:
     """One product of the forward pass."""
 
     module: str
@@ -113,7 +113,7 @@ class Recorder(FlopCounterMode):
     def __init__(self, module: Any, parameters: Mapping[str, Any]) -> None:
         super().__init__(display=False, custom_mapping=FORMULAS)
         self.mod_tracker = Untracked()
-        self.products: list[Product] = []
+        self.products: list[TracedProduct] = []
         self.parameters = {_storage(each): each for each in parameters.values()}
         """One parameter of each storage."""
         self.looked_up: set[int] = set()
@@ -124,8 +124,8 @@ class Recorder(FlopCounterMode):
         self._is_decoder = type(module).__name__.endswith("ForCausalLM")
         self._names = {id(each): name for name, each in module.named_modules()}
         self._stack: list[Any] = [module]
-        self._nodes: dict[int, Product] = {}
-        self._alike: dict[tuple[str, str, int], deque[Product]] = {}
+        self._nodes: dict[int, TracedProduct] = {}
+        self._alike: dict[tuple[str, str, int], deque[TracedProduct]] = {}
         self._fused = FusedAttention()
         self._weights = {
             storage: Weights(storage, each.numel()) for storage, each in self.parameters.items()
@@ -193,7 +193,7 @@ class Recorder(FlopCounterMode):
             self._nodes[torch._C._autograd._get_sequence_nr() - 1] = product
         return super()._count_flops(func_packet, out, args, kwargs)
 
-    def _first(self, again: Product) -> Product:
+    def _first(self, again: TracedProduct) -> TracedProduct:
         """The product that is computed again: its gradients may come through the second one."""
         alike = self._alike.get(again.kind)
         return alike.popleft() if alike else again
@@ -204,10 +204,10 @@ class Recorder(FlopCounterMode):
         if product is not None:
             product.backward += flops
 
-    def _product(self, operator: Any, args: Any, flops: int) -> Product:
+    def _product(self, operator: Any, args: Any, flops: int) -> TracedProduct:
         weights, tensor = self._weights_of(operator, args)
         causal, window = self._mask()
-        product = Product(self._name(), str(operator).removeprefix("aten."), flops)
+        product = TracedProduct(self._name(), str(operator).removeprefix("aten."), flops)
         if weights is None:
             product.is_causal, product.window = causal, window if causal else None
             classes = (type(each).__name__ for each in self._stack)
@@ -262,10 +262,10 @@ class Recorder(FlopCounterMode):
             return
         largest = max((each for each in origins if each), key=lambda each: each.numel)
         is_routed = largest.is_routed or (operator in GATHERS and len(values) < len(tensors))
-        made = Weights(largest.storage, largest.numel, is_routed)
+        derived = Weights(largest.storage, largest.numel, is_routed)
         for each in pytree.tree_leaves(out):
             if _is_tensor(each) and _storage(each) not in self._weights:
-                self._weights[_storage(each)] = made
+                self._weights[_storage(each)] = derived
                 self._kept.append(each)
 
 

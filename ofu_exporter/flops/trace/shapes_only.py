@@ -37,8 +37,8 @@ class ListsKeepValues(TorchFunctionMode):
         device = named.get("device")
         if func not in FROM_LISTS or device is None or torch.device(device).type != "meta":
             return func(*args, **named)
-        made = func(*args, **{**named, "device": "cpu"})
-        return func(*args, **named) if made.is_floating_point() else made
+        values = func(*args, **{**named, "device": "cpu"})
+        return func(*args, **named) if values.is_floating_point() else values
 
 
 class ShapesOnly(TorchDispatchMode):
@@ -110,20 +110,22 @@ def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[s
         return named
     first: Any = args[0] if args else None
     if _is_tensor(first):
-        kept = not first.is_meta and not (named.get("dtype") or first.dtype).is_floating_point
+        keeps_values = (
+            not first.is_meta and not (named.get("dtype") or first.dtype).is_floating_point
+        )
     elif named.get("dtype") is not None:
-        kept = not named["dtype"].is_floating_point
+        keeps_values = not named["dtype"].is_floating_point
     else:
-        kept = func._overloadpacket in {aten.arange, aten.full} and not any(
+        keeps_values = func._overloadpacket in {aten.arange, aten.full} and not any(
             isinstance(leaf, float) for leaf in pytree.tree_leaves(args)
         )
-    return {**named, "device": torch.device("cpu")} if kept else named
+    return {**named, "device": torch.device("cpu")} if keeps_values else named
 
 
 def _with_values(func: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
     """The result of an operator on values, or only its shape if there would be too many values."""
-    given = [leaf.numel() for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
-    if sum(given) ** 2 > KEPT_VALUES and given:
+    sizes_before = [leaf.numel() for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
+    if sum(sizes_before) ** 2 > KEPT_VALUES and sizes_before:
         shaped, shaped_named = pytree.tree_map(_shape, (args, named))
         try:
             with _disable_current_modes():
@@ -151,16 +153,16 @@ def _everywhere(values: Any) -> Any:
 
 def _positions(indices: Any) -> list[Any]:
     """The indices, with each mask replaced by the positions that it lets through."""
-    found: list[Any] = []
+    positions: list[Any] = []
     for index in indices:
         if _is_tensor(index) and _is_unknown_mask(index):
-            found += _everywhere(index).unbind(1)
+            positions += _everywhere(index).unbind(1)
         elif _is_tensor(index) and index.dtype is torch.bool:
             with _disable_current_modes():
-                found += index.nonzero().unbind(1)
+                positions += index.nonzero().unbind(1)
         else:
-            found.append(index)
-    return found
+            positions.append(index)
+    return positions
 
 
 def _chosen(func: Any, values: Any, result: Any, named: dict[str, Any], args: Any) -> Any:

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.image_inputs import (
+from ofu_exporter.flops.trace.image_inputs import features_of, pixels, video
+from ofu_exporter.flops.trace.sample import (
+    AUDIO,
     FRAMES,
     IMAGE,
     IMAGES,
+    SOURCE,
+    TARGET,
     TOKENS,
-    features_of,
-    length,
-    pixels,
-    video,
+    ModuleSample,
+    first,
+    with_inner,
+    zeros,
 )
-from ofu_exporter.flops.trace.other_inputs import others
-from ofu_exporter.flops.trace.sound_inputs import AUDIO, features, waveform, with_inner
+from ofu_exporter.flops.trace.sound_inputs import features, waveform
 
-SOURCE, TARGET = "source", "target"
-KINDS = ("image", "video", "audio")
+KINDS = {"image": "pixel_values", "video": "pixel_values_videos", "audio": "input_features"}
 """The inputs that tokens of a text may stand for, in the order of transformers' mm_token_type_ids."""
+EMBEDDED = {
+    "query_embeds": (TOKENS, "hidden_size"),
+    "visual_feats": (IMAGE, "visual_feat_dim"),
+    "visual_pos": (IMAGE, "visual_pos_dim"),
+}
+"""Vectors that a class takes as they are: the stream that says how many, and the field that says how wide."""
 
 
 def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, Any]:
@@ -34,35 +41,31 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
     text has, or `image` patches of one image where its size is free; `frames` of a video; `audio` samples or frames.
     Raises ConfigError, which names a stream that is missing.
     """
-    names, config = inspect.signature(module.forward).parameters, module.config
-    given = lengths
-    inputs: dict[str, Any] = {}
-    if "input_features" in names and ("input_ids" not in names or AUDIO in given):
-        inputs |= features(module, given)
-    if "input_values" in names and ("input_ids" not in names or _needed(names, "input_values")):
-        inputs |= waveform(module, given)
+    sample = ModuleSample(module, lengths)
+    names, inputs = sample.names, dict[str, Any]()
+    if "input_features" in names and ("input_ids" not in names or AUDIO in lengths):
+        inputs |= features(sample)
+    if "input_values" in names and ("input_ids" not in names or sample.needs("input_values")):
+        inputs |= waveform(sample)
     if {"pixel_values", "grid_thw"} & {*names} and (
-        "input_ids" not in names or IMAGE in given or IMAGES in given
+        "input_ids" not in names or IMAGE in lengths or IMAGES in lengths
     ):
-        inputs |= pixels(module, given)
-    if "pixel_values_videos" in names and ("pixel_values" not in names or FRAMES in given):
-        inputs |= video(module, given)
+        inputs |= pixels(sample)
+    if "pixel_values_videos" in names and ("pixel_values" not in names or FRAMES in lengths):
+        inputs |= video(sample)
     if "input_ids" in names:
-        main = SOURCE if config.is_encoder_decoder and SOURCE in given else TOKENS
-        ids, images = _text(module, length(given, main), inputs)
+        main = SOURCE if sample.config.is_encoder_decoder and SOURCE in lengths else TOKENS
+        ids, kinds = _text(module, sample.length(main), inputs)
         inputs["input_ids"] = ids
         if "mm_token_type_ids" in names:
-            inputs["mm_token_type_ids"] = images
+            inputs["mm_token_type_ids"] = kinds
     if "decoder_input_ids" in names:
-        inputs["decoder_input_ids"] = torch.full((1, length(given, TARGET)), 3)
-    inputs |= others(names, config, given, inputs)
+        inputs["decoder_input_ids"] = torch.full((1, sample.length(TARGET)), 3)
+    wanted = names.keys() - inputs.keys()
+    inputs |= {**dict(_vectors(sample, wanted)), **dict(_integers(sample, wanted))}
     if "use_cache" in names:
         inputs["use_cache"] = False
     return inputs
-
-
-def _needed(names: Mapping[str, Any], name: str) -> bool:
-    return names[name].default is inspect.Parameter.empty
 
 
 def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -70,9 +73,12 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
     config = module.config
     special = {value for each in with_inner(config) for value in _token_ids(each)}
     plain = next(number for number in range(3, 10**6) if number not in special)
-    ids, images = torch.full((1, length), plain, device="cpu"), torch.zeros(1, length, device="cpu")
+    ids, kinds = torch.full((1, length), plain, device="cpu"), torch.zeros(1, length, device="cpu")
     last = 1
-    for kind, token in _special_tokens(config, inputs):
+    for place, (kind, name) in enumerate(KINDS.items()):
+        token = first((f"{kind}_token_id", f"{kind}_token_index"), config)
+        if name not in inputs or token is None:
+            continue
         fixed = getattr(config, "audio_soft_tokens_per_image", None)
         number = fixed if kind == "audio" and fixed else features_of(module, inputs, kind)
         if last + number > length:
@@ -80,20 +86,9 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
                 f"executed: {kind} alone has {number} tokens; --seq-len {length} is not longer"
             )
         ids[0, last : last + number] = token
-        images[0, last : last + number] = KINDS.index(kind) + 1
+        kinds[0, last : last + number] = place + 1
         last += number
-    return ids, images.int()
-
-
-def _special_tokens(config: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """The tokens of a text that stand for an image, a video or a sound, where there is one."""
-    for kind, given in zip(
-        KINDS, ("pixel_values", "pixel_values_videos", "input_features"), strict=True
-    ):
-        named = (getattr(config, f"{kind}_token_{name}", None) for name in ("id", "index"))
-        token = next(filter(None, named), None)
-        if given in inputs and token is not None:
-            yield kind, token
+    return ids, kinds.int()
 
 
 def _token_ids(config: Any) -> Iterator[int]:
@@ -102,3 +97,37 @@ def _token_ids(config: Any) -> Iterator[int]:
             yield from (
                 each for each in (value if isinstance(value, list) else [value]) if each is not None
             )
+
+
+def _vectors(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """What only a few classes take: queries, features of a detector, patches with their places, series of values."""
+    config = sample.config
+    for name, (stream, field) in EMBEDDED.items():
+        if name in wanted:
+            yield name, zeros(1, sample.length(stream), getattr(config, field))
+    if "query_embeds" in wanted and "encoder_hidden_states" in wanted:
+        shape = (1, sample.length(IMAGE), config.encoder_hidden_size)
+        yield "encoder_hidden_states", zeros(*shape)
+    if "flattened_patches" in wanted:  # row and column stand before the pixels
+        width = sample.vision.patch_embed_hidden_size + 2
+        yield "flattened_patches", zeros(1, sample.length(IMAGE), width)
+    if "past_values" in wanted and hasattr(config, "num_input_channels"):
+        yield "past_values", zeros(1, config.context_length, config.num_input_channels)
+
+
+def _integers(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """What only a few classes take: texts beside the text, places of words on a page, the number of a language."""
+    config = sample.config
+    if "qformer_input_ids" in wanted:
+        yield "qformer_input_ids", torch.full((1, sample.length(TOKENS)), 3, device="cpu")
+    if "task_inputs" in wanted:
+        yield "task_inputs", torch.full((1, config.task_seq_len), 3, device="cpu")
+    if "bbox" in wanted:
+        shape = (1, sample.length(TOKENS), 4)
+        yield "bbox", torch.zeros(shape, dtype=torch.long, device="cpu")
+    if "image_embeds_position_mask" in wanted:
+        # The first tokens of Kosmos-2's text are the image's.
+        places = torch.arange(sample.length(TOKENS), device="cpu") < config.latent_query_num
+        yield "image_embeds_position_mask", places[None]
+    if "lang_ids" in wanted and hasattr(config, "languages"):
+        yield "lang_ids", torch.zeros(1, dtype=torch.long, device="cpu")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.statements import JobFacts, Statement
+from ofu_exporter.flops.readers import JobFacts, Statement
 from ofu_exporter.reports.tail.lines import TailLine
 
 OLDEST_SECONDS = 600.0

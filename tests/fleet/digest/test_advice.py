@@ -7,7 +7,7 @@ from pathlib import Path
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.fleet_history import JobSums
-from ofu_exporter.flops.causes import Cause, Side, causes
+from ofu_exporter.flops.causes import MfuCause, Side, causes
 from tests.fleet.reports.test_fleet_report import history, job, report
 from tests.helpers.every import every
 
@@ -55,7 +55,7 @@ def test_words_on_idle_jobs_are_those_of_the_alert() -> None:
 
 
 @every(causes(), lambda cause: cause.slug)
-def test_a_cause_is_told_in_its_own_words(cause: Cause) -> None:
+def test_a_cause_is_told_in_its_own_words(cause: MfuCause) -> None:
     above = cause.side is Side.REPORT
     sums = JobSums(80, 80, 40, 80, 64 if above else 20, 40)
     verdict = "mfu_above_ofu" if above else "mfu_below_ofu"

@@ -8,7 +8,7 @@ and tokens per second, and says of what is recomputed nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -189,10 +189,12 @@ class Missed(NamedTuple):
     """Whether no number tells the two apart."""
 
 
-def missed(jobs: Iterable[Job], run: Callable[[Job], Explanation]) -> Iterator[Missed]:
+def missed(
+    mistakes: Iterable[Job], explained: Callable[[Job, int], Explanation], seed: int
+) -> Iterator[Missed]:
     """The mistakes that are not named first."""
-    for job in jobs:
-        first = next(iter(run(job).causes), None)
+    for job in mistakes:
+        first = next(iter(explained(job, seed).causes), None)
         if first is None or first.cause != job.cause:
             is_twin = first is not None and abs(first.expected_ratio / job.ratio - 1) < SAME
             yield Missed(job, first.cause if first else "nothing", is_twin)
@@ -205,12 +207,14 @@ def is_accused(run: Explanation) -> bool:
 
 
 def tell(
-    number: int, missed_of: Callable[[int], list[Missed]], accused: list[tuple[str, str]]
+    mistakes: Collection[Job],
+    explained: Callable[[Job, int], Explanation],
+    accused: list[tuple[str, str]],
 ) -> None:
-    """Print what is missed of a number of mistakes, and who is accused."""
+    """Print which mistakes are missed, and who is accused."""
     for seed in range(SEEDS):
-        wrong = missed_of(seed)
-        print(f"seed {seed}: {number - len(wrong)} of {number} mistakes first")
+        wrong = [*missed(mistakes, explained, seed)]
+        print(f"seed {seed}: {len(mistakes) - len(wrong)} of {len(mistakes)} mistakes first")
         for job, first, is_twin in wrong:
             print(f"  {job.cause} of {job.model.name}: {first}{' (a twin)' * is_twin}")
     print(f"{len(accused)} honest jobs accused", *map(": ".join, accused), sep="\n  ")

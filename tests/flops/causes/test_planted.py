@@ -26,7 +26,7 @@ def test_sixty_mistakes_of_ten_kinds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(jobs.SEEDS))
 def test_most_mistakes_are_named_first_and_few_others_are(seed: int) -> None:
-    missed = planted.missed(seed)
+    missed = [*jobs.missed(planted.MISTAKES, planted.explained, seed)]
     wrong = [each for each in missed if each.first != "nothing" and not each.is_twin]
     assert len(planted.MISTAKES) - len(missed) >= NAMED, missed
     assert len(wrong) <= WRONG, wrong

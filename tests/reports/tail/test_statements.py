@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
-from ofu_exporter.flops.statements import JobFacts
+from ofu_exporter.flops.readers import JobFacts
 from ofu_exporter.reports.tail.lines import TailLine
 from ofu_exporter.reports.tail.statements import Drop, LogTail, TailReport, stamp
 from tests.helpers.every import every
