@@ -18,7 +18,7 @@ from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts
+from ofu_exporter.flops.readers import JobFacts
 from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
 from ofu_exporter.reports.tail.poster import Poster
 from ofu_exporter.reports.tail.statements import LogTail
