@@ -26,6 +26,8 @@ PAGE = (
     'DCGM_FI_DEV_SM_CLOCK{gpu="2",UUID="GPU-c",modelName="NVIDIA L4"} 210\n'
 )
 
+pytestmark = pytest.mark.slow
+
 
 def check(url: str, *args: str) -> tuple[int, dict[str, Any]]:
     done = call("check", "--source", "dcgm-exporter", "--url", url, "--format", "json", *args)
@@ -140,7 +142,6 @@ def test_without_driver_or_page_each_source_is_named() -> None:
     assert "dcgm-exporter: http://127.0.0.1:1/metrics" in done.stdout
 
 
-@pytest.mark.slow
 def test_the_job_of_each_gpu_is_shown(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.start("7", "0", "1", "GPU-elsewhere")
@@ -162,7 +163,6 @@ def test_a_scheduler_that_does_not_answer_is_named_with_advice(tmp_path: Path) -
     assert "Scheduler kubernetes: absent" in done.stdout
 
 
-@pytest.mark.slow
 def test_how_far_to_trust_a_window_is_said() -> None:
     flags = ("--source", "simulate", "--interval", "0.5s", "--clock-interval", "0.1s")
     done = call("check", *flags, "--scheduler", "none", "--format", "json")
@@ -178,7 +178,6 @@ def test_how_far_to_trust_a_window_is_said() -> None:
     assert "Tiles: OFU counts padding to whole tiles" in text
 
 
-@pytest.mark.slow
 def test_the_error_of_a_single_clock_read_is_not_known() -> None:
     with page_server(lambda: PAGE) as url:
         text = call("check", "--source", "dcgm-exporter", "--url", url).stdout
@@ -190,7 +189,6 @@ def test_the_error_of_a_single_clock_read_is_not_known() -> None:
     assert report["gpus"][2]["error_budget"] is None
 
 
-@pytest.mark.slow
 def test_a_name_in_a_page_cannot_command_the_terminal() -> None:
     name = "NVIDIA H100\x1b[2J\x9b31m\\nGPU 9 forged"  # \n is an escape of the page's own
     with page_server(lambda: PAGE.replace("NVIDIA H100 80GB HBM3", name)) as url:

@@ -14,10 +14,11 @@ from ofu_exporter.recordings import recording
 from ofu_exporter.values.reading import Reading
 from tests.helpers.agent import COMMAND, bare_environment, call, until
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--source", "simulate", "--simulated-gpus", "2", "--interval", "0.2s")
 
 
-@pytest.mark.slow
 def test_a_recording_says_what_it_is_and_can_be_replayed(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl.gz"
     done = call("record", str(path), "--duration", "1s", *QUICK)

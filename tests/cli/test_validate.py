@@ -13,6 +13,8 @@ import pytest
 
 from tests.helpers.agent import call
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--precisions", "bf16,tf32", "--products", "4", "--seconds", "3")
 
 
@@ -55,7 +57,6 @@ def test_the_exit_code_says_whether_the_card_is_inside(
     assert validate(tmp_path, *args)[0] == code
 
 
-@pytest.mark.slow
 def test_it_goes_on_and_reports_again_what_the_file_has(tmp_path: Path) -> None:
     args = ("--simulate", "--quick", *FEW)
     first = validate(tmp_path, *args)

@@ -16,6 +16,8 @@ from tests.simulator.missed import MISSED
 from tests.simulator.run import judged, ran
 from tests.simulator.sources import BY_NAME, KINDS, Kind
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_goal_is_reached_but_what_is_known_to_be_missed(kind: Kind) -> None:

@@ -24,6 +24,8 @@ WINDOWS = 120
 """As many as a share of them needs, within ten minutes."""
 INTERVALS_TRIED = [each for each in INTERVALS if each >= 1]
 
+pytestmark = pytest.mark.slow
+
 
 def sources(interval: float) -> Iterator[tuple[str, Nvml | Dcgm]]:
     """With and without cycle counters, alone and beside one client in turn."""
