@@ -79,7 +79,7 @@ def profile(
     )
     if job is not None:
         _post(job, overhead, options["agent"])
-        click.echo(f"SourceEvent the agent what tiles add to job {job}", err=True)
+        click.echo(f"Told the agent what tiles add to job {job}", err=True)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:

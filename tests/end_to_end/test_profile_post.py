@@ -49,7 +49,7 @@ def test_the_agent_takes_it(tmp_path: Path) -> None:
         done = call("profile", str(path), "--post", "--job", JOB, "--format", "json", env=env)
         assert (done.returncode, done.stderr) == (
             0,
-            f"SourceEvent the agent what tiles add to job {JOB}\n",
+            f"Told the agent what tiles add to job {JOB}\n",
         )
         out = json.loads(done.stdout)
         assert peak(running) == pytest.approx(out["effective_peak_tflops"] * 1e12)
