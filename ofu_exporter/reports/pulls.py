@@ -110,6 +110,7 @@ class Pulls:
         while not self._stop.wait(max(0.0, next_at - self._clock())):
             self.pull(engine)
             next_at = max(next_at + engine.setting.every, self._clock())
+        engine.page.close()
 
     def pull(self, engine: PulledEngine) -> None:
         """Pull from an engine once, in the calling thread."""

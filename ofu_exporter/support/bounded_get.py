@@ -13,7 +13,6 @@ import re
 import socket
 import time
 import urllib.parse
-from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -50,7 +49,6 @@ class OpenAccess:
     def check(self, connection: socket.socket) -> None:
         """Any will do."""
 
-    @cache  # noqa: B019 - there is one of it; to load the authorities takes 20 ms
     def trust(self) -> ssl.SSLContext:
         import ssl  # noqa: PLC0415 - most connections need none
 
@@ -66,7 +64,6 @@ OPEN = OpenAccess()
 class Answer(NamedTuple):
     status: int
     body: bytes
-    content_type: str
 
 
 class TooLargeError(ValueError):
@@ -93,16 +90,13 @@ def get(
 ) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
-    Without a path the URL itself is asked for, with its query. A user and a password in the URL are sent along, else
-    those of `access`. Only looking up a name is not bounded. Raises OSError, HTTPException or ValueError, and whatever
-    `access` raises.
+    A user and a password in the URL are sent along, else those of `access`. Only looking up a name is not bounded.
+    Raises OSError, HTTPException or ValueError, and whatever `access` raises.
     """
     deadline = time.monotonic() + limits.seconds
     url = urllib.parse.urlsplit(server)
     host = url.netloc.rpartition("@")[2] or "localhost"
-    if url.scheme != "unix":
-        itself = url._replace(scheme="", netloc="", fragment="").geturl()
-        path = url.path.rstrip("/") + path if path else f"/{itself.lstrip('/')}"
+    path = path if url.scheme == "unix" else url.path.rstrip("/") + path
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
     credentials = _of_url(url) or access.basic()
     if credentials is not None:
@@ -119,7 +113,7 @@ def get(
         SimpleNamespace(makefile=lambda _: io.BytesIO(received))  # type: ignore[arg-type]
     )
     response.begin()
-    return Answer(response.status, response.read(), response.getheader("Content-Type", ""))
+    return Answer(response.status, response.read())
 
 
 def content(

@@ -151,6 +151,9 @@ class Pages:
     def fetch(self, _max_bytes: int) -> str:
         return self._texts.pop(0) if len(self._texts) > 1 else self._texts[0]
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def check_page(data: bytes) -> None:
     """A page and the next, on which other values stand."""

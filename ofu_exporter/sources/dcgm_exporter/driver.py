@@ -110,7 +110,7 @@ class Probe:
         self._options = options
         self._clock = clock
         self._rejected = rejected
-        self._client = PageClient(options.url, options.timeout)
+        self._client = PageClient(options.url, options.timeout, clock)
         self._pace = PagePace(options.collect_interval)
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
@@ -164,7 +164,7 @@ class Probe:
             track.stretch.has_hole = True
 
     def close(self) -> None:
-        """Nothing is held between two pages."""
+        self._client.close()
 
     def _events(self) -> list[Reading | Fault]:
         """What one more page shows."""

@@ -528,7 +528,7 @@ def test_a_server_that_does_not_answer_is_unreachable() -> None:
     def silent(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
         stopped.wait(5)
 
-    with Bench(timeout=0.5) as bench:
+    with Bench(timeout=0.05) as bench:
         bench.read(gpu_page())
         bench.exporter.answer = silent
         assert bench.failure().reason is Reason.UNREACHABLE
@@ -550,7 +550,7 @@ def dripping(start: bytes) -> Answer:
 
 def test_a_server_that_drips_its_page_is_an_error_not_a_hang() -> None:
     """One that drips its headers is seen by the sampler: the lane is hung, nothing else is."""
-    with Bench(clock=time.monotonic, timeout=0.5) as bench:
+    with Bench(clock=time.monotonic, timeout=0.1) as bench:
         bench.read(gpu_page())
         bench.exporter.answer = dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         assert bench.failure().reason is Reason.UNREACHABLE
