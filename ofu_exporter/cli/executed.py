@@ -36,9 +36,9 @@ ALL_PAIRS = (
 def save_recipe(config: Path, options: Mapping[str, Any]) -> Path:
     """Write the recipe of a configuration to the file of `--save`. Raises ConfigError."""
     path: Path = options["save"]
-    found = recipe_of(config, options)
+    recipe = recipe_of(config, options)
     try:
-        found.save(path)
+        recipe.save(path)
     except OSError as error:
         raise ConfigError(f"--save: {path}: {error}") from error
     return path
@@ -59,31 +59,31 @@ def print_executed(config: Path, format_: str, options: Mapping[str, Any]) -> No
     from_config = trace.load("from_config", "--executed")
     lengths = step_lengths(options)
     streams, samples = from_config.sample_of(lengths)
-    found = from_config.executed_of(read, streams, backward=not options["forward_only"])
+    executed = from_config.executed_of(read, streams, backward=not options["forward_only"])
     times = samples * options["repeats"]
     named: Any = read.get("_class_name") or read.get("architectures") or read.get("model_type")
     name = named[0] if isinstance(named, list) else str(named)
-    data = as_data(name, found, times, tokens_of(streams) * samples)
+    data = as_data(name, executed, times, tokens_of(streams) * samples)
     print_answer(format_, lambda: table(data), lambda: data, lambda: data["operators"])
 
 
-def as_data(name: str, found: Executed, times: int, tokens: int) -> dict[str, Any]:
+def as_data(name: str, executed: Executed, times: int, tokens: int) -> dict[str, Any]:
     """The FLOPs of a step of `times` samples as plain data."""
-    operators = sorted({*found.forward, *found.backward})
+    operators = sorted({*executed.forward, *executed.backward})
     return {
         "architecture": name,
-        "parameters": {"total": found.parameters},
+        "parameters": {"total": executed.parameters},
         "operators": [
             {
                 "name": operator,
-                "forward_flops": found.forward.get(operator, 0) * times,
-                "backward_flops": found.backward.get(operator, 0) * times,
+                "forward_flops": executed.forward.get(operator, 0) * times,
+                "backward_flops": executed.backward.get(operator, 0) * times,
             }
             for operator in operators
         ],
-        "executed_flops_per_step": found.flops * times,
-        "executed_flops_per_token": found.flops * times / tokens if tokens else None,
-        "warnings": [*found.warnings, *([ALL_PAIRS] if found.attends else [])],
+        "executed_flops_per_step": executed.flops * times,
+        "executed_flops_per_token": executed.flops * times / tokens if tokens else None,
+        "warnings": [*executed.warnings, *([ALL_PAIRS] if executed.attends else [])],
     }
 
 

@@ -105,9 +105,12 @@ def explain(format_: str, **options: Any) -> None:
     observed = package.Observation(
         options["mfu"], options["ofu"], options["ofu_stderr"], _right_mfu(facts, options)
     )
-    found = package.explain(observed, facts)
+    explanation = package.explain(observed, facts)
     print_answer(
-        format_, lambda: table(observed, found), lambda: as_data(found), lambda: rows(found)
+        format_,
+        lambda: table(observed, explanation),
+        lambda: as_data(explanation),
+        lambda: rows(explanation),
     )
 
 
@@ -196,12 +199,12 @@ def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
     return used.mfu
 
 
-def as_data(found: Explanation) -> dict[str, Any]:
+def as_data(explanation: Explanation) -> dict[str, Any]:
     """An explanation as plain data."""
     return {
-        "observed_ratio": found.observed_ratio,
-        "verdict": found.divergence.verdict.value,
-        "advice": found.advice or None,
+        "observed_ratio": explanation.observed_ratio,
+        "verdict": explanation.divergence.verdict.value,
+        "advice": explanation.advice or None,
         "causes": [
             {
                 "cause": each.cause,
@@ -210,45 +213,41 @@ def as_data(found: Explanation) -> dict[str, Any]:
                 "rarity": each.rarity,
                 "evidence": each.evidence,
             }
-            for each in found.causes
+            for each in explanation.causes
         ],
     }
 
 
-def rows(found: Explanation) -> list[dict[str, Any]]:
+def rows(explanation: Explanation) -> list[dict[str, Any]]:
     """A row for each cause, which repeats the verdict; one without a cause where none fits."""
-    data = as_data(found)
+    data = as_data(explanation)
     names = ("cause", "expected_ratio", "misfit", "rarity", "evidence")
     whole = {name: data[name] for name in ("observed_ratio", "verdict", "advice")}
     return [{**whole, **cause} for cause in data["causes"] or [dict.fromkeys(names)]]
 
 
-def table(observed: Observation, found: Explanation) -> str:
+def table(observed: Observation, explanation: Explanation) -> str:
     """An explanation for people."""
     from ofu_exporter.flops.mfu import ratio_mistakes
 
+    causes, advice, ratio = explanation.causes, explanation.advice, explanation.observed_ratio
     lines = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
-        f"{found.divergence.verdict.value}"
-        + ("" if found.observed_ratio is None else f", ratio {found.observed_ratio:.3f}"),
+        f"{explanation.divergence.verdict.value}{'' if ratio is None else f', ratio {ratio:.3f}'}",
+        *ratio_mistakes(observed.mfu, observed.mfu, 1),
     ]
-    lines += ratio_mistakes(observed.mfu, observed.mfu, 1)
     if observed.right_mfu is not None:
         lines.append(f"MFU from the throughput: {observed.right_mfu:.2%}")
-    if not found.looked:
+    if not explanation.looked:
         lines.append("Nothing to explain: the difference is within the thresholds")
-    elif not found.causes:
-        known = [] if found.advice else ["No known cause fits"]
-        lines += known + ([found.advice[0].upper() + found.advice[1:]] if found.advice else [])
+    elif causes:
+        lines += ["", *_rows(causes), "", *_ordered(explanation)]
+        lines.append(f"Likeliest: {causes[0].evidence}")
     else:
-        lines += [
-            "",
-            *_rows(found.causes),
-            "",
-            *_ordered(found),
-            f"Likeliest: {found.causes[0].evidence}",
-        ]
-    return "\n".join(lines + (_untried(found) if found.looked and not found.advice else []))
+        lines.append(advice[0].upper() + advice[1:] if advice else "No known cause fits")
+    if explanation.looked and not advice:
+        lines += _untried(explanation)
+    return "\n".join(lines)
 
 
 def _rows(causes: tuple[Candidate, ...]) -> list[str]:
@@ -262,16 +261,17 @@ def _rows(causes: tuple[Candidate, ...]) -> list[str]:
     ]
 
 
-def _ordered(found: Explanation) -> list[str]:
+def _ordered(explanation: Explanation) -> list[str]:
     """What the order is, and how far the numbers support it."""
-    if len(found.causes) < 2:
+    if len(explanation.causes) < 2:
         return []
     lines = [
         "Order: misfit²/2 + rarity; two causes together follow each single one that fits as well"
     ]
-    if found.tied > 1:
-        options = [f"--{name.replace('_', '-')}" for name in found.telling]
-        others = "one other cause fits" if found.tied == 2 else f"{found.tied - 1} other causes fit"
+    if explanation.tied > 1:
+        options = [f"--{name.replace('_', '-')}" for name in explanation.telling]
+        number = explanation.tied - 1
+        others = "one other cause fits" if number == 1 else f"{number} other causes fit"
         help_ = f"; {_listed(options)} can tell them apart" if options else ""
         lines.append(f"{others[0].upper()}{others[1:]} equally well{help_}")
     return lines
@@ -281,9 +281,9 @@ def _listed(options: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(options[:-1]), options[-1])))
 
 
-def _untried(found: Explanation) -> list[str]:
-    if not found.untried:
+def _untried(explanation: Explanation) -> list[str]:
+    if not explanation.untried:
         return []
-    needs = sorted({need for _, missing in found.untried for need in missing.split(", ")})
+    needs = sorted({need for _, missing in explanation.untried for need in missing.split(", ")})
     options = _listed([f"--{need}" for need in needs])
-    return [f"Not tried: {len(found.untried)} causes that need {options}"]
+    return [f"Not tried: {len(explanation.untried)} causes that need {options}"]

@@ -17,14 +17,14 @@ SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "
 def row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The row of a configuration, from its count as plain data."""
     size = data["parameters"]
-    given = {
+    values = {
         **{name: data[name] for name in NAMES if name in data},
         "config": config,
         "architecture": architecture,
         "parameters": size["total"],
         "active_parameters": size["active"],
     }
-    return {name: given.get(name) for name in NAMES}
+    return {name: values.get(name) for name in NAMES}
 
 
 def refused(config: str, why: str) -> dict[str, Any]:

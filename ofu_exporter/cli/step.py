@@ -208,10 +208,10 @@ def how(options: Mapping[str, Any]) -> How:
     """The convention, counting and passes that the options choose. Raises ConfigError."""
     from ofu_exporter import flops as package
 
-    known = [recompute.value for recompute in package.Recompute]
-    if options["recompute"] not in known:
+    names = [recompute.value for recompute in package.Recompute]
+    if options["recompute"] not in names:
         raise ConfigError(
-            f"--recompute: {options['recompute']!r} is not known; known: {', '.join(known)}"
+            f"--recompute: {options['recompute']!r} is not known; known: {', '.join(names)}"
         )
     lora = None
     if options["lora_rank"] is not None:

@@ -38,14 +38,14 @@ def parsed(text: str, named: str) -> Mapping[str, object]:
     return config
 
 
-def _found(given: Path) -> Path:
-    if given.is_dir():
-        return _inside(given) or _missing(f"{given}: the folder has no {' or '.join(PLACES)}")
-    name = str(given)
-    if not given.exists() and name in ready_recipes():
+def _found(path: Path) -> Path:
+    if path.is_dir():
+        return _inside(path) or _missing(f"{path}: the folder has no {' or '.join(PLACES)}")
+    name = str(path)
+    if not path.exists() and name in ready_recipes():
         return READY / f"{name}.json"
-    if given.exists():
-        return given
+    if path.exists():
+        return path
     if not MODEL_ID.fullmatch(name) or name.endswith(".json"):
         return _missing(
             f"{name}: there is no such file, and ofu-exporter brings no recipe of that name"
@@ -86,5 +86,5 @@ def _cached(name: str) -> Path | None:
     except OSError:
         main = []
     others = sorted(path.name for path in folder.glob("snapshots/*"))
-    found = (_inside(folder / "snapshots" / revision) for revision in (*main, *others))
-    return next((path for path in found if path), None)
+    places = (_inside(folder / "snapshots" / revision) for revision in (*main, *others))
+    return next((path for path in places if path), None)

@@ -42,15 +42,15 @@ class Pace:
 
     def steps_per_second(self, count: Count | Total) -> float:
         """Steps per second. Raises ConfigError unless exactly one pace is given, above 0 and finite."""
-        given = {
+        paces = {
             "tokens_per_second": self.tokens_per_second,
             "samples_per_second": self.samples_per_second,
             "step_seconds": self.step_seconds,
         }
-        names = [name for name, value in given.items() if value is not None]
+        names = [name for name, value in paces.items() if value is not None]
         if len(names) != 1:
-            raise ConfigError(f"give exactly one of {', '.join(given)}, not {len(names)}")
-        value = _positive(names[0], given[names[0]] or 0.0)
+            raise ConfigError(f"give exactly one of {', '.join(paces)}, not {len(names)}")
+        value = _positive(names[0], paces[names[0]] or 0.0)
         first = count if isinstance(count, Count) else count.counts[0]
         if self.tokens_per_second is not None:
             return value / float(first.tokens)
@@ -74,12 +74,12 @@ def _hint(gpu: str) -> str:
     """A hint at GPU names: those that contain the text, otherwise the nearest, otherwise all."""
     import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
 
-    known = [name for each in gpu_models.ROWS for name in each.names]
-    within = [name for name in known if gpu and gpu.lower() in name.lower()]
-    near = within or difflib.get_close_matches(gpu, known, 1)
+    names = [name for each in gpu_models.ROWS for name in each.names]
+    within = [name for name in names if gpu and gpu.lower() in name.lower()]
+    near = within or difflib.get_close_matches(gpu, names, 1)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"known: {', '.join(known)}"
+    return f"known: {', '.join(names)}"
 
 
 def dense_peak(gpu: str, precision: str) -> float:

@@ -163,9 +163,9 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             gradients=None,
         )
     if not met:
-        known = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
+        names = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
         raise ConfigError(
-            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(known)}"
+            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(names)}"
         )
 
 

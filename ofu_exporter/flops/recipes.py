@@ -173,8 +173,8 @@ class Recipe(_Strict):
             at = ", ".join(f"{name}={length}" for name, length in (fit.verified_at or {}).items())
             yield f"the recipe is not exact: {off:+.3%} of what was executed at {at}"
         if self.fixed:
-            made = ", ".join(f"{name}={length}" for name, length in self.fixed.items())
-            yield f"the recipe holds for {made} alone"
+            lengths = ", ".join(f"{name}={length}" for name, length in self.fixed.items())
+            yield f"the recipe holds for {lengths} alone"
         yield from self.notes
 
 

@@ -231,13 +231,15 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
 
 def complete(model: Model, lengths: Lengths) -> Lengths:
     """The lengths of all streams of the model. Raises ConfigError for one missing or unknown."""
-    known = ", ".join(model.streams) or "none (the configuration fixes them)"
+    streams = ", ".join(model.streams) or "none (the configuration fixes them)"
     for stream in sorted(lengths.streams - {*model.streams, *model.lengths}):
-        raise ConfigError(f"lengths: {model.architecture} has no stream {stream!r}; known: {known}")
+        raise ConfigError(
+            f"lengths: {model.architecture} has no stream {stream!r}; known: {streams}"
+        )
     for stream in model.streams:
         if stream not in lengths.streams:
             raise ConfigError(
-                f"lengths: the length of stream {stream!r} is missing; needed: {known}"
+                f"lengths: the length of stream {stream!r} is missing; needed: {streams}"
             )
     full = lengths.with_fixed(model.lengths)
     if not any(full.tokens(stream) for stream in model.counted):

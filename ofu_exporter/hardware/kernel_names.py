@@ -66,8 +66,8 @@ def _kernel(
 
 def _wider(precisions: Iterable[str | None]) -> str | None:
     """The widest of some precisions; None where one of them is not known."""
-    known = set(precisions)
-    return None if None in known else next((each for each in WIDEST_FIRST if each in known), None)
+    names = set(precisions)
+    return None if None in names else next((each for each in WIDEST_FIRST if each in names), None)
 
 
 _CUBLAS = re.compile(

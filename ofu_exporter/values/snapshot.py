@@ -122,8 +122,8 @@ class JobView:
 
     @property
     def waiting_seconds(self) -> float | None:
-        known = [each.waiting_seconds for each in self.usage if each.waiting_seconds is not None]
-        return math.fsum(known) if known else None
+        waiting = [each.waiting_seconds for each in self.usage if each.waiting_seconds is not None]
+        return math.fsum(waiting) if waiting else None
 
 
 @dataclass(frozen=True, slots=True)

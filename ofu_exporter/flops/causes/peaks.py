@@ -76,8 +76,8 @@ def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
     row = facts.row()
     if row is None:
         return []
-    own = [row.peak_flops(precision) for precision in facts.precision or TIMES_HALF]
-    return [None if peak is None else times * peak for peak in own]
+    peaks = [row.peak_flops(precision) for precision in facts.precision or TIMES_HALF]
+    return [None if peak is None else times * peak for peak in peaks]
 
 
 def _peak(facts: CauseFacts, precision: str) -> float | None:
@@ -157,20 +157,20 @@ def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
-    own = facts.row()
-    if own is None:
+    row = facts.row()
+    if row is None:
         return
     if facts.precision is None:
-        assumed = next((name for name in HALF if own.peak_flops(name)), HALF[0])
+        assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
         facts = replace(facts, precision={assumed: 1.0})
     math = "+".join(facts.precision or ())
     there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
     present = {model.key for model in there if model}
     for ratio, keys in _rated_alike(facts).items():
-        rarity_of = {key: _rarity(own.key, key, present) for key in keys}
+        rarity_of = {key: _rarity(row.key, key, present) for key in keys}
         key = min(rarity_of, key=rarity_of.__getitem__)
         more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
-        evidence = f"the peak is that of {key}{more}, and the GPU is {own.key}"
+        evidence = f"the peak is that of {key}{more}, and the GPU is {row.key}"
         says = {"peak's GPU": key, "peak's precision": math}
         one = Hypothesis(evidence, ratio, rarity=rarity_of[key], says=says)
         yield from _hypothesis(facts, one)
@@ -188,10 +188,10 @@ def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
     return models
 
 
-def _rarity(own: str, other: str, present: Collection[str]) -> float:
+def _rarity(card: str, other: str, present: Collection[str]) -> float:
     """How rare it is that the peak of another model is used for one's own."""
-    if any(own.startswith(start) for start in TAKEN_FOR.get(other, ())):
-        return SELDOM if own == IN_ALL_TABLES else FALLBACK
+    if any(card.startswith(start) for start in TAKEN_FOR.get(other, ())):
+        return SELDOM if card == IN_ALL_TABLES else FALLBACK
     return SELDOM if other in present else ABSENT
 
 

@@ -91,10 +91,10 @@ def _mixer(model: Model, hidden: int, mixer: Mixer, times: int, alone: bool) -> 
 def _latent(hidden: int, mixer: LatentAttention, times: int) -> Iterator[Term]:
     query, rank = mixer.query_dim, mixer.query_rank
     values = mixer.heads * mixer.value_dim
-    own = hidden * query if rank is None else rank * (hidden + query + 1)
+    queries = hidden * query if rank is None else rank * (hidden + query + 1)
     both = mixer.heads * (mixer.nope_dim + mixer.value_dim)
     shared = mixer.key_value_rank * (hidden + both + 1) + hidden * mixer.rope_dim
-    projections = own + shared + values * hidden
+    projections = queries + shared + values * hidden
     yield Term("attention.linear", Part.PROJECTION, flops=2 * projections * times)
     yield Term("attention.core", Part.CORE, HALF, flops=2 * (query + values) * times)
 

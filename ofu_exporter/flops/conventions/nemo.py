@@ -42,8 +42,8 @@ def _vocabulary(model: Model, shape: Decoder) -> int:
     if model.architecture == "GPT2LMHeadModel":
         return constants[0]
     if shape.vocab not in constants:
-        known = f" with a vocabulary of {shape.vocab}" if constants else ""
-        raise NotDefined(f"convention nemo is not defined for {model.architecture}{known}")
+        sized = f" with a vocabulary of {shape.vocab}" if constants else ""
+        raise NotDefined(f"convention nemo is not defined for {model.architecture}{sized}")
     return shape.vocab
 
 

@@ -18,14 +18,16 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """Two terms: the parameters, and the attention cores of every pair."""
     shape = decoder_only(model, counting, "palm", halved=False)
     tied = shape.tied and shape.labels is None
-    own = own_terms(model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size))
+    executed = own_terms(
+        model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size)
+    )
     looked_up = sum(
         term.active
-        for term in own
+        for term in executed
         if term.part is Part.EMBEDDING and not (tied and term.name == "embed_tokens")
     )
-    parameters = sum(term.active for term in own) - looked_up
-    cores = sum(term.flops for term in own if term.part is Part.CORE)
+    parameters = sum(term.active for term in executed) - looked_up
+    cores = sum(term.flops for term in executed if term.part is Part.CORE)
     return (
         Term("parameters", Part.PROJECTION, flops=2 * parameters),
         Term("attention.core", Part.CORE, Extent(Per.PAIR), flops=cores),

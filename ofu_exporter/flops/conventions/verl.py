@@ -136,10 +136,10 @@ def _delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
 def _latent(hidden: int, mixer: LatentAttention) -> tuple[int, int]:
     """Weights, and FLOPs per pair."""
     query, rank, values = mixer.query_dim, mixer.query_rank, mixer.heads * mixer.value_dim
-    own = hidden * query if rank is None else rank * (hidden + query)
+    queries = hidden * query if rank is None else rank * (hidden + query)
     both = mixer.heads * (mixer.nope_dim + mixer.value_dim)
     shared = mixer.key_value_rank * (hidden + both) + hidden * mixer.rope_dim
-    return own + shared + values * hidden, 2 * (query + values)
+    return queries + shared + values * hidden, 2 * (query + values)
 
 
 def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool) -> Iterator[Term]:

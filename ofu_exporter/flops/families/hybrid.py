@@ -73,9 +73,9 @@ def _nemotron_kinds(fields: Fields) -> list[str]:
     if fields.has("hybrid_override_pattern"):
         pattern = fields.text("hybrid_override_pattern")
         if unknown := sorted({*pattern} - {*LETTERS}):
-            known = " ".join(LETTERS)
+            letters = " ".join(LETTERS)
             raise fields.error(
-                "hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {known}"
+                "hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {letters}"
             )
         kinds = [LETTERS[letter] for letter in pattern]
     else:

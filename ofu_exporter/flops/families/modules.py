@@ -53,18 +53,18 @@ def _term(fields: Fields, index: int, module: object) -> Term:
         raise fields.error(
             where, f"{module!r} is not a module; known: {', '.join(sorted(MODULES))}"
         )
-    given = {**module}
-    kind, repeat = given.pop("module"), given.pop("repeat", 1)
+    arguments = {**module}
+    kind, repeat = arguments.pop("module"), arguments.pop("repeat", 1)
     if kind not in MODULES:
         raise fields.error(where, f"{kind!r} is not known; known: {', '.join(sorted(MODULES))}")
     if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
         raise fields.error(where, f"repeat: {repeat!r} is not a whole number above 0")
     signature = inspect.signature(MODULES[kind])
-    if unknown := sorted(given.keys() - signature.parameters.keys()):
-        known = ", ".join(signature.parameters)
-        raise fields.error(where, f"{', '.join(unknown)} is not known; known: {known}")
+    if unknown := sorted(arguments.keys() - signature.parameters.keys()):
+        names = ", ".join(signature.parameters)
+        raise fields.error(where, f"{', '.join(unknown)} is not known; known: {names}")
     try:
-        term = MODULES[kind](**given)
+        term = MODULES[kind](**arguments)
     except (ConfigError, TypeError) as error:
         raise fields.error(where, str(error)) from error
     sides = term.linear and replace(

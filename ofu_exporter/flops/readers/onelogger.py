@@ -26,12 +26,12 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     Raises ConfigError for text that isn't JSON or JSON lines, a value that is no number, a `train_tflop`
     without time or world size, and text without a statement.
     """
-    known: dict[str, object] = {}
+    fields: dict[str, object] = {}
     statements = []
     for record in _records(text):
-        known.update(record)
+        fields.update(record)
         if "train_tflop" in record or "train_throughput_per_gpu" in record:
-            statements.append(_statement(known, job))
+            statements.append(_statement(fields, job))
     return some(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
 
 
@@ -95,12 +95,12 @@ def _parsed(line: str) -> object:
         raise ConfigError(f"OneLogger JSON: {line[:80]!r}: {error}") from error
 
 
-def _statement(known: Mapping[str, object], job: JobFacts) -> Statement:
-    step = known.get("train_iterations_end")
-    world = job.world_size if job.world_size is not None else _value(known, "world_size")
-    seconds, tflop = _value(known, "train_iterations_time_total"), _value(known, "train_tflop")
+def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
+    step = fields.get("train_iterations_end")
+    world = job.world_size if job.world_size is not None else _value(fields, "world_size")
+    seconds, tflop = _value(fields, "train_iterations_time_total"), _value(fields, "train_tflop")
     if tflop is None:
-        rate = (_value(known, "train_throughput_per_gpu") or 0.0) * 1e12
+        rate = (_value(fields, "train_throughput_per_gpu") or 0.0) * 1e12
         flops = None
     elif not seconds or not world:
         raise ConfigError(
@@ -119,6 +119,6 @@ def _statement(known: Mapping[str, object], job: JobFacts) -> Statement:
     )
 
 
-def _value(known: Mapping[str, object], name: str) -> float | None:
-    value = known.get(name)
+def _value(fields: Mapping[str, object], name: str) -> float | None:
+    value = fields.get(name)
     return None if value is None else number(str(value), name)

@@ -56,8 +56,8 @@ class Fitted:
 
 def _once_each(run: Run) -> Run:
     """The same executions, none of which runs twice."""
-    kept = cache(lambda key: run(dict(key)))
-    return lambda lengths: kept(tuple(sorted(each for each in lengths.items() if each[1])))
+    once = cache(lambda key: run(dict(key)))
+    return lambda lengths: once(tuple(sorted(each for each in lengths.items() if each[1])))
 
 
 def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:

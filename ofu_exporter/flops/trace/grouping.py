@@ -41,10 +41,10 @@ class Group:
 
 def groups(products: Iterable[TracedProduct]) -> dict[Group, int]:
     """FLOPs of the forward pass of each group."""
-    found: Counter[Group] = Counter()
+    members: Counter[Group] = Counter()
     for each in products:
-        found[group_of(each)] += each.flops
-    return dict(found)
+        members[group_of(each)] += each.flops
+    return dict(members)
 
 
 def group_of(product: TracedProduct) -> Group:

@@ -164,8 +164,8 @@ class Recorder(FlopCounterMode):
 
     def by_operator(self) -> Counter[str]:
         """FLOPs until now by operator."""
-        found = self.get_flop_counts().get(WHOLE, {})
-        return Counter({str(name).removeprefix("aten."): int(n) for name, n in found.items()})
+        counts = self.get_flop_counts().get(WHOLE, {})
+        return Counter({str(name).removeprefix("aten."): int(n) for name, n in counts.items()})
 
     def _begin(self, module: Any, *_: Any) -> None:
         self._stack.append(module)
@@ -225,9 +225,9 @@ class Recorder(FlopCounterMode):
             tensor = args[place] if place < len(args) else None
             is_bias = operator in {aten.addmm, aten.baddbmm} and place == 0
             if isinstance(tensor, torch.Tensor) and not is_bias:
-                found = self._weights.get(_storage(tensor))
-                if found is not None and (operator is not aten.convolution or place < 2):
-                    return found, tensor
+                weights = self._weights.get(_storage(tensor))
+                if weights is not None and (operator is not aten.convolution or place < 2):
+                    return weights, tensor
         return None, None
 
     def _mask(self) -> tuple[bool, int | None]:
