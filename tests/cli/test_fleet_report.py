@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from ofu_exporter.cli import cli
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.reports.result import FleetReport
-from tests.doubles.query_server import Question, SourceEvent, error, query_server, vector
+from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, ScheduledJob, StoredNode, pages, read_in, stored
 
@@ -117,16 +117,16 @@ class TestOnARealPrometheus:
         assert "--until: 2999-01-01 has not come yet" in str(result.exception)
 
 
-def working(asked: Question) -> SourceEvent:
+def working(asked: Question) -> ServerAnswer:
     """Answers the time, and fails at whatever is asked of jobs."""
     if asked.form["query"] == "time()":
         data = {"resultType": "scalar", "result": [1767585600.0, "1767585600"]}
-        return SourceEvent(200, {"status": "success", "data": data})
+        return ServerAnswer(200, {"status": "success", "data": data})
     if "job:" in asked.form["query"]:
         return error(422, "execution", "expanding series: block is gone")
     if "build_info" in asked.form["query"]:
         row = {"metric": {}, "values": [[1767585600.0, "1"]]}
-        return SourceEvent(
+        return ServerAnswer(
             200, {"status": "success", "data": {"resultType": "matrix", "result": [row]}}
         )
     return vector()
@@ -142,7 +142,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_reported() -> None:
 
 
 def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
-    def failing(asked: Question) -> SourceEvent:
+    def failing(asked: Question) -> ServerAnswer:
         return (
             working(asked) if asked.form["query"] == "time()" else error(500, "internal", "no disk")
         )
@@ -164,7 +164,7 @@ def test_nobody_there_is_one_line() -> None:
 
 
 def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
-    with query_server(lambda _: SourceEvent(401, b"Unauthorized")) as server:
+    with query_server(lambda _: ServerAnswer(401, b"Unauthorized")) as server:
         result = run(server.url)
     assert isinstance(result.exception, QueryError)
     assert "--bearer-token-file" in str(result.exception)

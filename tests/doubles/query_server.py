@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 
-class SourceEvent(NamedTuple):
+class ServerAnswer(NamedTuple):
     """An answer to give."""
 
     status: int
@@ -41,21 +41,21 @@ class QueryServer:
     asked: list[Question] = field(default_factory=list)
 
 
-def vector(*rows: tuple[dict[str, str], float, str]) -> SourceEvent:
+def vector(*rows: tuple[dict[str, str], float, str]) -> ServerAnswer:
     """A successful answer to an instant query."""
     result = [{"metric": labels, "value": [time, value]} for labels, time, value in rows]
-    return SourceEvent(
+    return ServerAnswer(
         200, {"status": "success", "data": {"resultType": "vector", "result": result}}
     )
 
 
-def error(status: int, kind: str, text: str, **headers: str) -> SourceEvent:
+def error(status: int, kind: str, text: str, **headers: str) -> ServerAnswer:
     """An error as the API gives it."""
-    return SourceEvent(status, {"status": "error", "errorType": kind, "error": text}, headers)
+    return ServerAnswer(status, {"status": "error", "errorType": kind, "error": text}, headers)
 
 
 @contextmanager
-def query_server(answer: Callable[[Question], SourceEvent]) -> Iterator[QueryServer]:
+def query_server(answer: Callable[[Question], ServerAnswer]) -> Iterator[QueryServer]:
     """A server that gives these answers."""
     server = QueryServer()
 

@@ -90,6 +90,5 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
         )
     assert done.returncode == 2
     assert (
-        done.stderr.strip()
-        == f"ofu-exporter: --listen: cannot serve on {address}: Address already in use"
+        done.stderr.strip() == f"ofu-exporter: cannot listen on {address}: Address already in use"
     )

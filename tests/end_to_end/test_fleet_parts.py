@@ -46,7 +46,7 @@ history: {{levels: [], raw: [{{nodes: ["n1..2"], lasts: {HOURS}h}}]}}
 """
 
 
-class SourceEvent(NamedTuple):
+class FleetAnswers(NamedTuple):
     """What the commands say, and the truth of each job."""
 
     report: FleetReport
@@ -63,7 +63,7 @@ def asked(*words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> SourceEvent:
+def told(tmp_path_factory: pytest.TempPathFactory) -> FleetAnswers:
     """What is told of all pages."""
     folder = tmp_path_factory.mktemp("parts")
     simulated = fleet(FLEET, folder)
@@ -81,10 +81,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> SourceEvent:
             for name, one in ids.items()
         }
         texts = {name: asked("job", one, *where) for name, one in ids.items()}
-    return SourceEvent(report, jobs, texts, truth)
+    return FleetAnswers(report, jobs, texts, truth)
 
 
-def test_each_jobs_parts_are_true(told: SourceEvent) -> None:
+def test_each_jobs_parts_are_true(told: FleetAnswers) -> None:
     report, truth = told.report, told.truth
     rows = {row.job_id: row for row in report.jobs}
     assert len(rows) == len(truth) == 5
@@ -101,7 +101,7 @@ def test_each_jobs_parts_are_true(told: SourceEvent) -> None:
     assert fast["lost"]["clock"] < -0.02, "the pipes ran above the tensor clock"
 
 
-def test_the_waterfall_is_the_sum_of_the_truth(told: SourceEvent) -> None:
+def test_the_waterfall_is_the_sum_of_the_truth(told: FleetAnswers) -> None:
     report, truth = told.report, told.truth
     steps = {step.name: step.gpu_hours or 0.0 for step in report.waterfall}
     for part in PARTS:
@@ -115,7 +115,7 @@ def test_the_waterfall_is_the_sum_of_the_truth(told: SourceEvent) -> None:
 
 
 @pytest.mark.parametrize("name", OVER_TIME)
-def test_a_jobs_parts_over_time_are_true(told: SourceEvent, name: str) -> None:
+def test_a_jobs_parts_over_time_are_true(told: FleetAnswers, name: str) -> None:
     job = next(job for job in told.truth if job["name"] == name)
     points = [point for point in told.jobs[name].points[10:-10] if point.ofu is not None]
     assert len(points) > 50

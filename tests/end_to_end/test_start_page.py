@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 import urllib.parse
 from collections.abc import Iterator
@@ -136,7 +137,7 @@ class Site:
         (self.folder / "before.yaml").write_text(BEFORE)
         self.do(
             f"cd {self.folder}; "
-            "/opt/ofu-exporter/bin/ofu-exporter fleet simulate before.yaml --history history --end now; "
+            f"{sys.executable} -m ofu_exporter fleet simulate before.yaml --history history --end now; "
             "for file in history/*.om; do "
             "promtool tsdb create-blocks-from openmetrics -q $file /var/lib/prometheus; done"
         )

@@ -76,7 +76,7 @@ def tokens_per_second() -> float:
     return RIGHT * GPUS * dense_peak(H100, "bf16") / (counted.flops() / SEQ_LEN)
 
 
-class SourceEvent(NamedTuple):
+class JobAnswers(NamedTuple):
     """An agent that two jobs have reported to, and what it answered last."""
 
     agent: Agent
@@ -85,7 +85,7 @@ class SourceEvent(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SourceEvent]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobAnswers]:
     folder = tmp_path_factory.mktemp("node")
     jobs = folder / "jobs"
     jobs.mkdir(mode=0o755)
@@ -116,10 +116,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SourceEvent]:
         assert honest.counts["refused"] == latent.counts["refused"] == 0
         assert honest.last_answer is not None
         assert latent.last_answer is not None
-        yield SourceEvent(running, honest.last_answer, latent.last_answer)
+        yield JobAnswers(running, honest.last_answer, latent.last_answer)
 
 
-def test_the_answers_tell_the_honest_job_from_the_other(told: SourceEvent) -> None:
+def test_the_answers_tell_the_honest_job_from_the_other(told: JobAnswers) -> None:
     assert told.honest["horizon"]["verdict"] == "agree"
     assert told.honest["causes"] == []
     assert told.honest["horizon"]["ofu"] == pytest.approx(HONEST_MFU * TILES, abs=0.005)
@@ -134,7 +134,7 @@ def test_the_answers_tell_the_honest_job_from_the_other(told: SourceEvent) -> No
     assert put_right == pytest.approx(100 * RIGHT, abs=0.05)
 
 
-def test_so_do_the_metrics(told: SourceEvent) -> None:
+def test_so_do_the_metrics(told: JobAnswers) -> None:
     def verdict(job_id: str, name: str) -> float | None:
         return told.agent.value("ofu_job_divergence_verdict", job_id=job_id, verdict=name)
 
@@ -153,7 +153,7 @@ def test_so_do_the_metrics(told: SourceEvent) -> None:
         assert accepted > 20
 
 
-def test_so_does_explain_with_the_same_numbers(told: SourceEvent, tmp_path: Path) -> None:
+def test_so_does_explain_with_the_same_numbers(told: JobAnswers, tmp_path: Path) -> None:
     configuration = tmp_path / "config.json"
     configuration.write_text(json.dumps(LATENT.config))
     horizon = told.latent["horizon"]
@@ -182,7 +182,7 @@ def test_so_does_explain_with_the_same_numbers(told: SourceEvent, tmp_path: Path
         assert each["expected_ratio"] == pytest.approx(answered["expected_ratio"])
 
 
-def test_so_do_the_api_and_the_start_page(told: SourceEvent) -> None:
+def test_so_do_the_api_and_the_start_page(told: JobAnswers) -> None:
     for job_id, verdict in ((HONEST, "agree"), (LATENT_MOE, "mfu_above_ofu")):
         reported = json.loads(told.agent.get(f"/v1/jobs/{job_id}")[1])["reported"]
         assert reported["verdict"] == reported["recent_verdict"] == verdict
@@ -197,7 +197,7 @@ def test_so_do_the_api_and_the_start_page(told: SourceEvent) -> None:
     assert re.search(r"MFU too high by \d+ points</span> <small>latent moe full hidden", rows[1])
 
 
-def test_so_does_the_summary_of_the_job(told: SourceEvent) -> None:
+def test_so_does_the_summary_of_the_job(told: JobAnswers) -> None:
     honest = call("job", "show", HONEST, "--agent", told.agent.url).stdout
     assert "Reported MFU 42.0%, OFU of the same seconds 42.4%: agree" in honest
     assert "Likeliest cause" not in honest

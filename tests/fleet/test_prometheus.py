@@ -16,13 +16,13 @@ from ofu_exporter.fleet import prometheus as module
 from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.values.reasons import QueryReason
-from tests.doubles.query_server import Question, SourceEvent, error, query_server, vector
+from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.helpers.agent import until
 from tests.helpers.certificates import Certificates
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, read_in, stored
 
-TOO_MUCH: Sequence[tuple[str, SourceEvent]] = (
+TOO_MUCH: Sequence[tuple[str, ServerAnswer]] = (
     (
         "Prometheus, --query.max-samples",
         error(
@@ -77,24 +77,24 @@ TOO_MUCH: Sequence[tuple[str, SourceEvent]] = (
             "cannot exceed -search.maxPointsPerTimeseries=30000",
         ),
     ),
-    ("a gateway that waits no longer", SourceEvent(504, b"<html>Gateway Timeout</html>")),
+    ("a gateway that waits no longer", ServerAnswer(504, b"<html>Gateway Timeout</html>")),
 )
-OTHERS: Sequence[tuple[QueryReason, SourceEvent]] = (
-    (QueryReason.DENIED, SourceEvent(401, b"Unauthorized\n")),
-    (QueryReason.DENIED, SourceEvent(403, b"<html>")),
-    (QueryReason.DENIED, SourceEvent(401, b"no org id")),
-    (QueryReason.BUSY, SourceEvent(503, b"upstream connect error")),
+OTHERS: Sequence[tuple[QueryReason, ServerAnswer]] = (
+    (QueryReason.DENIED, ServerAnswer(401, b"Unauthorized\n")),
+    (QueryReason.DENIED, ServerAnswer(403, b"<html>")),
+    (QueryReason.DENIED, ServerAnswer(401, b"no org id")),
+    (QueryReason.BUSY, ServerAnswer(503, b"upstream connect error")),
     (QueryReason.BUSY, error(429, "too_many_requests", "too many outstanding requests")),
     (
         QueryReason.BUSY,
         error(503, "503", "couldn't start executing the request, as -search.maxConcurrentRequests"),
     ),
     (QueryReason.REFUSED, error(400, "bad_data", 'parse error: unknown function "limit_x"')),
-    (QueryReason.NOT_PROMETHEUS, SourceEvent(404, b"404 page not found")),
-    (QueryReason.NOT_PROMETHEUS, SourceEvent(200, b"<!doctype html>")),
-    (QueryReason.NOT_PROMETHEUS, SourceEvent(200, b"[" * 100_000)),
-    (QueryReason.NOT_PROMETHEUS, SourceEvent(200, {"status": "success", "data": {"result": [1]}})),
-    (QueryReason.NOT_PROMETHEUS, SourceEvent(302, b"", {"Location": "https://login.example/"})),
+    (QueryReason.NOT_PROMETHEUS, ServerAnswer(404, b"404 page not found")),
+    (QueryReason.NOT_PROMETHEUS, ServerAnswer(200, b"<!doctype html>")),
+    (QueryReason.NOT_PROMETHEUS, ServerAnswer(200, b"[" * 100_000)),
+    (QueryReason.NOT_PROMETHEUS, ServerAnswer(200, {"status": "success", "data": {"result": [1]}})),
+    (QueryReason.NOT_PROMETHEUS, ServerAnswer(302, b"", {"Location": "https://login.example/"})),
 )
 
 
@@ -119,7 +119,7 @@ def opened(made: PrometheusClient) -> PrometheusClient:
 
 
 @pytest.mark.parametrize("told", [told for _, told in TOO_MUCH], ids=[name for name, _ in TOO_MUCH])
-def test_a_query_that_is_too_large_is_known_as_such_and_not_asked_again(told: SourceEvent) -> None:
+def test_a_query_that_is_too_large_is_known_as_such_and_not_asked_again(told: ServerAnswer) -> None:
     with query_server(lambda _: told) as server, pytest.raises(QueryError) as caught:
         client(server.url).instant("up")
     assert caught.value.reason is QueryReason.TOO_MUCH
@@ -127,7 +127,7 @@ def test_a_query_that_is_too_large_is_known_as_such_and_not_asked_again(told: So
 
 
 @pytest.mark.parametrize(("reason", "told"), OTHERS)
-def test_what_a_refusal_means(reason: QueryReason, told: SourceEvent) -> None:
+def test_what_a_refusal_means(reason: QueryReason, told: ServerAnswer) -> None:
     with query_server(lambda _: told) as server, pytest.raises(QueryError) as caught:
         client(server.url).instant("up")
     assert caught.value.reason is reason
@@ -139,7 +139,7 @@ def test_what_a_refusal_means(reason: QueryReason, told: SourceEvent) -> None:
 def test_a_busy_server_is_asked_again_when_it_wants_to_be() -> None:
     waited: list[float] = []
     answers = iter(
-        [error(429, "", "", retry_after="7"), SourceEvent(503, b""), vector(({}, 5.0, "1"))]
+        [error(429, "", "", retry_after="7"), ServerAnswer(503, b""), vector(({}, 5.0, "1"))]
     )
     with query_server(lambda _: next(answers)) as server:
         asked = opened(PrometheusClient(server.url, sleep=waited.append))
@@ -158,7 +158,7 @@ def test_nobody_there_is_unreachable() -> None:
 def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
     with (
-        query_server(lambda _: SourceEvent(200, b" " * (2 << 20))) as server,
+        query_server(lambda _: ServerAnswer(200, b" " * (2 << 20))) as server,
         pytest.raises(QueryError, match="over 1 MiB") as caught,
     ):
         client(server.url).instant("up")
@@ -175,7 +175,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 def test_what_a_server_warns_of_is_kept_once() -> None:
     """Thanos says in this way that a store did not answer: https://thanos.io/tip/components/query.md/."""
     body = {**vector().body, "warnings": ["No StoreAPIs matched for this query"]}
-    with query_server(lambda _: SourceEvent(200, body)) as server:
+    with query_server(lambda _: ServerAnswer(200, body)) as server:
         asked = client(server.url)
         asked.instant("x")
         asked.instant("x")
@@ -189,10 +189,10 @@ def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> No
     token.chmod(0o600)
     access = ServerAccess(bearer_token_file=token, tenant="team-a")
 
-    def answer(asked: Question) -> SourceEvent:
+    def answer(asked: Question) -> ServerAnswer:
         is_right = asked.headers.get("Authorization") == "Bearer s3cret"
         is_right = is_right and asked.headers.get("X-Scope-OrgID") == "team-a"
-        return vector() if is_right else SourceEvent(401, b"")
+        return vector() if is_right else ServerAnswer(401, b"")
 
     with query_server(answer) as server:
         client(server.url, access).instant("x")
