@@ -130,7 +130,7 @@ def test_a_refusal_is_logged_and_the_time_is_told_with_the_next(
 
 
 def test_before_there_is_a_snapshot_nobody_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(SimulatedReports, "every_seconds", 0.01)
     simulation = Simulation(a_job(HONEST, "1"))
     simulation.node.run(0.0, 30.0)
     simulation.clock.now = 30.0
