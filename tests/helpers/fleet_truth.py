@@ -26,7 +26,7 @@ def write(
 
     `thinned`: of the series of each minute, one sample in five is kept.
     """
-    (folder / "om").mkdir()
+    (folder / "om").mkdir(parents=True)
     for written in history.write(fleet, begin, folder / "om"):
         if written.path.name.startswith("recorded"):
             if thinned:
