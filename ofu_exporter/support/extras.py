@@ -10,7 +10,7 @@ EXTRAS = {
     "mcp": ("mcp>=2.3,<3",),
     "parquet": ("pyarrow>=15",),
     "plot": ("matplotlib>=3.8",),
-    "top": ("textual>=3.0",),
+    "top": ("textual>=3.1",),
     "trace": ("torch>=2.6", "transformers>=5", "diffusers>=0.36"),
     "validate": ("torch>=2.4",),
 }

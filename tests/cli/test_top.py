@@ -170,7 +170,7 @@ def test_without_the_extra_there_is_one_page_and_what_the_screen_needs(demo: Age
     done = without("--agent", demo.url)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        "ofu-exporter: this is one page; the screen needs textual: pip install 'textual>=3.0'"
+        "ofu-exporter: this is one page; the screen needs textual: pip install 'textual>=3.1'"
     ]
     once = without("--once", "--agent", demo.url)
     assert (once.returncode, once.stderr) == (0, "")

@@ -45,7 +45,7 @@ def test_the_first_page_lists_every_extra_with_its_libraries() -> None:
 
 
 def test_a_command_quotes_what_a_shell_would_take_for_a_redirection() -> None:
-    assert install_command("top") == "pip install 'textual>=3.0'"
+    assert install_command("top") == "pip install 'textual>=3.1'"
     assert install_command("trace").count("'") == 2 * len(EXTRAS["trace"])
 
 
