@@ -102,7 +102,7 @@ RANGES: Mapping[str, Callable[[Series, range, int], Iterator[float]]] = {
 
 
 class _Evaluation:
-    """Evaluates expressions at every so many minutes."""
+    """Evaluates expressions every `step` minutes."""
 
     def __init__(self, by_name: Mapping[str, Vector], step: int, length: int) -> None:
         self._by_name = by_name
