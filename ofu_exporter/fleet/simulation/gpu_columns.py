@@ -16,7 +16,7 @@ from ofu_exporter import __version__
 from ofu_exporter.fleet.simulation.faults import NodeFault, blind
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.observed import SHORT, GrowingSum, ObservedJob
-from ofu_exporter.fleet.simulation.series import ABSENT, Series, together
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, together
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason
 
@@ -31,7 +31,7 @@ UNAVAILABLE = {
 """The reason that an agent gives for a GPU with such a fault."""
 
 
-def gpu_series(fleet: SimulatedFleet, jobs: Sequence[ObservedJob]) -> Iterator[Series]:
+def gpu_series(fleet: SimulatedFleet, jobs: Sequence[ObservedJob]) -> Iterator[RecordedSeries]:
     """Every series of GPUs by model, of nodes, and of the cluster."""
     for model in sorted({node.model.names[0] for node in fleet.nodes}):
         yield from _Model(fleet, model, jobs).series()
@@ -58,21 +58,21 @@ class _Model:
         """Which devices are not measured, by node and minute."""
         self._size = math.fsum(share for node in self._nodes.values() for share in node.shares)
 
-    def series(self) -> Iterator[Series]:
+    def series(self) -> Iterator[RecordedSeries]:
         """What the rules read of them, and those that no job has."""
         cluster = {"cluster": self._fleet.spec.cluster}
         labels = {**cluster, "uuid": self._model}
         used, measured = self._used(), self._measured.values
-        yield Series("ofu_gpu_utilization_seconds_total", labels, 1, used)
-        yield Series("ofu_gpu_observed_seconds_total", labels, 1, measured[1:])
+        yield RecordedSeries("ofu_gpu_utilization_seconds_total", labels, 1, used)
+        yield RecordedSeries("ofu_gpu_observed_seconds_total", labels, 1, measured[1:])
         labels |= {"model": self._model}
-        yield Series("gpu:ofu_gpu_share:ratio", labels, 0, self._shares())
-        yield Series("gpu:ofu_gpu_info:topk1", labels, 0, array("d", [1.0]) * self._minutes)
+        yield RecordedSeries("gpu:ofu_gpu_share:ratio", labels, 0, self._shares())
+        yield RecordedSeries("gpu:ofu_gpu_info:topk1", labels, 0, array("d", [1.0]) * self._minutes)
         jobless = self._jobless()
         nothing = array("d", [0.0]) * len(jobless)
         labels = {**cluster, "model": self._model}
         for name, hours in (("observed", jobless), ("utilized", nothing), ("idle", jobless)):
-            yield Series(f"model:jobless_{name}_gpus:avg1h", labels, 60, hours, 60)
+            yield RecordedSeries(f"model:jobless_{name}_gpus:avg1h", labels, 60, hours, 60)
 
     def _used(self) -> array[float]:
         """GPU-seconds of peak that jobs have used by each minute from the first on."""
@@ -136,7 +136,7 @@ def without_agent(faults: Iterable[NodeFault], minutes: int) -> set[int]:
     return {minute for fault in missing for minute in fault.overlap(fault.start + SHORT, minutes)}
 
 
-def _of_nodes(fleet: SimulatedFleet) -> Iterator[Series]:
+def _of_nodes(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
     """Every node with its model."""
     minutes = fleet.spec.length + 1
     ones = array("d", [1.0]) * minutes
@@ -146,14 +146,14 @@ def _of_nodes(fleet: SimulatedFleet) -> Iterator[Series]:
         missing = without_agent(fleet.faults.get(number, ()), minutes)
         shown = (ABSENT if minute in missing else 1.0 for minute in range(minutes))
         values = array("d", shown) if missing else ones
-        yield Series("node:ofu_gpu_info:topk1", labels, 0, values)
+        yield RecordedSeries("node:ofu_gpu_info:topk1", labels, 0, values)
 
 
-def _of_agents(fleet: SimulatedFleet) -> Iterator[Series]:
+def _of_agents(fleet: SimulatedFleet) -> Iterator[RecordedSeries]:
     """What the agents say of themselves, and of GPUs that they cannot measure."""
     cluster, minutes = {"cluster": fleet.spec.cluster}, fleet.spec.length + 1
     agents = array("d", [float(len(fleet.nodes))]) * minutes
-    unavailable: dict[str, list[Series]] = {}
+    unavailable: dict[str, list[RecordedSeries]] = {}
     for number, fault in ((number, each) for number, of in fleet.faults.items() for each in of):
         lasts = fault.overlap(0, minutes)
         if fault.kind == "agent_missing":
@@ -162,11 +162,13 @@ def _of_agents(fleet: SimulatedFleet) -> Iterator[Series]:
         elif fault.kind in UNAVAILABLE and len(lasts):
             share = math.fsum(fleet.nodes[number].shares[device] for device in fault.devices)
             values = array("d", [share]) * (min(lasts.stop, minutes - 1) - lasts.start)
-            one = Series("", {}, lasts.start + 1, values)
+            one = RecordedSeries("", {}, lasts.start + 1, values)
             unavailable.setdefault(UNAVAILABLE[fault.kind].value, []).append(one)
     for reason, series in sorted(unavailable.items()):
         labels = {**cluster, "reason": reason}
-        yield Series("cluster:ofu_gpu_unavailable:sum", labels, *together(series, operator.add))
-    yield Series("ofu_exporter_simulated", cluster, 0, array("d", [1.0]) * minutes)
+        yield RecordedSeries(
+            "cluster:ofu_gpu_unavailable:sum", labels, *together(series, operator.add)
+        )
+    yield RecordedSeries("ofu_exporter_simulated", cluster, 0, array("d", [1.0]) * minutes)
     labels = {**cluster, "version": __version__}
-    yield Series("cluster:ofu_exporter_build_info:count", labels, 0, agents)
+    yield RecordedSeries("cluster:ofu_exporter_build_info:count", labels, 0, agents)

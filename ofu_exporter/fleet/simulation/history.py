@@ -18,7 +18,7 @@ from ofu_exporter.fleet.simulation.gpu_columns import gpu_series
 from ofu_exporter.fleet.simulation.job_columns import JobColumns
 from ofu_exporter.fleet.simulation.observed import ObservedJob
 from ofu_exporter.fleet.simulation.raw_pages import raw_lines
-from ofu_exporter.fleet.simulation.series import Series
+from ofu_exporter.fleet.simulation.series import RecordedSeries
 from ofu_exporter.fleet.simulation.spec import MINUTE, Level
 from ofu_exporter.support.whole_file import whole_file
 
@@ -38,7 +38,7 @@ class HistoryError(OfuError):
     """The history cannot be continued; the files that were written are complete."""
 
 
-def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[Series]:
+def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
     """Every series of the levels that the specification wants, sorted by name."""
     levels = frozenset(fleet.spec.history.levels)
     jobs = [ObservedJob(truth, fleet) for truth in fleet.jobs]
@@ -109,7 +109,7 @@ def _file(path: Path, lines: Iterable[tuple[str, int]], without: int, after: int
 
 
 def _lines(
-    series: Iterable[Series], minutes: tuple[int, int], begin_unix: float
+    series: Iterable[RecordedSeries], minutes: tuple[int, int], begin_unix: float
 ) -> Iterator[tuple[str, int]]:
     """The text of some minutes, a series at a time."""
     stamps = {minute: f" {begin_unix + MINUTE * minute:.0f}\n" for minute in range(*minutes)}

@@ -18,7 +18,7 @@ from ofu_exporter.fleet.simulation.observed import (
     ObservedJob,
 )
 from ofu_exporter.fleet.simulation.reporting import report_body
-from ofu_exporter.fleet.simulation.series import ABSENT, Series, is_there
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, is_there
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -59,12 +59,12 @@ class JobColumns:
         last: int,
         value: Callable[[int], float],
         first: int | None = None,
-    ) -> Series:
+    ) -> RecordedSeries:
         begin = self._first if first is None else first
         minutes = range(begin, min(last, self._fleet.spec.length) + 1)
-        return Series(name, labels, begin, array("d", map(value, minutes)))
+        return RecordedSeries(name, labels, begin, array("d", map(value, minutes)))
 
-    def series(self) -> Iterator[Series]:
+    def series(self) -> Iterator[RecordedSeries]:
         """What the agents show of the job, and what rules make of its names and of its GPUs."""
         yield from self._named()
         yield from self._counters()
@@ -85,7 +85,7 @@ class JobColumns:
             "scheduler": SCHEDULER,
         }
 
-    def _named(self) -> Iterator[Series]:
+    def _named(self) -> Iterator[RecordedSeries]:
         """The job by its names: without its framework until a run has reported it, and with it from then on."""
         report = self._draft.group.report
         framework = report.framework if report else ""
@@ -105,7 +105,7 @@ class JobColumns:
         began = max(begin for begin, _ in self._job.runs if begin <= minute)
         return bisect_right(self._reports, minute) > bisect_right(self._reports, began)
 
-    def _counters(self) -> Iterator[Series]:
+    def _counters(self) -> Iterator[RecordedSeries]:
         node = next(
             (node for node in self._job.devices if not self._fleet.faults.get(node)),
             next(iter(self._job.devices)),
@@ -131,7 +131,7 @@ class JobColumns:
 
         yield self._column("job:held_gpu_hours:sum", self._names, self._shown, held_hours)
 
-    def _of_gpus(self) -> Iterator[Series]:
+    def _of_gpus(self) -> Iterator[RecordedSeries]:
         """While the job holds its GPUs: how many are measured, and the means of those."""
         start, running = self._job.start, self._truth.is_running
 
@@ -163,7 +163,7 @@ class JobColumns:
         share = 1.0 if straggler is None or straggler.share is None else straggler.share
         return median([share, *[1.0] * min(2, self._job.size - 1)])
 
-    def _idle(self, ofu: Series) -> Iterator[Series]:
+    def _idle(self, ofu: RecordedSeries) -> Iterator[RecordedSeries]:
         """GPUs that have been idle for an hour, from the median OFU, because all of its GPUs do the same."""
         first, step = -(-(self._first + 60) // 3) * 3, 3
         minutes = range(first, min(self._end, self._fleet.spec.length) + 1, step)
@@ -172,9 +172,9 @@ class JobColumns:
             is_idle = sum(ofu.at(each) < IDLE for each in range(minute - 60, minute + 1)) >= 60
             devices = self._watched.devices[minute - self._first]
             values.append(float(devices) if is_idle else ABSENT)
-        yield Series("job:idle_gpus:count1h", self._names, first, values, step)
+        yield RecordedSeries("job:idle_gpus:count1h", self._names, first, values, step)
 
-    def _models(self) -> Iterator[Series]:
+    def _models(self) -> Iterator[RecordedSeries]:
         """Its devices by model, as the mean over each hour from twelve samples."""
         start, running, watched = self._job.start, self._truth.is_running, self._watched.held
         node = self._fleet.nodes[next(iter(self._job.devices))]
@@ -186,9 +186,9 @@ class JobColumns:
             share = sum(watched[place] / self._truth.gpu_shares for place in seen) / 12
             values.append(self._job.size * share or ABSENT)
         labels = {**self._ids, "model": node.model.names[0]}
-        yield Series("job_model:ofu_gpu_info:avg1h", labels, 60 * first, values, 60)
+        yield RecordedSeries("job_model:ofu_gpu_info:avg1h", labels, 60 * first, values, 60)
 
-    def _of_reports(self, first: int) -> Iterator[Series]:
+    def _of_reports(self, first: int) -> Iterator[RecordedSeries]:
         """The last report and how many there were, and the verdicts and causes by how many nodes hold them."""
         nodes = len(self._job.devices)
 

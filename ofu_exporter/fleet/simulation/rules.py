@@ -15,7 +15,7 @@ from itertools import accumulate
 import promql_parser as promql
 import yaml
 
-from ofu_exporter.fleet.simulation.series import ABSENT, Series, is_there, together
+from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, is_there, together
 from ofu_exporter.support.packed_files import folder
 
 FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "hours")
@@ -31,10 +31,10 @@ COMBINING: Mapping[str, Callable[[float, float], float]] = {
     "sum": operator.add,
 }
 
-Vector = list[Series]
+Vector = list[RecordedSeries]
 
 
-def recorded(series: Sequence[Series], length: int) -> Iterator[Series]:
+def recorded(series: Sequence[RecordedSeries], length: int) -> Iterator[RecordedSeries]:
     """The series of all rules over these series and each other, without the rules whose series are among these.
 
     `length` is the fleet's, in minutes.
@@ -50,7 +50,8 @@ def recorded(series: Sequence[Series], length: int) -> Iterator[Series]:
                 if name not in by_name:
                     values = _Evaluation(by_name, step, length).of(promql.parse(rule["expr"]))
                     by_name[name] = [
-                        Series(name, one.labels, one.first, one.values, step) for one in values
+                        RecordedSeries(name, one.labels, one.first, one.values, step)
+                        for one in values
                     ]
                     yield from by_name[name]
 
@@ -59,7 +60,7 @@ def _minutes(time: timedelta | None) -> int:
     return 0 if time is None else int(time.total_seconds() // 60)
 
 
-def _increase(one: Series, ends: range, window: int) -> Iterator[float]:
+def _increase(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     """By how much a counter grows in the minutes before each end."""
     last = len(one.values) - 1
 
@@ -70,28 +71,28 @@ def _increase(one: Series, ends: range, window: int) -> Iterator[float]:
     return (at(end) - at(end - window) for end in ends)
 
 
-def _rate(one: Series, ends: range, window: int) -> Iterator[float]:
+def _rate(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     return (increase / (60 * window) for increase in _increase(one, ends, window))
 
 
-def _sum_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+def _sum_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     """The sum of the samples in each range, of which both ends count."""
     sums = array("d", accumulate(value if is_there(value) else 0.0 for value in one.values))
-    return _increase(Series("", {}, one.first, sums), ends, window + 1)
+    return _increase(RecordedSeries("", {}, one.first, sums), ends, window + 1)
 
 
-def _count_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+def _count_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     ones = array("d", (1.0 if is_there(value) else 0.0 for value in one.values))
-    counts = _sum_over_time(Series("", {}, one.first, ones), ends, window)
+    counts = _sum_over_time(RecordedSeries("", {}, one.first, ones), ends, window)
     return (count or ABSENT for count in counts)
 
 
-def _last_over_time(one: Series, ends: range, window: int) -> Iterator[float]:
+def _last_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     ranges = ((one.at(end - back) for back in range(window + 1)) for end in ends)
     return (next(filter(is_there, values), ABSENT) for values in ranges)
 
 
-RANGES: Mapping[str, Callable[[Series, range, int], Iterator[float]]] = {
+RANGES: Mapping[str, Callable[[RecordedSeries, range, int], Iterator[float]]] = {
     "count_over_time": _count_over_time,
     "increase": _increase,
     "last_over_time": _last_over_time,
@@ -143,18 +144,18 @@ class _Evaluation:
         step = self._step
         return range(-(-first // step) * step, min(last, self._length) + 1, step)
 
-    def _seen(self, one: Series, offset: int) -> Series:
+    def _seen(self, one: RecordedSeries, offset: int) -> RecordedSeries:
         minutes = self._minutes(one.first + offset, one.end - one.step + offset)
         if not offset and one.step == self._step and one.end <= self._length + one.step:
             return one
         skipped = (minutes.start - offset - one.first) // one.step
         values = one.values[skipped :: self._step // one.step][: len(minutes)]
-        return Series("", one.labels, minutes.start, values, self._step)
+        return RecordedSeries("", one.labels, minutes.start, values, self._step)
 
     def _called(self, function: str, argument: promql.Expr) -> Vector:
         if isinstance(argument, promql.NumberLiteral):  # vector(0.4)
             values = array("d", [argument.val]) * (self._length // self._step + 1)
-            return [Series("", {}, 0, values, self._step)]
+            return [RecordedSeries("", {}, 0, values, self._step)]
         if function == "label_replace":  # by a label that a Prometheus operator adds: there is none
             return self.of(argument)
         if not isinstance(argument, promql.MatrixSelector):
@@ -166,7 +167,7 @@ class _Evaluation:
             minutes = self._minutes(one.first + offset, one.end - 1 + offset + window)
             ends = range(minutes.start - offset, minutes.stop - offset, minutes.step)
             values = array("d", RANGES[function](one, ends, window))
-            vector.append(Series("", one.labels, minutes.start, values, self._step))
+            vector.append(RecordedSeries("", one.labels, minutes.start, values, self._step))
         return vector
 
     def _binary(self, expression: promql.BinaryExpr) -> Vector:
@@ -190,7 +191,7 @@ class _Evaluation:
 
 def _each(vector: Vector, function: Callable[[float], float]) -> Vector:
     return [
-        Series("", one.labels, one.first, array("d", map(function, one.values)), one.step)
+        RecordedSeries("", one.labels, one.first, array("d", map(function, one.values)), one.step)
         for one in vector
     ]
 
@@ -212,12 +213,12 @@ def _aggregated(expression: promql.AggregateExpr, vector: Vector) -> Vector:
 
 def _combined(
     labels: Mapping[str, str], members: Vector, combine: Callable[[float, float], float]
-) -> Series:
+) -> RecordedSeries:
     first, values = together(members, combine)
-    return Series("", labels, first, values, members[0].step)
+    return RecordedSeries("", labels, first, values, members[0].step)
 
 
-def _highest(members: Vector) -> Iterator[Series]:
+def _highest(members: Vector) -> Iterator[RecordedSeries]:
     """The series, each where it is above all others; of equal ones the first is."""
     if len(members) == 1:
         yield members[0]
@@ -228,7 +229,7 @@ def _highest(members: Vector) -> Iterator[Series]:
         for place, value in enumerate(one.values, (one.first - first) // one.step):
             values.append(value if value == highest[place] else ABSENT)
             highest[place] = ABSENT if value == highest[place] else highest[place]
-        yield Series("", one.labels, one.first, values, one.step)
+        yield RecordedSeries("", one.labels, one.first, values, one.step)
 
 
 class _Matching:
@@ -239,11 +240,11 @@ class _Matching:
         self._on = None if on is None else on.labels
         self._added = (modifier.group_labels or ()) if modifier else ()
 
-    def _key(self, one: Series) -> frozenset[tuple[str, str]]:
+    def _key(self, one: RecordedSeries) -> frozenset[tuple[str, str]]:
         labels = one.labels.items()
         return frozenset((k, v) for k, v in labels if v and (self._on is None or k in self._on))
 
-    def _pairs(self, left: Vector, right: Vector) -> Iterator[tuple[Series, Vector]]:
+    def _pairs(self, left: Vector, right: Vector) -> Iterator[tuple[RecordedSeries, Vector]]:
         others: dict[frozenset[tuple[str, str]], Vector] = {}
         for one in right:
             others.setdefault(self._key(one), []).append(one)
@@ -263,23 +264,25 @@ class _Matching:
                 labels = {label: one.labels.get(label, "") for label in self._on or ()}
                 labels |= {label: other.labels.get(label, "") for label in self._added}
                 labels |= one.labels
-                result = Series("", labels, begin, values, one.step)
+                result = RecordedSeries("", labels, begin, values, one.step)
                 results.setdefault(tuple(labels.items()), []).append(result)
         return [_combined(each[0].labels, each, operator.add) for each in results.values()]
 
     def where(self, vector: Vector, others: Vector, wanted: bool) -> Vector:
         """The samples at whose minute another series that belongs to theirs has one, or has none."""
         return [
-            Series("", one.labels, one.first, array("d", _masked(one, these, wanted)), one.step)
+            RecordedSeries(
+                "", one.labels, one.first, array("d", _masked(one, these, wanted)), one.step
+            )
             for one, these in self._pairs(vector, others)
         ]
 
 
-def _part(one: Series, begin: int, end: int) -> array[float]:
+def _part(one: RecordedSeries, begin: int, end: int) -> array[float]:
     return one.values[(begin - one.first) // one.step : max(0, end - one.first) // one.step]
 
 
-def _masked(one: Series, others: Vector, wanted: bool) -> Iterator[float]:
+def _masked(one: RecordedSeries, others: Vector, wanted: bool) -> Iterator[float]:
     for minute, value in zip(range(one.first, one.end, one.step), one.values, strict=True):
         has_other = any(is_there(other.at(minute)) for other in others)
         yield value if has_other == wanted else ABSENT

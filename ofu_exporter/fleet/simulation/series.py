@@ -17,7 +17,7 @@ def is_there(value: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Series:
+class RecordedSeries:
     """One series of a page, or of a recording rule."""
 
     name: str
@@ -52,7 +52,7 @@ class Series:
 
 
 def together(
-    members: Sequence[Series], combine: Callable[[float, float], float]
+    members: Sequence[RecordedSeries], combine: Callable[[float, float], float]
 ) -> tuple[int, array[float]]:
     """The first minute and the values of several series of one step in one; none where no series has any."""
     first, step = min(one.first for one in members), members[0].step

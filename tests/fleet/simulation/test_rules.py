@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.fleet.simulation import history, rules
-from ofu_exporter.fleet.simulation.series import Series
+from ofu_exporter.fleet.simulation.series import RecordedSeries
 from tests.helpers.fleets import BEGIN, NODES, fleet
 
 RULES = """
@@ -36,7 +36,7 @@ def evaluated(
     monkeypatch.setattr(rules, "folder", lambda _: folder)
     monkeypatch.setattr(rules, "FILES", ("own",))
     columns = [
-        Series("a", {"job_id": "1", "part": part}, first, array("d", values))
+        RecordedSeries("a", {"job_id": "1", "part": part}, first, array("d", values))
         for part, first, values in (("x", 1, (1.0, 2.0, 4.0)), ("y", 2, (10.0, 20.0)))
     ]
     return [sample for one in rules.recorded(columns, 5) for sample in one.samples(0, 6)]
