@@ -8,24 +8,24 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.helpers import warm
+from tests.helpers.warm import PYTHON, WarmProcess
 
 SOON = 20.0
 """A bound on waiting that only a failing test reaches."""
 PATIENCE = 60.0
 """The same for what several programs have to do, on a machine with twenty things to do."""
-# asyncio of Python 3.10 calls a TLS connection unclosed that its client ended.
-OLD_TLS = (
-    ("-W", "ignore:unclosed transport <asyncio.sslproto") if sys.version_info < (3, 11) else ()
-)
-COMMAND = (sys.executable, "-W", "error", *OLD_TLS, "-m", "ofu_exporter")
+COMMAND = (*PYTHON, "-m", "ofu_exporter")
 SIMULATED = ("demo", "--source", "simulate")
 """Serves a simulated node of 8 GPUs and its jobs."""
 
@@ -38,14 +38,32 @@ def bare_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        [*COMMAND, *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=bare_environment(env),
-    )
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = started(args, bare_environment(env), out.fileno(), err.fileno())
+        try:
+            code = process.wait(60.0)
+        finally:
+            process.kill()
+        texts = [_whole(file) for file in (out, err)]
+    return subprocess.CompletedProcess(args, code, *texts)
+
+
+def _whole(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
+def started(
+    args: Sequence[str],
+    env: Mapping[str, str],
+    stdout: int,
+    stderr: int,
+    command: Sequence[str] | None = None,
+) -> subprocess.Popen[bytes] | WarmProcess:
+    """The command, which begins warm where that is the same and no command line is given."""
+    if command is None and warm.can_start(env):
+        return WarmProcess(args, env, stdout, stderr)
+    return subprocess.Popen([*(command or COMMAND), *args], stdout=stdout, stderr=stderr, env=env)
 
 
 class Agent:
@@ -55,16 +73,15 @@ class Agent:
         self,
         args: Sequence[str],
         env: Mapping[str, str] | None = None,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] | None = None,
     ) -> None:
         self.log: list[str] = []
-        self.process = subprocess.Popen(
-            [*command, *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=bare_environment(env),
-        )
+        out, theirs = os.pipe()
+        self._output = os.fdopen(out)
+        try:
+            self.process = started(args, bare_environment(env), theirs, theirs, command)
+        finally:
+            os.close(theirs)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
@@ -74,8 +91,7 @@ class Agent:
             raise
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self._output:
             self.log.append(line.rstrip("\n"))
 
     def _serving(self) -> str | None:
@@ -131,14 +147,13 @@ class Agent:
         """The exit code, once it has ended."""
         code = self.process.wait(SOON)
         self._reader.join(SOON)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._output.close()
         return code
 
 
 @contextlib.contextmanager
 def agent(
-    *args: str, env: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+    *args: str, env: Mapping[str, str] | None = None, command: Sequence[str] | None = None
 ) -> Iterator[Agent]:
     running = Agent([*args, "--listen", "127.0.0.1:0"], env, command)
     try:
