@@ -55,23 +55,30 @@ TRACEBACK = "Traceback (most recent call last)"
 
 
 def measured(
-    attack: Attack, seconds: float, folder: Path, memory: MemoryLimit | None = None
+    attack: Attack,
+    seconds: float,
+    folder: Path,
+    memory: MemoryLimit | None = None,
+    *,
+    may_be_warm: bool = False,
 ) -> Seen:
     """Attack a fresh agent for some seconds, in a control group if one is given.
 
     One that does not even start answers nothing and measures nothing.
     """
     try:
-        return _measured(attack, seconds, folder, memory)
+        return _measured(attack, seconds, folder, memory, may_be_warm)
     except NotStartedError as error:
         log = str(error)
         return Seen(0.0, 1, 1, math.inf, 0.0, 0.0, 0, log.count(TRACEBACK), 0.0, "")
 
 
-def _measured(attack: Attack, seconds: float, folder: Path, memory: MemoryLimit | None) -> Seen:
+def _measured(
+    attack: Attack, seconds: float, folder: Path, memory: MemoryLimit | None, may_be_warm: bool
+) -> Seen:
     with ExitStack() as stack:
         setup = attack.setup(folder, stack)
-        setup.memory = memory
+        setup.memory, setup.may_be_warm = memory, may_be_warm
         agent = stack.enter_context(target(setup, folder))
         before = observed_after(agent, 0.0) if setup.has_counters else None
         logged, began = agent.log_bytes(), time.monotonic()

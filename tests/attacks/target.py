@@ -11,14 +11,15 @@ import ssl
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.attacks.memory_limit import MemoryLimit
 from tests.attacks.scraper import OWN, Scrape, context_of, scrape
-from tests.helpers.agent import bare_environment, until
+from tests.helpers.agent import bare_environment, started, until
+from tests.helpers.warm import WarmProcess
 
 COMMAND = (sys.executable, "-m", "ofu_exporter")
 """As people run it: warnings are no errors here, and no lines of a log."""
@@ -54,6 +55,8 @@ class Setup:
     """The control group that the process is in."""
     has_counters: bool = True
     """Whether there is anything that the agent could measure."""
+    may_be_warm: bool = False
+    """Whether it may be forked from one that has imported the program: quicker, and with warnings as errors."""
 
 
 class NotStartedError(Exception):
@@ -84,13 +87,15 @@ class Target:
         assert where.port is not None
         self.address = (where.hostname, where.port)
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        command = [*COMMAND, "run", *self.setup.args, "--listen", "127.0.0.1:0"]
+    def _started(self) -> subprocess.Popen[bytes] | WarmProcess:
+        args = ["run", *self.setup.args, "--listen", "127.0.0.1:0"]
+        command: Sequence[str] = COMMAND
         if self.setup.descriptors:
             limited = f'ulimit -n {self.setup.descriptors}; exec "$@"'
             command = ["/bin/sh", "-c", limited, "sh", *command]
         if self.setup.memory is not None:
             command = self.setup.memory.command(command)
+        is_warm = self.setup.may_be_warm and command is COMMAND
         if self.setup.is_log_read:
             errors = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         else:
@@ -98,8 +103,12 @@ class Target:
             os.set_blocking(self._pipe, False)
             fcntl.fcntl(errors, F_SETPIPE_SZ, PIPE_BYTES)
         try:
-            return subprocess.Popen(
-                command, stdout=errors, stderr=errors, env=bare_environment(self.setup.env)
+            return started(
+                args,
+                bare_environment(self.setup.env),
+                errors,
+                errors,
+                None if is_warm else command,
             )
         finally:
             os.close(errors)

@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -92,10 +93,15 @@ class WarmProcess:
         return self.returncode
 
     def _has_ended(self, timeout: float | None) -> bool:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+        if self.returncode is None and self._has_news(timeout):
             self.returncode = int(self._line())
             self._status.close()
         return self.returncode is not None
+
+    def _has_news(self, timeout: float | None) -> bool:
+        poll = select.poll()  # other than select, for any descriptor
+        poll.register(self._status, select.POLLIN)
+        return bool(poll.poll(None if timeout is None else 1e3 * timeout))
 
     def send_signal(self, number: int) -> None:
         """Nothing happens to one that has ended."""
@@ -144,9 +150,15 @@ class _Server:
 
 
 _servers: list[_Server] = []
+_one_at_a_time = threading.Lock()
 
 
 def _server() -> _Server:
+    with _one_at_a_time:
+        return _server_of_this_process()
+
+
+def _server_of_this_process() -> _Server:
     if not _servers or _servers[-1].owner != os.getpid():
         _servers.append(_Server())
     return _servers[-1]
