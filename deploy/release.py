@@ -125,21 +125,11 @@ def set_value(release: Release, key: str, value: str) -> None:
 def make_packages(release: Release, scratch: Path) -> None:
     """The source distribution, and the wheel that is made of it, by the locked build tools."""
     environment = scratch / "build"
-    call(sys.executable, "-m", "venv", environment)
+    call(sys.executable, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
     locked = release.source / "deploy" / "image" / "build-requirements.txt"
-    call(
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--require-hashes",
-        "--only-binary",
-        ":all:",
-        "-r",
-        locked,
-    )
+    only_these = ("--require-hashes", "--only-binary", ":all:", "--requirement", locked)
+    call(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *only_these)
     backend = "import sys, hatchling.build as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
     made = scratch / "made"
     made.mkdir()
@@ -311,11 +301,11 @@ def make(options: argparse.Namespace, target: Path) -> None:
         scratch = Path(name)
         release = opened(options.tag, scratch, target)
         add_project(release)
-        make_packages(release, scratch)
         digest = None
         if options.builder != "none":
             digest = BUILDERS[options.builder](release, options)
         make_chart(release, scratch, digest)
+        make_packages(release, scratch)
         make_bill(release)
         asked = {name: getattr(options, name) for name in ("tag", "builder", "base", "platform")}
         write_papers(release, {**asked, "imageDigest": digest})

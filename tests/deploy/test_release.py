@@ -157,15 +157,16 @@ def test_the_source_has_what_a_site_deploys(made: Path) -> None:
 
 
 def test_the_packages_install_from_the_folder_and_run(made: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "fresh", with_pip=True)
-    pip = tmp_path / "fresh" / "bin" / "pip"
+    venv.create(tmp_path / "fresh")
+    python = tmp_path / "fresh" / "bin" / "python"
+    install = (sys.executable, "-m", "pip", "--python", python, "install")
     wheel = made / f"ofu_exporter-{__version__}-py3-none-any.whl"
-    done = run(pip, "install", "--no-deps", wheel)
+    done = run(*install, "--no-deps", wheel)
     assert done.returncode == 0, done.stderr
-    done = run(pip, "install", "--dry-run", f"{wheel}[auth]")
+    done = run(*install, "--dry-run", f"{wheel}[auth]")
     assert re.search("^Would install .*bcrypt-", done.stdout, re.M), done.stdout + done.stderr
     place = "import importlib.metadata as m; print(m.version('ofu-exporter'))"
-    assert run(tmp_path / "fresh" / "bin" / "python", "-c", place).stdout.strip() == __version__
+    assert run(python, "-c", place).stdout.strip() == __version__
 
 
 def test_the_chart_renders_from_its_package(made: Path) -> None:
@@ -267,7 +268,7 @@ def test_the_documented_steps_make_a_tag_that_is_not_refused(
 def test_without_a_builder_nothing_is_left_half_made(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The packages are there by then; the image is what fails."""
+    """The tag is unpacked by then; the image is what fails."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "git").symlink_to(need("git"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
