@@ -18,7 +18,7 @@ from ofu_exporter.serving.node_json import node_state
 from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import Snapshot
-from tests.helpers.shown_node import MOE, ShownNode
+from tests.helpers.shown_node import MOE, node_after
 from tests.helpers.values import gpu
 
 LOOKS = 25
@@ -78,7 +78,7 @@ def history_kib(snapshot: Snapshot) -> float:
 
 
 def main() -> None:
-    node = ShownNode()
+    node = node_after()
     print("| page | kB | packed | CPU ms |\n|---|---:|---:|---:|")
     for gpus, jobs in ((8, 20), (56, 20), (72, 20)):
         snapshot = larger(node.snapshot, gpus, jobs)

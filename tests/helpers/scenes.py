@@ -7,7 +7,7 @@ from functools import lru_cache
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.node_json import NodeJson, node_state
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
-from tests.helpers.shown_node import ShownNode
+from tests.helpers.shown_node import node_after
 
 GONE = "does not answer: timed out"
 
@@ -15,7 +15,7 @@ GONE = "does not answer: timed out"
 @lru_cache
 def shown_node() -> NodeJson:
     """The node whose pages the docs show, as its agent answers."""
-    node = ShownNode()
+    node = node_after()
     return node_state(node.snapshot, node.history, "node-17", 1.4, Faults())
 
 

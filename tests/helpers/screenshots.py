@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.helpers.shown_node import MOE, ShownNode
+from tests.helpers.shown_node import MOE, node_after
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 QUIET = [
@@ -49,7 +49,7 @@ def frames(text: str, *shown: tuple[int, int, str]) -> str:
 
 
 def main(folder: Path = FOLDER) -> None:
-    node = ShownNode()
+    node = node_after()
     pages = {"node": node.node_page(), "job": node.job_page(MOE.job_id)}
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from functools import lru_cache
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.jobs.lookup import JobBook
@@ -35,10 +36,16 @@ LINES = [
 """The last lines of its log of changes."""
 
 
+@lru_cache
+def node_after(seconds: float = 3600.0, simulated: bool = False) -> ShownNode:
+    """One that is only looked at, and so is made once: an hour takes some seconds."""
+    return ShownNode(seconds, simulated)
+
+
 class ShownNode:
     """The node, its last snapshot, and the history of its hour."""
 
-    def __init__(self, seconds: float = 3600.0, simulated: bool = False) -> None:
+    def __init__(self, seconds: float, simulated: bool) -> None:
         self.desk, self.history = Desk(8), History()
         self.simulated = simulated
         self._chance = random.Random(7)

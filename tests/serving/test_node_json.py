@@ -12,12 +12,12 @@ from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.node_json import NodeJson, idle_seconds, mean_ofu, node_state
 from tests.helpers.agent import SIMULATED, agent, until
-from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, node_after
 
 
 @pytest.fixture(scope="module")
 def node() -> NodeJson:
-    shown = ShownNode()
+    shown = node_after()
     return node_state(shown.snapshot, shown.history, "node-17", 1.5, Faults())
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
-from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode
+from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
 
 
-@cache
 def node() -> ShownNode:
-    return ShownNode(1200.0)
+    return node_after(1200.0)
 
 
 def shown(job: JobTotals) -> str:

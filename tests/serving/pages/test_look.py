@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.helpers.agent import page_server
 from tests.helpers.browser import BROWSER, found_by, seen, violations, with_script
 from tests.helpers.node import snapshot_of
 from tests.helpers.screenshots import LOOKS, frames
-from tests.helpers.shown_node import MOE, ShownNode
+from tests.helpers.shown_node import MOE, ShownNode, node_after
 from tests.helpers.values import gpu, health, reading
 
 needs_browser = pytest.mark.skipif(
@@ -39,9 +38,8 @@ WIDTHS = (1400, 800, 400, 360)
 WRITE = "const out=document.createElement('pre');out.id='found';document.body.append(out);"
 
 
-@cache
 def node() -> ShownNode:
-    return ShownNode(900.0, simulated=True)
+    return node_after(900.0, simulated=True)
 
 
 def page_of(name: str) -> str:
@@ -132,7 +130,7 @@ def read_for_a_while(then: str, tmp_path: Path) -> Any:
 @needs_browser
 @pytest.mark.slow
 def test_the_page_refreshes_itself_and_keeps_order_focus_and_place(tmp_path: Path) -> None:
-    later = ShownNode(905.0)
+    later = node_after(905.0)
     found = read_for_a_while(later.node_page(), tmp_path)
     ofus = {
         view.gpu.index: view.window.utilization or 0.0

@@ -20,7 +20,7 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 from tests.helpers.desk import Desk
 from tests.helpers.node import snapshot_of, whole
-from tests.helpers.shown_node import LOST, ShownNode
+from tests.helpers.shown_node import LOST, node_after
 from tests.helpers.values import fault, gpu, health, reading
 
 
@@ -160,7 +160,7 @@ def test_no_name_can_inject_markup(name: str) -> None:
 
 def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
     """60 kB for 8 GPUs and 20 jobs; the bars and lines are most of it."""
-    node = ShownNode(3600.0)
+    node = node_after()
     jobs = tuple(
         replace(node.snapshot.jobs[0], job=Job("slurm", f"{place}", "a-name-of-a-job", "somebody"))
         for place in range(20)
@@ -173,7 +173,7 @@ def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
 
 
 def test_a_lost_gpu_keeps_the_line_of_what_was() -> None:
-    line = row(ShownNode(3600.0).node_page(), LOST)
+    line = row(node_after().node_page(), LOST)
     assert "<polyline" in line
     assert "look for Xid messages" in line
 
