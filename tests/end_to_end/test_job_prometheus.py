@@ -26,6 +26,7 @@ from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.snapshot import JobView, SchedulerHealth
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import CREATE_BLOCKS
 from tests.helpers.values import FakeClock, gpu, health, reading
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("job_prometheus")]
@@ -156,11 +157,8 @@ def prometheus(
     folder = tmp_path_factory.mktemp("prometheus")
     text = folder / "history.txt"
     text.write_text(history(request.param))
-    subprocess.run(
-        ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")],
-        check=True,
-        capture_output=True,
-    )
+    command = [*CREATE_BLOCKS, str(text), str(folder / "data")]
+    subprocess.run(command, check=True, capture_output=True)
     server = Prometheus(folder, {})
     try:
         until(server.ready)

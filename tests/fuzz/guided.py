@@ -1,12 +1,14 @@
-"""Fuzzes one way in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET [MINUTES]`.
+"""Fuzzes ways in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET[,TARGET ...] [MINUTES]`.
 
 It needs the fuzzer atheris (`pip install '.[fuzz]'`), begins with the corpus and with a hundred inputs of hypothesis,
-and ends at the first finding, which it puts into the corpus.
+and ends at the first finding, which it puts into the corpus. Each of several targets has a process of its own, one
+after the other.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -23,8 +25,19 @@ SEEDS = 100
 LONGEST_BYTES = 65_536
 
 
-def main(name: str, minutes: str = "30") -> None:
+def main(names: str, minutes: str = "30") -> None:
     logging.disable()
+    for name in names.split(","):
+        print(f"== {name}", file=sys.stderr, flush=True)
+        child = os.fork()
+        if not child:
+            fuzz(name, minutes)
+        if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            sys.exit(status)
+
+
+def fuzz(name: str, minutes: str) -> None:
+    """Ends the process."""
     target = TARGETS[name]
 
     def look(data: bytes) -> None:

@@ -15,6 +15,7 @@ from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.observed import activity
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
+from tests.helpers.stored_fleet import CREATE_BLOCKS
 
 FLAGGED = "mfu_above_ofu"
 
@@ -31,8 +32,8 @@ def write(
         if written.path.name.startswith("recorded"):
             if thinned:
                 thin(written.path)
-            command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(written.path)]
-            subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
+            command = [*CREATE_BLOCKS, str(written.path), str(folder / "data")]
+            subprocess.run(command, check=True, capture_output=True)
         written.path.unlink()
     return {job["job_id"]: job for job in facts(fleet)}
 

@@ -29,6 +29,11 @@ HOUR = 3600.0
 SCRAPE = 60.0
 IDLE_WATTS = 50.0
 """Of every GPU in windows without a kernel, whoever has it."""
+CREATE_BLOCKS = (
+    *("promtool", "tsdb", "create-blocks-from", "openmetrics"),
+    # Otherwise it reads the file once for every two hours of it.
+    "--max-block-duration=162h",
+)
 RETENTION = ("--storage.tsdb.retention.time=100y",)
 
 
@@ -215,8 +220,9 @@ def read_in(folder: Path, text: str) -> None:
     file = folder / "history.om"
     file.write_text(text)
     (folder / "data").mkdir(exist_ok=True)
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(file)]
-    subprocess.run([*command, str(folder / "data")], check=True, capture_output=True)
+    subprocess.run(
+        [*CREATE_BLOCKS, str(file), str(folder / "data")], check=True, capture_output=True
+    )
     file.unlink()
 
 

@@ -281,10 +281,10 @@ def test_a_start_that_cannot_be_is_not_believed(started: float) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_jobs_leave_nothing_behind() -> None:
+def test_a_thousand_jobs_leave_nothing_behind() -> None:
     node = Node(2)
     now = 0.0
-    for number in range(10_000):
+    for number in range(4 * MOST_ENDED):
         now += 1.0
         node.give(now, whole(Job("slurm", str(number)), str(number % 2)))
         assert len(node.last.jobs) <= MOST_ENDED + 1
@@ -365,7 +365,7 @@ def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [0.1, 1.0, 5.0, 30.0])
+@pytest.mark.parametrize("window", [0.5, 5.0, 30.0])
 def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))

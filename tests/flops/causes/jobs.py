@@ -17,7 +17,7 @@ from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from tests.flops.counting import config
 
-SEEDS = 10
+SEEDS = 5
 ERROR = 0.01
 """Standard error of OFU."""
 SAME = 0.01

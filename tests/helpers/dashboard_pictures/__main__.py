@@ -19,7 +19,7 @@ from tests.helpers.agent import COMMAND
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.board import Board
 from tests.helpers.screenshots import FOLDER
-from tests.helpers.stored_fleet import record, stored
+from tests.helpers.stored_fleet import CREATE_BLOCKS, record, stored
 
 SPEC = Path(__file__).parent / "fleet.yaml"
 HOUR = 3600.0
@@ -38,8 +38,8 @@ def history(folder: Path) -> None:
     command = [*COMMAND, "fleet", "simulate", str(SPEC), "--history", str(written)]
     subprocess.run(command, check=True, capture_output=True)
     for file in sorted(written.glob("*.om")):
-        blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(file)]
-        subprocess.run([*blocks, str(folder / "data")], check=True, capture_output=True)
+        blocks = [*CREATE_BLOCKS, str(file), str(folder / "data")]
+        subprocess.run(blocks, check=True, capture_output=True)
     record(folder, BEGIN, END, OF_GPUS)
 
 
