@@ -108,7 +108,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         }
         manager = stack.enter_context(alertmanager(folder / "alertmanager", config))
         targets = [{"targets": nodes(stack, folder)}]
-        scraped = [{"job_name": "ofu", "scrape_interval": "1s", "static_configs": targets}]
+        scraped = [{"job_name": "ofu", "scrape_interval": "2s", "static_configs": targets}]
         prometheus = Prometheus(
             folder,
             {},
