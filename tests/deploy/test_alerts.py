@@ -72,9 +72,11 @@ def test_its_test_makes_it_fire_and_keeps_it_quiet(path: Path) -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize("path", ALERTS, ids=stem)
-def test_its_test_would_see_an_alert_that_never_fires(path: Path, tmp_path: Path) -> None:
+def test_a_test_would_see_an_alert_that_never_fires(tmp_path: Path) -> None:
+    """promtool's own word, for the quickest of them."""
+    path = min(ALERTS, key=lambda each: file_of(each).stat().st_size)
     firing = [case for case in cases(path) if expected(case)]
+    assert run(firing, tmp_path, path) == "SUCCESS"
     for case in firing:
         case["input_series"] = [{"series": "something_else", "values": "1x10"}]
     assert run(firing, tmp_path, path) != "SUCCESS"
@@ -126,9 +128,9 @@ def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.parametrize("path", ALERTS, ids=stem)
-def test_vmalert_reads_it(path: Path) -> None:
-    subprocess.run(["vmalert", "-dryRun", f"-rule={path}"], check=True, capture_output=True)
+def test_vmalert_reads_all() -> None:
+    rules = [f"-rule={path}" for path in ALERTS]
+    subprocess.run(["vmalert", "-dryRun", *rules], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("program", ["promtool", "vmalert"])
