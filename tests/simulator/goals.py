@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tests.simulator.curve import TENSOR_CLOCK_MHZ
-from tests.simulator.loads import LOADS, Load
+from tests.simulator.loads import BY_NAME, LOADS, Load
 from tests.simulator.mishaps import BEGIN, END
 from tests.simulator.page_server import collections
 from tests.simulator.score import Score
@@ -34,17 +34,17 @@ class Goal(NamedTuple):
     """bias, inside, coverage or twice."""
 
 
-def goals_of(kind: Kind) -> list[Goal]:
-    nothing = dict.fromkeys((load.name for load in LOADS), None)
+def goals_of(kind: Kind, loads: Sequence[Load] = LOADS) -> list[Goal]:
+    nothing = dict.fromkeys((load.name for load in loads), None)
     return [*under_loads(kind, nothing), *after_mishaps(kind, dict.fromkeys(kind.mishaps, None))]
 
 
 def under_loads(kind: Kind, scores: Mapping[str, Score | None]) -> dict[Goal, str]:
-    """Every goal under the loads: "" where it is reached, else by how much it is not."""
+    """Every goal under these loads: "" where it is reached, else by how much it is not."""
     found: dict[Goal, str] = {}
-    for load in LOADS:
-        found[Goal(kind.name, load.name, "bias")] = bias(scores[load.name], bias_limit(kind, load))
-        found[Goal(kind.name, load.name, "inside")] = inside(scores[load.name])
+    for name, score in scores.items():
+        found[Goal(kind.name, name, "bias")] = bias(score, bias_limit(kind, BY_NAME[name]))
+        found[Goal(kind.name, name, "inside")] = inside(score)
     known = [score for score in scores.values() if score is not None]
     return found | _of_time(kind, ANY_LOAD, known if len(known) == len(scores) else [])
 
