@@ -14,7 +14,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.given_sockets import MOST, VARIABLES, GivenSockets, given_sockets
-from tests.helpers.agent import COMMAND, SOON, bare_environment
+from tests.helpers.agent import COMMAND, PATIENCE, SOON, bare_environment
 
 AS_SYSTEMD = """
 import fcntl, os, sys
@@ -123,7 +123,7 @@ def test_systemds_own_tool_hands_its_socket_to_the_agent(tmp_path: Path) -> None
             assert process.stderr is not None
             assert any("Listening on" in line for line in iter(process.stderr.readline, ""))
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-                client.settimeout(SOON)
+                client.settimeout(PATIENCE)
                 client.connect(str(path))
                 client.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert client.recv(65536).startswith(b"HTTP/1.1 200")

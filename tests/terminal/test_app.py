@@ -79,8 +79,9 @@ def drive(
     async def run() -> None:
         top = Top(feed or StillFeed(one_node()), Choice(), folder)
         async with top.run_test(size=size, notifications=True) as pilot:
-            await pilot.pause()
-            await act(Screen(top, pilot))
+            screen = Screen(top, pilot)
+            await screen.waits_for("? help")
+            await act(screen)
 
     asyncio.run(run())
 
@@ -191,8 +192,7 @@ def test_every_theme_is_drawn() -> None:
         plain = screen.text
         for theme in screen.top.available_themes:
             screen.top.theme = theme
-            await screen.pilot.pause()
-            assert screen.text == plain
+            await screen.waits_for(plain)
 
     drive(act)
 
