@@ -1,11 +1,10 @@
-"""Defines and reads a fleet's specification: nodes, jobs, faults and history, all of it checked."""
+"""Defines and reads a fleet's specification: nodes, jobs and faults, all of it checked."""
 
 from __future__ import annotations
 
-import datetime
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -42,16 +41,16 @@ def _minutes(value: object) -> object:
     return int(length / MINUTE)
 
 
-def _utc(value: datetime.datetime) -> datetime.datetime:
-    zoned = value.replace(tzinfo=datetime.timezone.utc) if value.tzinfo is None else value
-    if zoned.second or zoned.microsecond:
-        raise ValueError("is not a whole minute")
-    return zoned.astimezone(datetime.timezone.utc)
+def _part_of_a_minute(value: int) -> int:
+    if MINUTE % value:
+        raise ValueError(f"{value} s is not a part of a minute")
+    return value
 
 
 Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUTES)]
 """A duration, or a time since the beginning of what it belongs to."""
-Begin = Annotated[datetime.datetime, AfterValidator(_utc)]
+PartOfMinute = Annotated[int, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_minute)]
+"""Seconds."""
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
@@ -250,58 +249,18 @@ class FaultSpec(_SpecPart):
         return self
 
 
-class RawPages(_SpecPart):
-    """Nodes whose whole pages are part of the history, for some hours of it."""
-
-    nodes: tuple[str, ...] = Field(min_length=1)
-    at: Minutes = 0
-    lasts: Minutes = 60
-
-
-Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
-LEVELS: tuple[Level, ...] = get_args(Level)
-
-
-class HistorySpec(_SpecPart):
-    """The part of the fleet that is written as history."""
-
-    levels: tuple[Level, ...] = LEVELS
-    segment: Minutes = Field(default=360, description="Time in one file.")
-    raw: tuple[RawPages, ...] = ()
-
-    @field_validator("segment")
-    @classmethod
-    def _whole_blocks(cls, value: int) -> int:
-        if value < 60 or 1440 % value:
-            raise ValueError("is not a part of a day from 1h on")
-        return value
-
-
 class FleetSpec(_SpecPart):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)
-    start: Begin | None = None
     length: Minutes = Field(default=1440, ge=1)
     cluster: Label = ""
-    scrape_job: Label = "ofu-exporter"
-    interval: int = Field(default=15, ge=1, le=30, description="Seconds of a window.")
+    interval: PartOfMinute = Field(default=15, le=30, description="Of a window.")
     clock_reads: int = Field(default=4, ge=1, le=60, description="Of the SM clock, in each window.")
-    scrape_interval: int = Field(
-        default=15, ge=1, le=60, description="Of raw pages in the history."
-    )
     models: dict[str, ModelSpec] = Field(default_factory=dict)
     nodes: tuple[NodeGroup, ...] = Field(min_length=1)
     jobs: tuple[JobGroup, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
-    history: HistorySpec = HistorySpec()
-
-    @field_validator("interval", "scrape_interval")
-    @classmethod
-    def _parts_of_a_minute(cls, value: int) -> int:
-        if MINUTE % value:
-            raise ValueError(f"{value} s is not a part of a minute")
-        return value
 
 
 SpecFile = CheckedYaml[FleetSpec]
@@ -309,10 +268,12 @@ SpecFile = CheckedYaml[FleetSpec]
 
 
 def read(path: Path) -> SpecFile:
-    """Read and check a file, or the shipped specification of this name where there is no such file.
+    """Read and check what `found` finds. Raises ConfigError, one line that names the file and the line."""
+    return checked_yaml.read(found(path), "fleet", FleetSpec)
 
-    Raises ConfigError, one line that names the file and the line.
-    """
+
+def found(path: Path) -> Path:
+    """The file, or the shipped specification of this name where there is no such file."""
     shipped = SHIPPED / f"{path}.yaml"
     is_name = len(path.parts) == 1 and not path.exists() and shipped.is_file()
-    return checked_yaml.read(shipped if is_name else path, "fleet", FleetSpec)
+    return shipped if is_name else path
