@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
     funnel,
     held,
@@ -146,18 +146,15 @@ def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
 
 def _hours(history: FleetHistory) -> list[HourRow]:
     """Every hour of the asked time."""
-    hours = {hour for _, hour in history.recorded | history.raw}
-    return [_hour(history, hour, hour in hours) for hour in history.clock.hours(history.span)]
-
-
-def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:
-    sums = history.hours.get(hour)
-    free = history.jobless_hours.get(hour)
-    nothing = 0.0 if is_known else None
-    return HourRow(
-        end=iso(history.clock.end_of(hour)),
-        held_gpus=nothing if sums is None else sums.held,
-        ofu=None if sums is None else sums.ofu,
-        no_job_ofu=None if free is None else free.ofu,
-        mfu=None if sums is None else sums.mfu,
-    )
+    known = {hour for _, hour in history.recorded | history.raw} | history.hours.keys()
+    nothing = JobSums()
+    return [
+        HourRow(
+            end=iso(history.clock.end_of(hour)),
+            held_gpus=history.hours.get(hour, nothing).held if hour in known else None,
+            ofu=history.hours.get(hour, nothing).ofu,
+            no_job_ofu=history.jobless_hours.get(hour, nothing).ofu,
+            mfu=history.hours.get(hour, nothing).mfu,
+        )
+        for hour in history.clock.hours(history.span)
+    ]

@@ -51,21 +51,18 @@ class SimulatedAgent:
         self._snapshot: Snapshot | None = None
         self._published: Snapshot | None = None
         self._book = ReportBook(
-            lambda: self._snapshot, Policy(), self._now, lambda: self._begin + self._now()
+            lambda: self._snapshot, Policy(), lambda: self.at, lambda: self._begin + self.at
         )
-        self._page = Page(self._now, process=False)
+        self._page = Page(lambda: self.at, process=False)
         self._tick([])
 
     @property
     def at(self) -> float:
         """The second of the fleet up to which the agent has measured."""
-        return self._now()
-
-    def _now(self) -> float:
         return float(self._window * self._interval)
 
     def _has(self, kind: FaultKind) -> bool:
-        minute = self._now() / MINUTE
+        minute = self.at / MINUTE
         return any(fault.kind == kind and fault.holds(minute) for fault in self._faults)
 
     @property
@@ -101,7 +98,7 @@ class SimulatedAgent:
         self._page.count_request(METRICS, 200)
 
     def _tick(self, events: Sequence[Reading | Fault]) -> None:
-        now = self._now()
+        now = self.at
         self._polls += 1
         tick = Tick(
             now=now,

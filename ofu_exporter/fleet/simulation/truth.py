@@ -92,11 +92,9 @@ class JobTruth:
 
 def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
     """What a job truly does. `seed` is the fleet's."""
-    shares = [
-        nodes[node].shares[device] for node, of_node in job.devices.items() for device in of_node
-    ]
-    spec = job.draft.group.straggler
     devices = [(node, device) for node, of_node in job.devices.items() for device in of_node]
+    shares = [nodes[node].shares[device] for node, device in devices]
+    spec = job.draft.group.straggler
     straggler = devices[spec.gpu] if spec else None
     running = bytearray(job.end - job.start)
     for start, end in job.runs:
