@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from ofu_exporter.fleet.simulation import fleet, spec
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.spec import FleetSpec, Label, Minutes, PartOfMinute, SpecFile
 from ofu_exporter.support import checked_yaml
+from ofu_exporter.support.checked_yaml import YamlPart
 
 Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -27,20 +28,16 @@ def _utc(value: datetime.datetime) -> datetime.datetime:
     return zoned.astimezone(datetime.timezone.utc)
 
 
-class RawPages(BaseModel):
+class RawPages(YamlPart):
     """Nodes whose whole pages are part of the history, for some hours of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     nodes: tuple[str, ...] = Field(min_length=1)
     at: Minutes = 0
     lasts: Minutes = 60
 
 
-class HistorySpec(BaseModel):
+class HistorySpec(YamlPart):
     """The part of the fleet that is written."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     levels: tuple[Level, ...] = LEVELS
     segment: Minutes = Field(default=360, description="Time in one file.")

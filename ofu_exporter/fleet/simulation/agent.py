@@ -151,16 +151,12 @@ class SimulatedAgent:
         if now % MINUTE and self._claims is not None and unsure == self._unsure:
             return ()
         claims_before = self._claims or ()
-        claims = claims_before if unsure else tuple(self._claimed(int(now // MINUTE)))
+        claimed = (self._claim(shift, int(now // MINUTE)) for shift in self._shifts)
+        claims = claims_before if unsure else tuple(filter(None, claimed))
         if claims == self._claims and unsure == self._unsure:
             return ()
         self._claims, self._unsure = claims, unsure
         return [Ownership(now, claims, frozenset({SCHEDULER} if unsure else ()))]
-
-    def _claimed(self, minute: int) -> Sequence[Claim]:
-        return [
-            claim for shift in self._shifts if (claim := self._claim(shift, minute)) is not None
-        ]
 
     def _claim(self, shift: Shift, minute: int) -> Claim | None:
         job = shift.truth.job

@@ -8,16 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
 
 from ofu_exporter.support import checked_yaml
-from ofu_exporter.support.checked_yaml import CheckedYaml
+from ofu_exporter.support.checked_yaml import CheckedYaml, YamlPart
 from ofu_exporter.support.durations import seconds
 
 SHIPPED = Path(__file__).parents[1] / "specs"
@@ -56,11 +54,7 @@ Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 
 
-class _SpecPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ValueSpread(_SpecPart):
+class ValueSpread(YamlPart):
     """Values of several jobs: normally distributed, within the given limits."""
 
     mean: Ratio
@@ -69,7 +63,7 @@ class ValueSpread(_SpecPart):
     highest: Ratio = 1.0
 
 
-class LengthSpread(_SpecPart):
+class LengthSpread(YamlPart):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
     mean: Minutes = Field(ge=1)
@@ -90,7 +84,7 @@ Shares = Annotated[ValueSpread, BeforeValidator(_spread)]
 Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
-class NodeGroup(_SpecPart):
+class NodeGroup(YamlPart):
     """Nodes of one kind. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -103,14 +97,14 @@ class NodeGroup(_SpecPart):
     partition: Label = ""
 
 
-class ModelSpec(_SpecPart):
+class ModelSpec(YamlPart):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
     seq_len: int = Field(gt=0, le=1 << 30)
 
 
-class Reporting(_SpecPart):
+class Reporting(YamlPart):
     """The reports of a job. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
@@ -138,14 +132,14 @@ class Reporting(_SpecPart):
         return self
 
 
-class Change(_SpecPart):
+class Change(YamlPart):
     """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
-class Straggler(_SpecPart):
+class Straggler(YamlPart):
     """One slower GPU. With a clock, the others wait for it; with a share, it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
@@ -159,14 +153,14 @@ class Straggler(_SpecPart):
         return self
 
 
-class Crashes(_SpecPart):
+class Crashes(YamlPart):
     """The job crashes again and again, and restarts on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
-class JobGroup(_SpecPart):
+class JobGroup(YamlPart):
     """Jobs of one kind, one or many."""
 
     name: Label = Field(min_length=1)
@@ -227,7 +221,7 @@ FaultKind = Literal[
 ]
 
 
-class FaultSpec(_SpecPart):
+class FaultSpec(YamlPart):
     """Something that goes wrong on nodes for a while."""
 
     fault: FaultKind
@@ -249,7 +243,7 @@ class FaultSpec(_SpecPart):
         return self
 
 
-class FleetSpec(_SpecPart):
+class FleetSpec(YamlPart):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)
