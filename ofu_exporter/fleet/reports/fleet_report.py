@@ -115,18 +115,15 @@ def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
 def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     """How much of the asked time is known of a cluster."""
     hours = history.clock.hours(history.span)
-    hours_known = [hour for name, hour in history.recorded | history.raw if name == cluster]
     covered = sum(share for (name, _), share in history.covered.items() if name == cluster)
+    if not covered:  # of an older history only the hours themselves are known
+        covered = float(sum(name == cluster for name, _ in history.recorded | history.raw))
     gpu_hours = sum(
         sums.installed for (_, name, _), sums in history.models.items() if name == cluster
     )
-    away = sum(node.gpu_hours for node in history.absent if node.cluster == cluster)
-    if not covered:  # of an older history only the hours themselves are known
-        covered = float(len(set(hours_known)))
-    gone = sum(
-        node.gpu_hours for node in history.absent if node.cluster == cluster and not node.is_back
-    )
-    whole = (gpu_hours + gone) or 1.0
+    absent = [node for node in history.absent if node.cluster == cluster]
+    away = sum(node.gpu_hours for node in absent)
+    whole = (gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)) or 1.0
     return ClusterRow(
         cluster=cluster,
         gpus=gpu_hours / covered if gpu_hours and covered else None,

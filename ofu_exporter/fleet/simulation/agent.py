@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.fleet.simulation.counters import Shift
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.counters import SimulatedCounters
+from ofu_exporter.fleet.simulation.fleet import Shift, SimulatedFleet
 from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
@@ -34,7 +34,7 @@ class SimulatedAgent:
         self._fleet = fleet
         self._number = number
         self._begin = begin_unix
-        self._counters = fleet.counters(number)
+        self._counters = SimulatedCounters(fleet, number)
         self._shifts = fleet.shifts.get(number, ())
         self._faults = fleet.faults.get(number, ())
         self._interval = fleet.spec.interval

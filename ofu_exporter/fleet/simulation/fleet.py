@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ofu_exporter.fleet.simulation.counters import Shift, SimulatedCounters
 from ofu_exporter.fleet.simulation.faults import Faults, faults_of
 from ofu_exporter.fleet.simulation.jobs import drafts
 from ofu_exporter.fleet.simulation.layout import FleetNode, nodes_of
 from ofu_exporter.fleet.simulation.placement import placed
 from ofu_exporter.fleet.simulation.spec import FleetSpec, SpecFile
 from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
+
+
+class Shift(NamedTuple):
+    """A job on some devices of a node."""
+
+    truth: JobTruth
+    devices: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -24,11 +31,6 @@ class SimulatedFleet:
     jobs: tuple[JobTruth, ...]
     shifts: Mapping[int, Sequence[Shift]]
     """What runs on each node, by its number."""
-
-    def counters(self, number: int) -> SimulatedCounters:
-        """The counters of one node."""
-        shifts, faults = self.shifts.get(number, ()), self.faults.get(number, ())
-        return SimulatedCounters(number, self.nodes[number], self.spec, shifts, faults)
 
 
 def fleet_of(file: SpecFile) -> SimulatedFleet:
