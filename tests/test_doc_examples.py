@@ -1,4 +1,4 @@
-"""Every command that a page shows with `$`, and that needs no agent and no GPU, prints what the page says it does."""
+"""Every command that a page shows with `$`, and that needs no server and no GPU, prints what the page says it does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = "$ ofu-exporter "
 PYTHON = "$ python -c "
-PURE = ("explain", "fleet", "flops", "mfu", "profile", "tile", "validate")
+PURE = ("explain", "flops", "mfu", "profile", "tile", "validate")
 OUTSIDE = "validate --quick --simulate"
 """The simulated card is outside of the bounds, which is exit code 5: raw OFU counts tiles."""
 

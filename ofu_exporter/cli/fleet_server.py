@@ -95,11 +95,11 @@ def asked_server(
     options: dict[str, Any],
 ) -> Iterator[tuple[PrometheusClient, PartReader, tuple[float, float]]]:
     """The client that the flags describe, what reads parts with it, and the time to read. Raises ConfigError."""
-    from ofu_exporter.fleet.credentials import ServerAccess
+    from ofu_exporter.fleet.credentials import PrometheusAccess
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
-    access = ServerAccess(**{name: options[name] for name in ACCESS})
+    access = PrometheusAccess(**{name: options[name] for name in ACCESS})
     client = PrometheusClient(options["server"], access)
     line = ProgressLine(options["progress"])
     try:

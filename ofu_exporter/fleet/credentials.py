@@ -19,7 +19,7 @@ PASSWORD_VARIABLE = "OFU_EXPORTER_PROMETHEUS_PASSWORD"
 
 
 @dataclass(frozen=True)
-class ServerAccess:
+class PrometheusAccess:
     """How to be let in; everything is optional. The repr shows no secret, because it holds none."""
 
     bearer_token_file: Path | None = None
@@ -76,7 +76,7 @@ class ServerAccess:
         return _printable(f"{what} file {path}", text)
 
 
-NO_ACCESS = ServerAccess()
+NO_ACCESS = PrometheusAccess()
 """Of a server that lets everybody in."""
 
 

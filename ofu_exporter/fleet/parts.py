@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from threading import Thread
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import TimeSpan
@@ -32,10 +32,8 @@ class MissingPart(NamedTuple):
     why: str
 
 
-class Progress(Protocol):
-    """Is told how far the reading is."""
-
-    def __call__(self, what: str, done: int, total: int) -> object: ...
+Progress = Callable[[str, int, int], object]
+"""Is told what is read, and how many of how many hours are done."""
 
 
 def silent(what: str, done: int, total: int) -> None:

@@ -13,7 +13,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
-from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
+from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
+from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.reasons import QueryReason
 
@@ -61,7 +62,7 @@ class PrometheusClient:
     def __init__(
         self,
         url: str,
-        access: ServerAccess = NO_ACCESS,
+        access: PrometheusAccess = NO_ACCESS,
         environ: Mapping[str, str] = os.environ,
         sleep: Callable[[float], None] = time.sleep,
         timeout: float = TIMEOUT_SECONDS,
@@ -71,7 +72,7 @@ class PrometheusClient:
 
         if not _is_url(url):
             raise ConfigError(
-                f"{_shown(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
+                f"{shown_url(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
             )
         self.cost = QueryCost()
         self.shown_url = url.rstrip("/")
@@ -85,7 +86,7 @@ class PrometheusClient:
                 timeout=httpx.Timeout(timeout, connect=10.0),
             )
         except (httpx.InvalidURL, ValueError) as error:
-            raise ConfigError(f"{_shown(url)}: {error}") from error
+            raise ConfigError(f"{shown_url(url)}: {error}") from error
 
     def close(self) -> None:
         self._client.close()
@@ -251,7 +252,3 @@ def _is_url(url: str) -> bool:
         r"https?://(\[[0-9A-Fa-f:.]+\]|[^/?#@:\s\[\]]+)(:\d{1,5})?(/[^?#\s]*)?", url
     )
     return match is not None and int((match[2] or ":0")[1:]) <= 65535
-
-
-def _shown(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)

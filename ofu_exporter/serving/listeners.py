@@ -38,6 +38,12 @@ def listen(address: str) -> socket.socket:
     return bound
 
 
+def shown_address(bound: socket.socket) -> str:
+    """HOST:PORT of an open socket, as a URL has it."""
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _begin(bound: socket.socket) -> None:
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # what is accepted inherits them
         bound.setsockopt(socket.SOL_SOCKET, buffer, SOCKET_BYTES)
@@ -102,8 +108,7 @@ class Listeners:
         self.tls = tls_context(settings, web)
         self._given = given
         self.address = given.address or listen(settings.listen)
-        host, port = self.address.getsockname()[:2]
-        self._shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._shown = shown_address(self.address)
         self.unix = given.unix
         if self.unix is None and settings.report_socket:
             self.unix = listen_unix(settings.report_socket)

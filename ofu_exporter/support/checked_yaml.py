@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
@@ -16,6 +16,12 @@ from ofu_exporter.support.small_files import read_small
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Place = Sequence[str | int]
 """Keys and numbers that lead to a value: ("jobs", 2, "gpus")."""
+
+
+class YamlPart(BaseModel):
+    """A part of a file: frozen, and a key that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 EXTRAS = {
     "auth": ("bcrypt>=4.1",),
     "digest": ("apprise>=2.2,<3",),
-    "history": ("promql-parser>=0.6",),
     "kubernetes": ("h2>=4.1",),
     "mcp": ("mcp>=2.3,<3",),
     "parquet": ("pyarrow>=15",),

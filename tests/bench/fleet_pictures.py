@@ -14,15 +14,13 @@ from pathlib import Path
 
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import spec
-from ofu_exporter.fleet.simulation.fleet import fleet_of
-from ofu_exporter.fleet.simulation.raw_pages import raw_lines
+from tests.helpers.fleets import BEGIN, with_history
 from tests.helpers.screenshots import FOLDER, picture
 from tests.helpers.stored_fleet import read_in, stored
+from tests.simulated_history.raw_pages import raw_lines
 
 REPORT_SIZE, JOB_SIZE = (1400, 1640), (1400, 1160)
 JOB_FLEET = """
-start: 2025-08-27T00:00:00Z
 length: 1d
 interval: 30
 scrape_interval: 60
@@ -49,10 +47,8 @@ def job_picture(folder: Path) -> None:
     """A job with the heat map of its GPUs."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        (scratch / "fleet.yaml").write_text(JOB_FLEET)
-        made = fleet_of(spec.read(scratch / "fleet.yaml"))
-        assert made.spec.start is not None
-        raw = raw_lines(made, made.spec.start.timestamp(), (0, made.spec.length))
+        made = with_history(JOB_FLEET, scratch)
+        raw = raw_lines(made, BEGIN, (0, made.spec.length))
         assert raw is not None
         read_in(scratch, "".join(text for text, _ in raw) + "# EOF\n")
         (job,) = made.jobs

@@ -2,7 +2,7 @@
 
     python -m tests.bench.fleet_report [--clusters 10]
 
-The history is made by `fleet simulate`, imported by promtool and read from a real Prometheus, which takes some minutes.
+The history is made by tests.simulated_history, imported by promtool and read from a real Prometheus, in some minutes.
 Printed are the command's time, the most memory of any program that this one ran (promtool, Prometheus or the command),
 and the worst miss of every number against the truth. With `--clusters`, as many such fleets in one Prometheus are read
 after one alone, so that both times are of the same run.
@@ -23,11 +23,11 @@ import yaml
 
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec
-from ofu_exporter.fleet.simulation.fleet import fleet_of
-from ofu_exporter.fleet.simulation.spec import SpecFile
 from tests.bench.fleet_pictures import job_picture, report_picture
 from tests.helpers import fleet_truth
+from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
+from tests.simulated_history import fleet
 
 
 def main() -> None:
@@ -38,36 +38,32 @@ def main() -> None:
         "--clusters", type=int, default=1, help="Also read this many such fleets, a cluster each."
     )
     flags = parser.parse_args()
-    file = spec.read(flags.spec)
-    assert file.content.start is not None
-    begin = file.content.start.timestamp()
-    end = begin + 60 * file.content.length
-    since = f"{(end - begin) / 3600:g}h"
+    made = fleet.read(flags.spec)
+    end = BEGIN + 60 * made.spec.length
+    since = f"{made.spec.length / 60:g}h"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        truth = fleet_truth.write(fleet_of(file), begin, folder / "one")
+        truth = fleet_truth.write(made, BEGIN, folder / "one")
         with stored(folder / "one") as prometheus:
             report = read(prometheus.url, since, end)
         told(report)
         for field, miss in fleet_truth.misses(report, truth)._asdict().items():
             print(f"{field:28} {miss:.5f}")
         if flags.clusters > 1:
-            compare(file, folder, (since, end), flags.clusters)
+            compare(flags.spec, folder, (since, end), flags.clusters)
     if flags.pictures is not None:
         report_picture(report, flags.pictures)
         job_picture(flags.pictures)
 
 
-def compare(file: SpecFile, folder: Path, time: tuple[str, float], clusters: int) -> None:
+def compare(path: Path, folder: Path, time: tuple[str, float], clusters: int) -> None:
     """Read one fleet, and then this many of them; of the series of each minute one sample in five is kept."""
-    asked = file.content.start
-    assert asked is not None
+    one = yaml.safe_load(spec.found(path).read_text())
     for number in range(clusters):
-        other = {"cluster": f"c{number}", "seed": file.content.seed + number}
-        path = folder / f"c{number}.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(file.path.read_text()), **other}))
-        made = fleet_of(spec.read(path))
-        fleet_truth.write(made, asked.timestamp(), folder / f"c{number}", thinned=True)
+        other = {"cluster": f"c{number}", "seed": one.get("seed", 1) + number}
+        of_many = folder / f"c{number}.yaml"
+        of_many.write_text(yaml.safe_dump({**one, **other}))
+        fleet_truth.write(fleet.read(of_many), BEGIN, folder / f"c{number}", thinned=True)
         blocks = folder / "many" / "data"
         shutil.copytree(folder / f"c{number}" / "data", blocks, dirs_exist_ok=True)
         if number in (0, clusters - 1):

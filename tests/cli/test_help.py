@@ -87,7 +87,7 @@ def test_help_is_a_command_too() -> None:
 
 def test_help_all_of_a_group_has_every_option_of_its_commands() -> None:
     text = shown(cli.commands["fleet"], "--help-all")
-    for option in ("--client-key", "--history", "--prices", "--send"):
+    for option in ("--client-key", "--speed", "--prices", "--send"):
         assert option in text
     assert "--client-key" not in shown(cli.commands["fleet"], "--help")
 

@@ -15,11 +15,11 @@ import pytest
 
 from ofu_exporter.fleet.reports.job_result import JobResult
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.simulation import history
 from ofu_exporter.values.losses import Loss
 from tests.helpers import fleet_truth
-from tests.helpers.fleets import BEGIN, HOUR, fleet
+from tests.helpers.fleets import BEGIN, HOUR, with_history
 from tests.helpers.stored_fleet import read_in, stored
+from tests.simulated_history import history
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
 
@@ -66,7 +66,7 @@ def asked(*words: str) -> str:
 def told(tmp_path_factory: pytest.TempPathFactory) -> FleetAnswers:
     """What is told of all pages."""
     folder = tmp_path_factory.mktemp("parts")
-    simulated = fleet(FLEET, folder)
+    simulated = with_history(FLEET, folder)
     (folder / "om").mkdir()
     for written in history.write(simulated, BEGIN, folder / "om"):
         if written.path.name.startswith("raw"):

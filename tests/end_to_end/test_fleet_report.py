@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
-from ofu_exporter.fleet.simulation import spec
-from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
+from tests.simulated_history import fleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("small fleet")]
 
@@ -25,7 +24,7 @@ Reported = tuple[FleetReport, dict[str, dict[str, Any]]]
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The report over the small fleet that ships with the package, and the truth."""
     folder = tmp_path_factory.mktemp("fleet")
-    truth = fleet_truth.write(fleet_of(spec.read(Path("small"))), BEGIN, folder)
+    truth = fleet_truth.write(fleet.read(Path("small")), BEGIN, folder)
     command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--format", "json"]
     with stored(folder) as prometheus:
         flags = ["--prometheus", prometheus.url, "--since", "24h", "--until", "2025-08-28T00:00Z"]

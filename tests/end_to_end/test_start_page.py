@@ -58,7 +58,6 @@ esac
 """
 BEFORE = """\
 seed: 1
-start: 2025-08-27T00:00:00Z
 length: 2h
 cluster: before
 nodes: [{name: n, count: 8, model: H100, gpus: 8, partition: batch}]
@@ -136,8 +135,8 @@ class Site:
         """Puts two hours of a fleet into the folder that the page gives Prometheus."""
         (self.folder / "before.yaml").write_text(BEFORE)
         self.do(
-            f"cd {self.folder}; "
-            f"{sys.executable} -m ofu_exporter fleet simulate before.yaml --history history --end now; "
+            f"cd {self.folder}; export PYTHONPATH={ROOT}; "
+            f"{sys.executable} -m tests.simulated_history before.yaml history --end now; "
             "for file in history/*.om; do "
             "promtool tsdb create-blocks-from openmetrics -q $file /var/lib/prometheus; done"
         )

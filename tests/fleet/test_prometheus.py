@@ -13,7 +13,7 @@ import yaml
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet import prometheus as module
-from ofu_exporter.fleet.credentials import NO_ACCESS, ServerAccess
+from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.values.reasons import QueryReason
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
@@ -109,7 +109,7 @@ def _all_are_closed() -> Iterator[None]:
         OPENED.pop().close()
 
 
-def client(url: str, access: ServerAccess = NO_ACCESS, **environ: str) -> PrometheusClient:
+def client(url: str, access: PrometheusAccess = NO_ACCESS, **environ: str) -> PrometheusClient:
     return opened(PrometheusClient(url, access, environ, sleep=lambda _: None, timeout=20))
 
 
@@ -187,7 +187,7 @@ def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> No
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     token.chmod(0o600)
-    access = ServerAccess(bearer_token_file=token, tenant="team-a")
+    access = PrometheusAccess(bearer_token_file=token, tenant="team-a")
 
     def answer(asked: Question) -> ServerAnswer:
         is_right = asked.headers.get("Authorization") == "Bearer s3cret"
@@ -199,7 +199,7 @@ def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> No
         with pytest.raises(QueryError, match="answers 401"):
             client(server.url).instant("x")
         client(
-            server.url, ServerAccess(tenant="team-a"), OFU_EXPORTER_PROMETHEUS_TOKEN="s3cret"
+            server.url, PrometheusAccess(tenant="team-a"), OFU_EXPORTER_PROMETHEUS_TOKEN="s3cret"
         ).instant("x")
 
 
@@ -253,7 +253,7 @@ def test_a_real_prometheus_lets_in_who_has_certificate_and_password(
     secret = tmp_path / "password"
     secret.write_text("hunter2")
     secret.chmod(0o600)
-    right = ServerAccess(
+    right = PrometheusAccess(
         user="reader", password_file=secret, ca=certificates.ca, client_cert=certificates.client
     )
 
@@ -264,10 +264,10 @@ def test_a_real_prometheus_lets_in_who_has_certificate_and_password(
             return False
 
     until(answers, seconds=20)
-    wrong = ServerAccess(user="reader", ca=certificates.ca, client_cert=certificates.client)
+    wrong = PrometheusAccess(user="reader", ca=certificates.ca, client_cert=certificates.client)
     with pytest.raises(QueryError, match="--password-file"):
         client(url, wrong, OFU_EXPORTER_PROMETHEUS_PASSWORD="other").server_time()
-    for without in (ServerAccess(ca=certificates.ca), NO_ACCESS):
+    for without in (PrometheusAccess(ca=certificates.ca), NO_ACCESS):
         with pytest.raises(QueryError, match=r"certificate.*--client-cert") as caught:
             client(url, without).server_time()
         assert caught.value.reason is QueryReason.DENIED

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from ofu_exporter.fleet.simulation import history, spec
-from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, read_in, stored
+from tests.simulated_history import fleet, history
 
 END = "2026-01-19T00:00Z"
 ROBOT = {"name": "robot-policy", "users": ["ana"], "gpus": 256, "every": "14h", "lasts": "12h"}
@@ -58,7 +57,7 @@ def changed_fleet(folder: Path) -> Iterator[Prometheus]:
     path.write_text(yaml.safe_dump(SPEC))
     om = folder / "om"
     om.mkdir()
-    for written in history.write(fleet_of(spec.read(path)), BEGIN, om, 0):
+    for written in history.write(fleet.read(path), BEGIN, om, 0):
         read_in(folder, written.path.read_text())
     with stored(folder) as prometheus:
         yield prometheus

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.reports.result import Agreement, FleetReport
-from ofu_exporter.fleet.simulation import history
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.observed import activity
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
 from tests.helpers.stored_fleet import CREATE_BLOCKS
+from tests.simulated_history import history
+from tests.simulated_history.fleet import RecordedFleet
+from tests.simulated_history.observed import activity, lost_of
 
 FLAGGED = "mfu_above_ofu"
 
 
 def write(
-    fleet: SimulatedFleet, begin: float, folder: Path, thinned: bool = False
+    fleet: RecordedFleet, begin: float, folder: Path, thinned: bool = False
 ) -> dict[str, dict[str, Any]]:
     """Make blocks of the history in `folder`/data. Gives the truth of every job, by its id.
 
@@ -63,7 +64,7 @@ def _facts(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, Any]:
 def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
     """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
     columns = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
-    minutes = [truth.lost(ofu * truth.mean_share, active) for ofu, active, on in columns if on]
+    minutes = [lost_of(truth, ofu * truth.mean_share, active) for ofu, active, on in columns if on]
     return {part: statistics.fmean(each[part] for each in minutes) for part in minutes[0]}
 
 

@@ -17,17 +17,16 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
-from ofu_exporter.fleet.reports.queries import Quantity
+from ofu_exporter.fleet.reports.queries import GPU, Quantity
 
-_GPU = "cluster, instance, uuid, gpu_instance"
 _OF_JOB = 'ofu_gpu_info{job_id!="",CLUSTER}'
-_HOLDS = f"max by ({_GPU}, gpu, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"
-_ALONE = f"({_HOLDS}) * on ({_GPU}) group_left () (count by ({_GPU}) ({_HOLDS}) == 1)"
+_HOLDS = f"max by ({GPU}, gpu, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"
+_ALONE = f"({_HOLDS}) * on ({GPU}) group_left () (count by ({GPU}) ({_HOLDS}) == 1)"
 """1 for every GPU that one job alone had for the whole hour."""
 
 
 def _raw(value: str) -> str:
-    return f"({_ALONE}) * on ({_GPU}) group_left () max by ({_GPU}) ({value})"
+    return f"({_ALONE}) * on ({GPU}) group_left () max by ({GPU}) ({value})"
 
 
 WORK = Quantity(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
@@ -12,7 +12,8 @@ from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
+from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of, largest
+from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
 
@@ -43,8 +44,8 @@ def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
             short += 1
         else:
             key = (row.cluster, row.job_name, row.user, row.model or "")
-            begin = datetime.datetime.fromisoformat(row.begin.replace("Z", "+00:00")).timestamp()
-            points[key].append(OfuPoint(begin, row.ofu, gpus, row.observed_gpu_hours, row.job_id))
+            point = OfuPoint(unix(row.begin), row.ofu, gpus, row.observed_gpu_hours, row.job_id)
+            points[key].append(point)
     series = [
         OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
         for key, each in sorted(points.items())
@@ -82,20 +83,18 @@ class HourReader(HistoryAnswers):
             for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):
                 yield answer
 
-    def hours(self, quantity: Quantity, labels: tuple[str, ...]) -> Hours:
-        """All values of a quantity. Two replicas of a server tell the same hour twice: the larger counts."""
-        by_labels: Hours = defaultdict(dict)
+    def hours(self, quantity: Quantity) -> Hours:
+        """All values of a quantity of jobs, those on record as they are there."""
 
         def fetch(part: TimeSpan) -> list[Answer]:
             return self._client.recorded(quantity.recorded, *part)
 
-        for answer in self.parts(quantity, fetch):
-            for one in answer:
-                hours = by_labels[tuple(one.labels.get(label, "") for label in labels)]
-                for time, value in one.points:
-                    hour = self._history.clock.hour_of(time)
-                    hours[hour] = max(value, hours.get(hour, value))
-        return by_labels
+        answer = chain.from_iterable(self.parts(quantity, fetch))
+        return largest(answer, _key_of, self._history.clock)
+
+
+def _key_of(labels: Mapping[str, str]) -> Key:
+    return job_of(labels)
 
 
 class JobHours(NamedTuple):
@@ -107,9 +106,8 @@ class JobHours(NamedTuple):
 
 def job_hours(reader: HourReader) -> JobHours:
     """The GPU-hours of all jobs."""
-    labels = ("cluster", "job_id")
     wanted = {each.name: each for each in queries.JOB_HOURS}
-    return JobHours(*(reader.hours(wanted[name], labels) for name in JobHours._fields))
+    return JobHours(*(reader.hours(wanted[name]) for name in JobHours._fields))
 
 
 def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:

@@ -9,8 +9,6 @@ from typing import Annotated
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -18,6 +16,7 @@ from pydantic import (
 )
 
 from ofu_exporter.support import checked_yaml
+from ofu_exporter.support.checked_yaml import YamlPart
 from ofu_exporter.support.durations import Seconds
 
 NAME = "{name}"
@@ -52,11 +51,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-class _ConfigPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Exemptions(_ConfigPart):
+class Exemptions(YamlPart):
     """Jobs that nobody is asked to do anything about."""
 
     partitions: tuple[Pattern, ...] = Field(default=(), description="Interactive ones.")
@@ -69,7 +64,7 @@ class Exemptions(_ConfigPart):
     )
 
 
-class SendConfig(_ConfigPart):
+class SendConfig(YamlPart):
     """Where digests go."""
 
     url: str = Field(
@@ -91,7 +86,7 @@ class SendConfig(_ConfigPart):
         return self.to is not None or self.addresses is not None
 
 
-class DigestConfig(_ConfigPart):
+class DigestConfig(YamlPart):
     """A site's settings for digests."""
 
     exempt: Exemptions = Exemptions()

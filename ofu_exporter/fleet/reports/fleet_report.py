@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
     funnel,
     held,
@@ -115,18 +115,15 @@ def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:
 def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     """How much of the asked time is known of a cluster."""
     hours = history.clock.hours(history.span)
-    hours_known = [hour for name, hour in history.recorded | history.raw if name == cluster]
     covered = sum(share for (name, _), share in history.covered.items() if name == cluster)
+    if not covered:  # of an older history only the hours themselves are known
+        covered = float(sum(name == cluster for name, _ in history.recorded | history.raw))
     gpu_hours = sum(
         sums.installed for (_, name, _), sums in history.models.items() if name == cluster
     )
-    away = sum(node.gpu_hours for node in history.absent if node.cluster == cluster)
-    if not covered:  # of an older history only the hours themselves are known
-        covered = float(len(set(hours_known)))
-    gone = sum(
-        node.gpu_hours for node in history.absent if node.cluster == cluster and not node.is_back
-    )
-    whole = (gpu_hours + gone) or 1.0
+    absent = [node for node in history.absent if node.cluster == cluster]
+    away = sum(node.gpu_hours for node in absent)
+    whole = (gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)) or 1.0
     return ClusterRow(
         cluster=cluster,
         gpus=gpu_hours / covered if gpu_hours and covered else None,
@@ -146,18 +143,15 @@ def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
 
 def _hours(history: FleetHistory) -> list[HourRow]:
     """Every hour of the asked time."""
-    hours = {hour for _, hour in history.recorded | history.raw}
-    return [_hour(history, hour, hour in hours) for hour in history.clock.hours(history.span)]
-
-
-def _hour(history: FleetHistory, hour: int, is_known: bool) -> HourRow:
-    sums = history.hours.get(hour)
-    free = history.jobless_hours.get(hour)
-    nothing = 0.0 if is_known else None
-    return HourRow(
-        end=iso(history.clock.end_of(hour)),
-        held_gpus=nothing if sums is None else sums.held,
-        ofu=None if sums is None else sums.ofu,
-        no_job_ofu=None if free is None else free.ofu,
-        mfu=None if sums is None else sums.mfu,
-    )
+    known = {hour for _, hour in history.recorded | history.raw} | history.hours.keys()
+    nothing = JobSums()
+    return [
+        HourRow(
+            end=iso(history.clock.end_of(hour)),
+            held_gpus=history.hours.get(hour, nothing).held if hour in known else None,
+            ofu=history.hours.get(hour, nothing).ofu,
+            no_job_ofu=history.jobless_hours.get(hour, nothing).ofu,
+            mfu=history.hours.get(hour, nothing).mfu,
+        )
+        for hour in history.clock.hours(history.span)
+    ]

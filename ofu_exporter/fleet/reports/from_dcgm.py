@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.answers import add_up
+from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers, add_up
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
@@ -130,54 +130,48 @@ def read_dcgm_history(
     client: PrometheusClient, reader: PartReader, start: float, end: float
 ) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
-    pages = _Pages(client, reader, ServerClock().whole(start, end))
+    clock = ServerClock()
+    history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
+    pages = _Pages(client, reader, history)
     pages.read_hours()
     pages.read_losses()
-    return pages.history
+    return history
 
 
-class _Pages:
+class _Pages(HistoryAnswers):
     """Reads one history."""
 
-    def __init__(self, client: PrometheusClient, reader: PartReader, span: TimeSpan) -> None:
-        self.history = FleetHistory(ServerClock(), span, remark=ACCURACY)
-        self._client = client
-        self._reader = reader
+    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
+        super().__init__(client, reader, history)
         self._doubts: dict[JobKey | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
         pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-        self._aside: set[str] = set()
+        answer = self.series("labels of pods", pushed_aside, history.span)
+        self._aside = {one.labels.get("job", "") for one in answer}
         """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
-        for (series,) in self._read("labels of pods", [pushed_aside]):
-            self._aside.update(one.labels.get("job", "") for one in series)
-
-    def _read(self, what: str, expressions: Sequence[str]) -> Iterator[list[list[Series]]]:
-        def fetch(part: TimeSpan) -> list[list[Series]]:
-            return [self._client.steps(each, *part, HOUR) for each in expressions]
-
-        return (answers for _, answers in self._reader.read(what, self.history.span, fetch))
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
-        for answers in self._read("pages of dcgm-exporter", [*_QUERIES, _SPREAD, _SIZE]):
+        expressions, span = [*_QUERIES, _SPREAD, _SIZE], self._history.span
+        for _, answers in self.stepped("pages of dcgm-exporter", expressions, span):
             self._add_doubts(answers)
             self._add_hours(answers)
             self._add_names(answers[0])
             self._add_sizes(answers[-1])
-        self.history.remark = f"{ACCURACY} {self._remark()}"
+        self._history.remark = f"{ACCURACY} {self._remark()}"
 
     def _by_hour(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
         """Hour after hour, and in each hour in an order that does not depend on what else was asked."""
         ordered = sorted(answer, key=lambda series: sorted(series.labels.items()))
         gpus = [_Gpus.of(series.labels, self._aside) for series in ordered]
         for hour, number, value in sorted(
-            (self.history.clock.hour_of(time), number, value)
+            (self._history.clock.hour_of(time), number, value)
             for number, series in enumerate(ordered)
             for time, value in series.points
         ):
             yield hour, gpus[number], value
 
-    def _add_doubts(self, answers: list[list[Series]]) -> None:
+    def _add_doubts(self, answers: Answers) -> None:
         spread = {
             (hour, gpus.cluster, gpus.model): math.sqrt(value)
             for hour, gpus, value in self._by_hour(answers[-2])
@@ -192,10 +186,10 @@ class _Pages:
                 self._doubts[gpus.owner.job] += off
 
     def _remark(self) -> str:
-        used = sum(sums.utilized for sums in self.history.models.values())
+        used = sum(sums.utilized for sums in self._history.models.values())
         off = [
             (self._doubts[key] / job.total.utilized, key.job_id)
-            for key, job in self.history.jobs.items()
+            for key, job in self._history.jobs.items()
             if job.total.utilized > 0
         ]
         if not off or used <= 0:
@@ -207,7 +201,7 @@ class _Pages:
             f"and {worst:.1%} for job {job}, of which least is known."
         )
 
-    def _add_hours(self, answers: list[list[Series]]) -> None:
+    def _add_hours(self, answers: Answers) -> None:
         hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
         for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
             for hour, gpus, value in self._by_hour(answer):
@@ -217,17 +211,17 @@ class _Pages:
                     hours[hour, gpus.owner.job].add_one(name, gpu_hours)
                 self._add_to_model(hour, gpus, name, gpu_hours)
         for (hour, key), of_hour in sorted(hours.items()):
-            self.history.add_hour(self.history.job(key), hour, of_hour)
+            self._history.add_hour(self._history.job(key), hour, of_hour)
 
     def _add_to_model(self, hour: int, gpus: _Gpus, name: str, gpu_hours: float) -> None:
-        sums = self.history.model(hour, gpus.cluster, gpus.model)
+        sums = self._history.model(hour, gpus.cluster, gpus.model)
         if not gpus.owner.job:
             sums.jobless.add_one(name, gpu_hours)
-            self.history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
+            self._history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
         if name == "held":
             sums.installed += gpu_hours
-            self.history.covered[gpus.cluster, hour] = 1.0
-            self.history.raw.add((gpus.cluster, hour))
+            self._history.covered[gpus.cluster, hour] = 1.0
+            self._history.raw.add((gpus.cluster, hour))
         elif name != "idle":
             setattr(sums, name, getattr(sums, name) + gpu_hours)
 
@@ -237,7 +231,7 @@ class _Pages:
             if owner.job is not None and series.points:
                 named = {"job_name": owner.name, "namespace": owner.namespace}
                 key = tuple(named.get(name, "") for name in NAMES)
-                names = self.history.job(owner.job).names
+                names = self._history.job(owner.job).names
                 names[key] = names.get(key, 0) + len(series.points)
 
     def _add_sizes(self, answer: list[Series]) -> None:
@@ -245,17 +239,17 @@ class _Pages:
         for series in answer:
             gpus = _Gpus.of(series.labels, self._aside)
             key = gpus.owner.job
-            if key is not None and key in self.history.jobs:
+            if key is not None and key in self._history.jobs:
                 values = [value * gpus.share for _, value in series.points]
-                add_up(self.history.jobs[key].models, gpus.model, values)
+                add_up(self._history.jobs[key].models, gpus.model, values)
                 for (time, _), value in zip(series.points, values, strict=True):
-                    sizes[key, self.history.clock.hour_of(time)] += value
+                    sizes[key, self._history.clock.hour_of(time)] += value
         for (key, _), value in sorted(sizes.items()):
-            self.history.jobs[key].sizes.append(value)
+            self._history.jobs[key].sizes.append(value)
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
-        for answers in self._read("engines on these pages", _LOSSES):
+        for _, answers in self.stepped("engines on these pages", _LOSSES, self._history.span):
             sums: dict[tuple[int, JobKey], list[float]] = defaultdict(lambda: [0.0] * len(_LOSSES))
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
@@ -264,7 +258,7 @@ class _Pages:
                         sums[hour, gpus.owner.job][number] += gpu_hours
             for (hour, key), values in sorted(sums.items()):
                 if values[0] > 0:
-                    of_day = self.history.jobs[key].days[self.history.clock.day_of(hour)]
+                    of_day = self._history.jobs[key].days[self._history.clock.day_of(hour)]
                     of_day.add(JobSums(lost=_parts(values)))
 
 

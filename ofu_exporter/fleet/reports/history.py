@@ -108,7 +108,7 @@ class _Collector(HistoryAnswers):
             for key, hour, value in values_of(answer, model_of, self._history.clock):
                 self._history.model(hour, *key).installed += value
         for answer in self.either(queries.COVERED):
-            for job, hour, value in self._values(answer):
+            for job, hour, value in values_of(answer, job_of, self._history.clock):
                 self._history.covered[job.cluster, hour] = min(1.0, value)
 
     def read_jobless(self) -> None:
@@ -156,13 +156,6 @@ class _Collector(HistoryAnswers):
         self._history.is_simulated = "1" in flags
         self._history.is_partly_measured = "0" in flags
 
-    def _values(self, answer: Iterable[Series]) -> Iterator[tuple[JobKey, int, float]]:
-        """Each value of jobs with its hour."""
-        hour_of = self._history.clock.hour_of
-        for one in answer:
-            key = job_of(one.labels)
-            yield from ((key, hour_of(time), value) for time, value in one.points)
-
     def _add_jobs(self, answers: Answers) -> None:
         of_jobs = [largest(answer, job_of, self._history.clock) for answer in answers]
         for key in sorted(set[JobKey]().union(*of_jobs)):
@@ -204,11 +197,11 @@ class _Collector(HistoryAnswers):
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
         idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
-            for key, hour, value in self._values(answer):
+            for key, hour, value in values_of(answer, job_of, self._history.clock):
                 idle[key, hour] = value
         expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
         of_gpus = self.series("idle GPUs", expression, self._history.span)
-        for key, hour, value in self._values(of_gpus):
+        for key, hour, value in values_of(of_gpus, job_of, self._history.clock):
             idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
             if sums := self._history.job_days(key).get(self._history.clock.day_of(hour)):

@@ -54,13 +54,8 @@ def slow_gpus(gpus: Sequence[GpuHours]) -> list[SlowGpuRow]:
             shares = [values[hour] / middles[hour] for hour in values if middles.get(hour)]
             slow = [share for share in shares if share < SLOW]
             if len(slow) >= SLOW_HOURS and 2 * len(slow) > len(shares):
-                row = SlowGpuRow(
-                    **{name: getattr(gpu, name) for name in ("node", "gpu", "uuid")},
-                    what=what,
-                    share=median(shares),
-                    hours=len(slow),
-                )
-                slow_ones.append(row)
+                of_gpu = {"node": gpu.node, "gpu": gpu.gpu, "uuid": gpu.uuid, "what": what}
+                slow_ones.append(SlowGpuRow(**of_gpu, share=median(shares), hours=len(slow)))
     return sorted(slow_ones, key=lambda gpu: (gpu.share, gpu.node, gpu.gpu))
 
 
@@ -166,10 +161,8 @@ class JobResult(ResultRow):
 
 def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
     """What is told of a job."""
-    clock, whole = (
-        story.history.clock,
-        range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1),
-    )
+    clock = story.history.clock
+    whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     row = job_row(story.job, clock, story.history.target, Prices())
     earlier = JobSums()
     for job in story.earlier:

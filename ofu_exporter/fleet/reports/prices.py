@@ -7,17 +7,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ofu_exporter.support import checked_yaml
+from ofu_exporter.support.checked_yaml import YamlPart
 
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Prices(BaseModel):
+class Prices(YamlPart):
     """What GPU-hours cost."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
     gpu_hour: dict[str, Price] = Field(default_factory=dict)

@@ -85,15 +85,19 @@ JOB_HOURS = (
 """GPU-hours of a job in an hour. Recorded, they are samples of their own."""
 
 
+def _by_model(gpus: str, info: str) -> str:
+    """Values of GPUs, added up by the model of which `info` says that each is."""
+    models = f"topk by ({GPU}) (1, group by ({GPU}, model) ({info}))"
+    return f"sum by (cluster, model) ({gpus} * on ({GPU}) group_left (model) {models})"
+
+
+_SEEN = "count_over_time(ofu_gpu_info{CLUSTER}[1h])"
+
+
 def _model_hours(name: str, counter: str) -> Quantity:
-    return Quantity(
-        name,
-        f"model:{name}_gpu_hours:increase1h",
-        f"sum by (cluster, model) (max by ({GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600 "
-        f"* on ({GPU}) group_left (model) topk by ({GPU}) (1, "
-        f"group by ({GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))))",
-        counter=counter,
-    )
+    hours = f"max by ({GPU}) (increase({counter}{{CLUSTER}}[1h])) / 3600"
+    recorded = f"model:{name}_gpu_hours:increase1h"
+    return Quantity(name, recorded, _by_model(hours, _SEEN), counter=counter)
 
 
 def _part_of_jobs(name: str, by: str, counter: str, unit: float) -> Quantity:
@@ -130,13 +134,12 @@ _UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[
 
 
 def _jobless(name: str, gpus: str) -> Quantity:
+    of_jobs = 'last_over_time(ofu_gpu_info{job_id!="",CLUSTER}[5m])'
+    hours = _by_model(f"sum_over_time(({gpus} unless on ({GPU}) {of_jobs}){WITHIN})", _SEEN)
     return Quantity(
         name,
         f"max by (cluster, model) (last_over_time(model:jobless_{name}_gpus:avg1h[59m59s999ms]))",
-        f'sum by (cluster, model) (sum_over_time(({gpus} unless on ({GPU}) last_over_time(ofu_gpu_info{{job_id!="",'
-        f"CLUSTER}}[5m])){WITHIN}) * on ({GPU}) group_left (model) topk by ({GPU}) (1, "
-        f"group by ({GPU}, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h])))) / {LOOKS} "
-        f"or 0 * count by (cluster, model) (count_over_time(ofu_gpu_info{{CLUSTER}}[1h]))",
+        f"{hours} / {LOOKS} or 0 * count by (cluster, model) ({_SEEN})",
         is_always_there=True,
     )
 
@@ -172,12 +175,12 @@ NODE_GPUS = (
 )
 """GPUs of a node, by model."""
 
+_INFO = "ofu_gpu_info{CLUSTER}"
+_KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) or group by ({GPU}) ({_INFO}))"
 INSTALLED = Quantity(
     "installed",
     f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",
-    f"sum_over_time((sum by (cluster, model) ((max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) "
-    f"or group by ({GPU}) (ofu_gpu_info{{CLUSTER}})) * on ({GPU}) group_left (model) topk by ({GPU}) (1, "
-    f"group by ({GPU}, model) (ofu_gpu_info{{CLUSTER}})))){WITHIN}) / {LOOKS}",
+    f"sum_over_time(({_by_model(_KNOWN, _INFO)}){WITHIN}) / {LOOKS}",
     is_always_there=True,
 )
 """GPU-hours of the GPUs that agents know of."""

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.fleet.simulation.counters import Shift
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.counters import SimulatedCounters
+from ofu_exporter.fleet.simulation.fleet import Shift, SimulatedFleet
 from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
@@ -34,7 +34,7 @@ class SimulatedAgent:
         self._fleet = fleet
         self._number = number
         self._begin = begin_unix
-        self._counters = fleet.counters(number)
+        self._counters = SimulatedCounters(fleet, number)
         self._shifts = fleet.shifts.get(number, ())
         self._faults = fleet.faults.get(number, ())
         self._interval = fleet.spec.interval
@@ -51,21 +51,18 @@ class SimulatedAgent:
         self._snapshot: Snapshot | None = None
         self._published: Snapshot | None = None
         self._book = ReportBook(
-            lambda: self._snapshot, Policy(), self._now, lambda: self._begin + self._now()
+            lambda: self._snapshot, Policy(), lambda: self.at, lambda: self._begin + self.at
         )
-        self._page = Page(self._now, process=False)
+        self._page = Page(lambda: self.at, process=False)
         self._tick([])
 
     @property
     def at(self) -> float:
         """The second of the fleet up to which the agent has measured."""
-        return self._now()
-
-    def _now(self) -> float:
         return float(self._window * self._interval)
 
     def _has(self, kind: FaultKind) -> bool:
-        minute = self._now() / MINUTE
+        minute = self.at / MINUTE
         return any(fault.kind == kind and fault.holds(minute) for fault in self._faults)
 
     @property
@@ -101,7 +98,7 @@ class SimulatedAgent:
         self._page.count_request(METRICS, 200)
 
     def _tick(self, events: Sequence[Reading | Fault]) -> None:
-        now = self._now()
+        now = self.at
         self._polls += 1
         tick = Tick(
             now=now,
@@ -154,16 +151,12 @@ class SimulatedAgent:
         if now % MINUTE and self._claims is not None and unsure == self._unsure:
             return ()
         claims_before = self._claims or ()
-        claims = claims_before if unsure else tuple(self._claimed(int(now // MINUTE)))
+        claimed = (self._claim(shift, int(now // MINUTE)) for shift in self._shifts)
+        claims = claims_before if unsure else tuple(filter(None, claimed))
         if claims == self._claims and unsure == self._unsure:
             return ()
         self._claims, self._unsure = claims, unsure
         return [Ownership(now, claims, frozenset({SCHEDULER} if unsure else ()))]
-
-    def _claimed(self, minute: int) -> Sequence[Claim]:
-        return [
-            claim for shift in self._shifts if (claim := self._claim(shift, minute)) is not None
-        ]
 
     def _claim(self, shift: Shift, minute: int) -> Claim | None:
         job = shift.truth.job

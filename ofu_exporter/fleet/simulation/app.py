@@ -15,7 +15,6 @@ from fastapi.responses import PlainTextResponse, Response
 
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.serving.listeners import listen
 
 MOST_BEHIND_SECONDS = 300.0
 """A node that nobody scrapes is advanced when it is this far behind, in seconds of the fleet."""
@@ -143,14 +142,14 @@ class FleetServer(uvicorn.Server):
         yield
 
 
-def serve(app: FleetApp, address: str) -> None:
-    """Serve until the process ends. Raises ConfigError if the address cannot be used."""
+def serve(app: FleetApp, listener: socket.socket) -> None:
+    """Serve until the process ends, and close the listener."""
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
 
-    async def serve_and_tend(listener: socket.socket) -> None:
+    async def serve_and_tend() -> None:
         tending = asyncio.create_task(app.tend())
         await FleetServer(config).serve([listener])
         tending.cancel()
 
-    with listen(address) as listener:
-        asyncio.run(serve_and_tend(listener))
+    with listener:
+        asyncio.run(serve_and_tend())

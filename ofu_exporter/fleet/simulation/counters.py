@@ -9,11 +9,10 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from ofu_exporter.fleet.simulation.faults import NodeFault
-from ofu_exporter.fleet.simulation.layout import FleetNode
-from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec
+from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.fleet.simulation.truth import JobTruth
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Fault, Reading
@@ -33,33 +32,18 @@ BUSY = (0.97, 0.6)
 FROZEN_TENSOR = 0.3127
 
 
-class Shift(NamedTuple):
-    """A job on some devices of a node."""
-
-    truth: JobTruth
-    devices: frozenset[int]
-
-
 class SimulatedCounters:
     """The counters of one node, read as a source's probes are: one window after another."""
 
-    def __init__(
-        self,
-        number: int,
-        node: FleetNode,
-        spec: FleetSpec,
-        shifts: Sequence[Shift],
-        faults: Sequence[NodeFault],
-    ) -> None:
-        self._number = number
-        self._node = node
+    def __init__(self, fleet: SimulatedFleet, number: int) -> None:
+        self._number, self._node, spec = number, fleet.nodes[number], fleet.spec
         self._interval, self._reads = spec.interval, spec.clock_reads
-        self._shifts = shifts
-        self._faults = faults
-        digest = hashlib.blake2b(f"{spec.seed}/{node.name}".encode(), digest_size=8).digest()
-        self._seed = int.from_bytes(digest, "big")
+        self._shifts = fleet.shifts.get(number, ())
+        self._faults = fleet.faults.get(number, ())
+        key = f"{spec.seed}/{self._node.name}".encode()
+        self._seed = int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
         chance = random.Random(self._seed)
-        self._cards = [1 + CARD_SPREAD * chance.gauss(0, 1) for _ in node.devices]
+        self._cards = [1 + CARD_SPREAD * chance.gauss(0, 1) for _ in self._node.devices]
 
     def read(self, window: int) -> Iterator[Reading | Fault]:
         """The readings of each GPU in a window; number 0 begins with the fleet."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
 from ofu_exporter.fleet.simulation.spec import FaultKind, SpecFile
-
-BLIND: frozenset[FaultKind] = frozenset(
-    {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
-)
-"""Faults with which a GPU still works but is not measured."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +53,3 @@ def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
 def _devices(node: FleetNode, gpus: Sequence[int]) -> Iterable[int]:
     wanted = {str(gpu) for gpu in gpus}
     return (d for d, gpu in enumerate(node.devices) if not wanted or gpu.index in wanted)
-
-
-def blind(
-    faults: Iterable[NodeFault], start: int, end: int
-) -> Iterator[tuple[int, frozenset[int], bool]]:
-    """The minutes of [start, end) in which devices of a node are not measured: which, and whether it has an agent."""
-    blinding = [fault for fault in faults if fault.kind in BLIND]
-    for minute in sorted({minute for fault in blinding for minute in fault.overlap(start, end)}):
-        now = [fault for fault in blinding if fault.holds(minute)]
-        devices = frozenset[int]().union(*(fault.devices for fault in now))
-        yield minute, devices, all(fault.kind != "agent_missing" for fault in now)

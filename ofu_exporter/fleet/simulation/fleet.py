@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ofu_exporter.fleet.simulation.counters import Shift, SimulatedCounters
 from ofu_exporter.fleet.simulation.faults import Faults, faults_of
 from ofu_exporter.fleet.simulation.jobs import drafts
-from ofu_exporter.fleet.simulation.layout import FleetNode, named, nodes_of
+from ofu_exporter.fleet.simulation.layout import FleetNode, nodes_of
 from ofu_exporter.fleet.simulation.placement import placed
 from ofu_exporter.fleet.simulation.spec import FleetSpec, SpecFile
 from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
 
 
-class RawNode(NamedTuple):
-    """A node whose whole pages are part of the history, in [start, end)."""
+class Shift(NamedTuple):
+    """A job on some devices of a node."""
 
-    number: int
-    start: int
-    """Minutes of the fleet."""
-    end: int
+    truth: JobTruth
+    devices: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,12 @@ class SimulatedFleet:
     jobs: tuple[JobTruth, ...]
     shifts: Mapping[int, Sequence[Shift]]
     """What runs on each node, by its number."""
-    raw: Sequence[RawNode]
-    """What of the nodes' pages is part of the history."""
-
-    def counters(self, number: int) -> SimulatedCounters:
-        """The counters of one node."""
-        shifts, faults = self.shifts.get(number, ()), self.faults.get(number, ())
-        return SimulatedCounters(number, self.nodes[number], self.spec, shifts, faults)
 
 
 def fleet_of(file: SpecFile) -> SimulatedFleet:
     """The fleet of a specification. Raises ConfigError for an impossible value, with its line."""
     nodes = nodes_of(file)
     faults = faults_of(file, nodes)
-    raw = tuple(_raw(file, nodes))
     jobs = tuple(
         truth_of(job, nodes, faults, file.content.seed)
         for job in placed(file, nodes, tuple(drafts(file, nodes)))
@@ -56,14 +45,4 @@ def fleet_of(file: SpecFile) -> SimulatedFleet:
     for truth in jobs:
         for node, devices in truth.job.devices.items():
             shifts.setdefault(node, []).append(Shift(truth, frozenset(devices)))
-    return SimulatedFleet(file.content, nodes, faults, jobs, shifts, raw)
-
-
-def _raw(file: SpecFile, nodes: Sequence[FleetNode]) -> Iterator[RawNode]:
-    """Raises ConfigError for raw pages of a node that does not exist, or from after the end."""
-    for number, raw in enumerate(file.content.history.raw):
-        place = ("history", "raw", number)
-        if raw.at >= file.content.length:
-            raise file.error((*place, "at"), "is after the end of the fleet")
-        for node in named(file, place, raw.nodes, nodes):
-            yield RawNode(node, raw.at, raw.at + raw.lasts)
+    return SimulatedFleet(file.content, nodes, faults, jobs, shifts)

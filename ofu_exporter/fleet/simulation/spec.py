@@ -1,24 +1,21 @@
-"""Defines and reads a fleet's specification: nodes, jobs, faults and history, all of it checked."""
+"""Defines and reads a fleet's specification: nodes, jobs and faults, all of it checked."""
 
 from __future__ import annotations
 
-import datetime
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
 
 from ofu_exporter.support import checked_yaml
-from ofu_exporter.support.checked_yaml import CheckedYaml
+from ofu_exporter.support.checked_yaml import CheckedYaml, YamlPart
 from ofu_exporter.support.durations import seconds
 
 SHIPPED = Path(__file__).parents[1] / "specs"
@@ -42,26 +39,22 @@ def _minutes(value: object) -> object:
     return int(length / MINUTE)
 
 
-def _utc(value: datetime.datetime) -> datetime.datetime:
-    zoned = value.replace(tzinfo=datetime.timezone.utc) if value.tzinfo is None else value
-    if zoned.second or zoned.microsecond:
-        raise ValueError("is not a whole minute")
-    return zoned.astimezone(datetime.timezone.utc)
+def _part_of_a_minute(value: int) -> int:
+    if MINUTE % value:
+        raise ValueError(f"{value} s is not a part of a minute")
+    return value
 
 
 Minutes = Annotated[int, BeforeValidator(_minutes), Field(ge=0, le=LONGEST_MINUTES)]
 """A duration, or a time since the beginning of what it belongs to."""
-Begin = Annotated[datetime.datetime, AfterValidator(_utc)]
+PartOfMinute = Annotated[int, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_minute)]
+"""Seconds."""
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
 
 
-class _SpecPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ValueSpread(_SpecPart):
+class ValueSpread(YamlPart):
     """Values of several jobs: normally distributed, within the given limits."""
 
     mean: Ratio
@@ -70,7 +63,7 @@ class ValueSpread(_SpecPart):
     highest: Ratio = 1.0
 
 
-class LengthSpread(_SpecPart):
+class LengthSpread(YamlPart):
     """Lengths of several jobs: log-normally distributed around the mean."""
 
     mean: Minutes = Field(ge=1)
@@ -91,7 +84,7 @@ Shares = Annotated[ValueSpread, BeforeValidator(_spread)]
 Lengths = Annotated[LengthSpread, BeforeValidator(_length)]
 
 
-class NodeGroup(_SpecPart):
+class NodeGroup(YamlPart):
     """Nodes of one kind. Their names are `name` and a number from 1 on."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -104,14 +97,14 @@ class NodeGroup(_SpecPart):
     partition: Label = ""
 
 
-class ModelSpec(_SpecPart):
+class ModelSpec(YamlPart):
     """A model that jobs train."""
 
     config: dict[str, Any] = Field(description="The model's own config.json, as it is.")
     seq_len: int = Field(gt=0, le=1 << 30)
 
 
-class Reporting(_SpecPart):
+class Reporting(YamlPart):
     """The reports of a job. Without a mistake it reports its true MFU."""
 
     every: Minutes = 1
@@ -139,14 +132,14 @@ class Reporting(_SpecPart):
         return self
 
 
-class Change(_SpecPart):
+class Change(YamlPart):
     """From this minute of the job on, it is faster or slower by this factor."""
 
     at: Minutes
     factor: float = Field(ge=0.0, le=10.0)
 
 
-class Straggler(_SpecPart):
+class Straggler(YamlPart):
     """One slower GPU. With a clock, the others wait for it; with a share, it does less than they do."""
 
     gpu: int = Field(default=0, ge=0, description="Which of the job's GPUs, from 0.")
@@ -160,14 +153,14 @@ class Straggler(_SpecPart):
         return self
 
 
-class Crashes(_SpecPart):
+class Crashes(YamlPart):
     """The job crashes again and again, and restarts on the same GPUs with the same id."""
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
-class JobGroup(_SpecPart):
+class JobGroup(YamlPart):
     """Jobs of one kind, one or many."""
 
     name: Label = Field(min_length=1)
@@ -228,7 +221,7 @@ FaultKind = Literal[
 ]
 
 
-class FaultSpec(_SpecPart):
+class FaultSpec(YamlPart):
     """Something that goes wrong on nodes for a while."""
 
     fault: FaultKind
@@ -250,58 +243,18 @@ class FaultSpec(_SpecPart):
         return self
 
 
-class RawPages(_SpecPart):
-    """Nodes whose whole pages are part of the history, for some hours of it."""
-
-    nodes: tuple[str, ...] = Field(min_length=1)
-    at: Minutes = 0
-    lasts: Minutes = 60
-
-
-Level = Literal["job", "owner", "model", "cluster", "node", "hour"]
-LEVELS: tuple[Level, ...] = get_args(Level)
-
-
-class HistorySpec(_SpecPart):
-    """The part of the fleet that is written as history."""
-
-    levels: tuple[Level, ...] = LEVELS
-    segment: Minutes = Field(default=360, description="Time in one file.")
-    raw: tuple[RawPages, ...] = ()
-
-    @field_validator("segment")
-    @classmethod
-    def _whole_blocks(cls, value: int) -> int:
-        if value < 60 or 1440 % value:
-            raise ValueError("is not a part of a day from 1h on")
-        return value
-
-
-class FleetSpec(_SpecPart):
+class FleetSpec(YamlPart):
     """A fleet: what it has, what runs on it, and what goes wrong."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)
-    start: Begin | None = None
     length: Minutes = Field(default=1440, ge=1)
     cluster: Label = ""
-    scrape_job: Label = "ofu-exporter"
-    interval: int = Field(default=15, ge=1, le=30, description="Seconds of a window.")
+    interval: PartOfMinute = Field(default=15, le=30, description="Of a window.")
     clock_reads: int = Field(default=4, ge=1, le=60, description="Of the SM clock, in each window.")
-    scrape_interval: int = Field(
-        default=15, ge=1, le=60, description="Of raw pages in the history."
-    )
     models: dict[str, ModelSpec] = Field(default_factory=dict)
     nodes: tuple[NodeGroup, ...] = Field(min_length=1)
     jobs: tuple[JobGroup, ...] = ()
     faults: tuple[FaultSpec, ...] = ()
-    history: HistorySpec = HistorySpec()
-
-    @field_validator("interval", "scrape_interval")
-    @classmethod
-    def _parts_of_a_minute(cls, value: int) -> int:
-        if MINUTE % value:
-            raise ValueError(f"{value} s is not a part of a minute")
-        return value
 
 
 SpecFile = CheckedYaml[FleetSpec]
@@ -309,10 +262,12 @@ SpecFile = CheckedYaml[FleetSpec]
 
 
 def read(path: Path) -> SpecFile:
-    """Read and check a file, or the shipped specification of this name where there is no such file.
+    """Read and check what `found` finds. Raises ConfigError, one line that names the file and the line."""
+    return checked_yaml.read(found(path), "fleet", FleetSpec)
 
-    Raises ConfigError, one line that names the file and the line.
-    """
+
+def found(path: Path) -> Path:
+    """The file, or the shipped specification of this name where there is no such file."""
     shipped = SHIPPED / f"{path}.yaml"
     is_name = len(path.parts) == 1 and not path.exists() and shipped.is_file()
-    return checked_yaml.read(shipped if is_name else path, "fleet", FleetSpec)
+    return shipped if is_name else path

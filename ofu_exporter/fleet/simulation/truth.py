@@ -75,16 +75,6 @@ class JobTruth:
         engine = max(1.0 - pause * group.idle, active)
         return engine, max(engine - group.empty_sms, active)
 
-    def lost(self, ofu: float, active: float) -> dict[str, float]:
-        """Where the rest of the peak goes at this OFU and tensor activity, by part: with the OFU they add up to 1."""
-        engine, sm = self.busy(active)
-        return {
-            "clock": active - ofu,
-            "no_tensor": sm - active,
-            "empty_sms": engine - sm,
-            "idle": 1.0 - engine,
-        }
-
     def share_of(self, node: int, device: int) -> float:
         """The work of a device, as a share of the others' work."""
         spec = self.job.draft.group.straggler
@@ -102,11 +92,9 @@ class JobTruth:
 
 def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
     """What a job truly does. `seed` is the fleet's."""
-    shares = [
-        nodes[node].shares[device] for node, of_node in job.devices.items() for device in of_node
-    ]
-    spec = job.draft.group.straggler
     devices = [(node, device) for node, of_node in job.devices.items() for device in of_node]
+    shares = [nodes[node].shares[device] for node, device in devices]
+    spec = job.draft.group.straggler
     straggler = devices[spec.gpu] if spec else None
     running = bytearray(job.end - job.start)
     for start, end in job.runs:

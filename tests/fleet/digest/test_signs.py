@@ -147,7 +147,7 @@ def test_the_signs_are_the_same_however_the_time_is_cut(uneven: str) -> None:
 
 
 def test_the_clock_of_a_simulated_job_is_the_one_that_it_was_given(tmp_path: Path) -> None:
-    made = fleets.fleet(
+    made = fleets.with_history(
         "length: 4h\n" + fleets.NODES + "jobs:\n"
         "  - {name: throttled, users: [ada], gpus: 4, ofu: 0.3, clock_mhz: 900, start: 30m, lasts: 2h}\n"
         "  - {name: usual, users: [bob], gpus: 4, ofu: 0.3, clock_mhz: 1650, start: 30m}\n",

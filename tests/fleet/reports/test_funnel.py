@@ -18,11 +18,10 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.tables import document
-from ofu_exporter.fleet.simulation.raw_pages import raw_lines
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN as SIMULATED_BEGIN
-from tests.helpers.fleets import fleet
+from tests.helpers.fleets import with_history
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
@@ -34,6 +33,7 @@ from tests.helpers.stored_fleet import (
     record,
     stored,
 )
+from tests.simulated_history.raw_pages import raw_lines
 
 HOURS = 6
 LONE = StoredNode("lab", "desk:9846", H100, 4, alone=(0.5, 0.5))
@@ -170,11 +170,10 @@ history: {raw: [{nodes: [h1..2], lasts: 4h}]}
 def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(
     tmp_path: Path,
 ) -> None:
-    placed = {
-        job.job.draft.group.name: job for job in fleet(LOST.replace("NODE", "h1"), tmp_path).jobs
-    }
+    before = with_history(LOST.replace("NODE", "h1"), tmp_path)
+    placed = {job.job.draft.group.name: job for job in before.jobs}
     (node,) = placed["untold"].job.devices
-    made = fleet(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
+    made = with_history(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
     truth = {job["name"]: job for job in fleet_truth.facts(made)}
     raw = raw_lines(made, SIMULATED_BEGIN, (0, 4 * 60))
     assert raw is not None

@@ -7,6 +7,7 @@ from statistics import fmean, pstdev
 
 import pytest
 
+from ofu_exporter.fleet.simulation.counters import SimulatedCounters
 from ofu_exporter.values.reading import Fault, Reading
 from tests.helpers.fleets import ONE_JOB, fleet
 
@@ -15,7 +16,7 @@ TENSOR_CLOCK = 1830e6
 
 
 def readings(rest: str, folder: Path, windows: range, node: int = 0) -> list[list[Reading]]:
-    counters = fleet(f"{ONE_JOB}{rest}}}\n", folder).counters(node)
+    counters = SimulatedCounters(fleet(f"{ONE_JOB}{rest}}}\n", folder), node)
     found = [list(counters.read(window)) for window in windows]
     assert not any(isinstance(each, Fault) for window in found for each in window)
     return [[each for each in window if isinstance(each, Reading)] for window in found]

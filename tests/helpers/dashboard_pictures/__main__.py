@@ -1,6 +1,6 @@
 """Draws the dashboards for the docs: `python -m tests.helpers.dashboard_pictures [FOLDER]`.
 
-`ofu-exporter fleet simulate` writes the history of a simulated fleet, and a Prometheus takes it in. The project's rules
+`tests.simulated_history` writes the history of a simulated fleet, and a Prometheus takes it in. The project's rules
 add what is recorded of single GPUs. Then every panel asks its own queries.
 """
 
@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.grafana.generate import FOLDER as BOARDS
-from tests.helpers.agent import COMMAND
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.board import Board
 from tests.helpers.screenshots import FOLDER
@@ -35,7 +34,7 @@ CHOICES = {"fleet": {}, "reports": {}, "job": {"job": "1001"}, "node": {"node": 
 def history(folder: Path) -> None:
     """The fleet's history, in `folder`/data."""
     written = folder / "history"
-    command = [*COMMAND, "fleet", "simulate", str(SPEC), "--history", str(written)]
+    command = [sys.executable, "-m", "tests.simulated_history", str(SPEC), str(written)]
     subprocess.run(command, check=True, capture_output=True)
     for file in sorted(written.glob("*.om")):
         blocks = [*CREATE_BLOCKS, str(file), str(folder / "data")]

@@ -10,15 +10,7 @@ from statistics import median
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.observed import (
-    COMPARED,
-    SETTLED_MINUTES,
-    SHORT,
-    GrowingSum,
-    ObservedJob,
-)
 from ofu_exporter.fleet.simulation.reporting import report_body
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, is_there
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -27,6 +19,14 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.serving.metrics.report import NO_CAUSE
 from ofu_exporter.values.reported import Compared, Verdict
+from tests.simulated_history.observed import (
+    COMPARED,
+    SETTLED_MINUTES,
+    SHORT,
+    GrowingSum,
+    ObservedJob,
+)
+from tests.simulated_history.series import ABSENT, RecordedSeries, is_there
 
 GRACE = int(GRACE_SECONDS / MINUTE)
 """Minutes for which the agents show a job that has ended."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.simulation import history, rules
-from ofu_exporter.fleet.simulation.series import RecordedSeries
-from tests.helpers.fleets import BEGIN, NODES, fleet
+from tests.helpers.fleets import BEGIN, NODES, with_history
+from tests.simulated_history import history, rules
+from tests.simulated_history.series import RecordedSeries
 
 RULES = """
 groups:
@@ -24,7 +24,7 @@ def test_the_day_before_of_a_job_is_there_for_as_long_as_the_job_was_90_minutes_
 ) -> None:
     """As in Prometheus 2.42, which marks a series that ends as stale; the job's names end at minute 29."""
     text = NODES + "length: 130m\njobs:\n  - {name: a, gpus: 8, ofu: 0.3, lasts: 20m}\n"
-    series = history.recorded(fleet(text, tmp_path), BEGIN)
+    series = history.recorded(with_history(text, tmp_path), BEGIN)
     (day,) = (one for one in series if one.name == "job:ofu:ratio_sum1d")
     assert [minute for minute, _ in day.samples(0, 131)] == [*range(93, 120, 3)]
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import OfuError
-from ofu_exporter.fleet.simulation import rules
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.gpu_columns import gpu_series
-from ofu_exporter.fleet.simulation.job_columns import JobColumns
-from ofu_exporter.fleet.simulation.observed import ObservedJob
-from ofu_exporter.fleet.simulation.raw_pages import raw_lines
-from ofu_exporter.fleet.simulation.series import RecordedSeries
-from ofu_exporter.fleet.simulation.spec import MINUTE, Level
+from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.support.whole_file import whole_file
+from tests.simulated_history import rules
+from tests.simulated_history.fleet import Level, RecordedFleet
+from tests.simulated_history.gpu_columns import gpu_series
+from tests.simulated_history.job_columns import JobColumns
+from tests.simulated_history.observed import ObservedJob
+from tests.simulated_history.raw_pages import raw_lines
+from tests.simulated_history.series import RecordedSeries
 
 END = "# EOF\n"
 
@@ -38,7 +38,7 @@ class HistoryError(OfuError):
     """The history cannot be continued; the files that were written are complete."""
 
 
-def recorded(fleet: SimulatedFleet, begin_unix: float) -> list[RecordedSeries]:
+def recorded(fleet: RecordedFleet, begin_unix: float) -> list[RecordedSeries]:
     """Every series of the levels that the specification wants, sorted by name."""
     levels = frozenset(fleet.spec.history.levels)
     jobs = [ObservedJob(truth, fleet) for truth in fleet.jobs]
@@ -62,7 +62,7 @@ def level_of(name: str) -> Level:
 
 
 def write(
-    fleet: SimulatedFleet, begin_unix: float, folder: Path, begin: int = 0
+    fleet: RecordedFleet, begin_unix: float, folder: Path, begin: int = 0
 ) -> Iterator[Written]:
     """Write the history from a minute of the fleet on, file by file.
 

@@ -1,4 +1,4 @@
-"""Evaluates the recording rules, as they are, over series of a simulated fleet. Needs promql-parser, an extra.
+"""Evaluates the recording rules, as they are, over series of a simulated fleet.
 
 It knows the PromQL that our rules are made of; over what is not there all of it has no series. A counter was 0 before
 its first sample, so that nothing of a job's first minute is missing.
@@ -15,8 +15,8 @@ from itertools import accumulate
 import promql_parser as promql
 import yaml
 
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, is_there, together
 from ofu_exporter.support.packed_files import folder
+from tests.simulated_history.series import ABSENT, RecordedSeries, is_there, together
 
 FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "hours")
 """The files of rules that are not kept of single GPUs, in an order in which each follows from those before."""

@@ -13,12 +13,12 @@ from functools import cached_property
 from itertools import accumulate
 
 from ofu_exporter import __version__
-from ofu_exporter.fleet.simulation.faults import NodeFault, blind
+from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.observed import SHORT, GrowingSum, ObservedJob
-from ofu_exporter.fleet.simulation.series import ABSENT, RecordedSeries, together
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason
+from tests.simulated_history.observed import SHORT, GrowingSum, ObservedJob, blind
+from tests.simulated_history.series import ABSENT, RecordedSeries, together
 
 LOOK = 5
 """Minutes between two looks at which GPUs have no job."""

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.spec import MINUTE
+from tests.simulated_history.fleet import RecordedFleet
 
 UP = "up"
 
 
 def raw_lines(
-    fleet: SimulatedFleet, begin_unix: float, minutes: tuple[int, int]
+    fleet: RecordedFleet, begin_unix: float, minutes: tuple[int, int]
 ) -> Iterator[tuple[str, int]] | None:
     """The pages of the nodes that the specification names, within some minutes; None if there are none."""
     wanted = {
@@ -25,7 +25,7 @@ def raw_lines(
 
 
 def _families(
-    fleet: SimulatedFleet, begin_unix: float, wanted: dict[int, tuple[int, int]]
+    fleet: RecordedFleet, begin_unix: float, wanted: dict[int, tuple[int, int]]
 ) -> Iterator[tuple[str, int]]:
     """The lines of all nodes, a metric at a time, as the format wants it."""
     lines: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def _series(line: str) -> str:
 
 
 def _scraped(
-    fleet: SimulatedFleet, begin_unix: float, number: int, seconds: tuple[int, int]
+    fleet: RecordedFleet, begin_unix: float, number: int, seconds: tuple[int, int]
 ) -> Iterator[tuple[str, str]]:
     """Each sample of a node, by the name of its metric. The agent starts where its pages begin."""
     labels = f'instance="{fleet.nodes[number].name}",job="{fleet.spec.scrape_job}"'

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ofu_exporter.fleet.simulation.faults import blind
+from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.reporting import reported_mfu
-from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.fleet.simulation.truth import JobTruth
 
+BLIND: frozenset[FaultKind] = frozenset(
+    {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
+)
+"""Faults with which a GPU still works but is not measured."""
 SHORT = 5
 """Minutes of the ranges of rules over single GPUs."""
 SETTLED_MINUTES = 2
@@ -99,7 +103,7 @@ class ObservedJob:
         growth: dict[tuple[str, str], list[float]] = {}
         for place, (ofu, on) in enumerate(zip(truth.ofu, truth.is_running, strict=True)):
             gpus, work = watched.gpus[place], watched.work[place]
-            lost = truth.lost(work * ofu / gpus if gpus > 0 else 0.0, self.activity[place])
+            lost = lost_of(truth, work * ofu / gpus if gpus > 0 else 0.0, self.activity[place])
             now = {
                 ("held_gpu", ""): MINUTE * watched.held[place] * on,
                 ("gpu", ""): MINUTE * gpus * on,
@@ -150,3 +154,25 @@ def activity(truth: JobTruth, fleet: SimulatedFleet) -> Iterable[float]:
     tensor_clock_hz = fleet.nodes[next(iter(job.devices))].tensor_clock_hz
     per_ofu = truth.mean_share * tensor_clock_hz / clock_hz
     return (ofu * per_ofu * (1 + extra / size) for ofu, extra in zip(truth.ofu, more, strict=True))
+
+
+def lost_of(truth: JobTruth, ofu: float, active: float) -> dict[str, float]:
+    """Where the rest of the peak goes at this OFU and tensor activity, by part: with the OFU they add up to 1."""
+    engine, sm = truth.busy(active)
+    return {
+        "clock": active - ofu,
+        "no_tensor": sm - active,
+        "empty_sms": engine - sm,
+        "idle": 1.0 - engine,
+    }
+
+
+def blind(
+    faults: Iterable[NodeFault], start: int, end: int
+) -> Iterator[tuple[int, frozenset[int], bool]]:
+    """The minutes of [start, end) in which devices of a node are not measured: which, and whether it has an agent."""
+    blinding = [fault for fault in faults if fault.kind in BLIND]
+    for minute in sorted({minute for fault in blinding for minute in fault.overlap(start, end)}):
+        now = [fault for fault in blinding if fault.holds(minute)]
+        devices = frozenset[int]().union(*(fault.devices for fault in now))
+        yield minute, devices, all(fault.kind != "agent_missing" for fault in now)

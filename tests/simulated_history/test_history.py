@@ -11,17 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.fleet.simulation import history
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.history import level_of
-from ofu_exporter.fleet.simulation.raw_pages import raw_lines
-from ofu_exporter.fleet.simulation.spec import LEVELS
 from tests.deploy.monitoring import victoria_metrics
-from tests.deploy.promtool import ROOT, RULES, groups
+from tests.deploy.promtool import RULES, groups
 from tests.helpers.agent import until
-from tests.helpers.fleets import BEGIN, fleet
+from tests.helpers.fleets import BEGIN, with_history
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.rule_engine import Labels, name_of, recorded
+from tests.simulated_history import command, history
+from tests.simulated_history.fleet import LEVELS, RecordedFleet
+from tests.simulated_history.history import level_of
+from tests.simulated_history.raw_pages import raw_lines
 
 PER_GPU = ("gpu:", "job_gpu:")
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
@@ -88,7 +87,7 @@ def samples(lines: Iterator[tuple[str, int]] | None) -> dict[str, dict[int, floa
     return found
 
 
-def kept(made: SimulatedFleet, minute: int) -> dict[Labels, float]:
+def kept(made: RecordedFleet, minute: int) -> dict[Labels, float]:
     """What the history has at a minute."""
     found = {}
     for series in history.recorded(made, BEGIN):
@@ -115,7 +114,7 @@ def is_kept_at(minute: int) -> Callable[[str], bool]:
 @pytest.mark.prometheus
 def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None:
     """Prometheus' own engine evaluates our rules over the pages of all nodes."""
-    made = fleet(LOADS, tmp_path)
+    made = with_history(LOADS, tmp_path)
     pages = samples(raw_lines(made, BEGIN, (0, 130)))
     ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
     for minute, wanted in recorded(ours, 15, MINUTES, tmp_path).items():
@@ -136,7 +135,7 @@ def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.prometheus
 def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Path) -> None:
-    made = fleet(FAULTS, tmp_path)
+    made = with_history(FAULTS, tmp_path)
     pages = samples(raw_lines(made, BEGIN, (0, 80)))
     ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
     minutes = tuple(sorted({*CALM, 24, 27, 33, 36, 39, 42, 48}))
@@ -156,7 +155,7 @@ def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Pat
 
 def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
     rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
-    made = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
+    made = {series.name for series in history.recorded(with_history(LOADS, tmp_path), BEGIN)}
     no_report_is_refused = {"cluster:ofu_exporter_rejected_reports:rate15m"}
     no_card_counts_its_energy = {
         "job:energy_joules:increase1h",
@@ -169,7 +168,7 @@ def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
 
 def written(text: str, folder: Path, begin: int = 0) -> dict[str, bytes]:
     folder.mkdir()
-    made = fleet(text, folder)
+    made = with_history(text, folder)
     (folder / "fleet.yaml").unlink()
     list(history.write(made, BEGIN, folder, begin))
     return {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -201,15 +200,15 @@ def test_history_that_goes_on_is_the_same_as_in_one_go(tmp_path: Path) -> None:
 
 def test_levels_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:
     text = LOADS.replace("history: {", "history: {levels: [node, hour], ")
-    names = {series.name for series in history.recorded(fleet(text, tmp_path), BEGIN)}
+    names = {series.name for series in history.recorded(with_history(text, tmp_path), BEGIN)}
     assert {level_of(name) for name in names} == {"node", "hour"}
-    whole = {series.name for series in history.recorded(fleet(LOADS, tmp_path), BEGIN)}
+    whole = {series.name for series in history.recorded(with_history(LOADS, tmp_path), BEGIN)}
     assert {level_of(name) for name in whole} == {*LEVELS}
 
 
 def test_recorded_series_say_what_is_true(tmp_path: Path) -> None:
     """What is not measured has no weight, so that a lost GPU moves the mean a little."""
-    made = fleet(LOADS, tmp_path)
+    made = with_history(LOADS, tmp_path)
     for truth in made.jobs:
         start, end = truth.job.start, truth.job.end
         if start >= 60 or not truth.job.draft.ofu:
@@ -231,7 +230,7 @@ def yesterday(tmp_path_factory: pytest.TempPathFactory) -> tuple[float, Path]:
     """History of yesterday: databases drop what is older than they keep. With the Unix time of its begin."""
     folder = tmp_path_factory.mktemp("yesterday")
     begin = time.time() // 86400 * 86400 - 86400
-    list(history.write(fleet(SHORT, folder), begin, folder))
+    list(history.write(with_history(SHORT, folder), begin, folder))
     return begin, folder
 
 
@@ -266,14 +265,14 @@ def check(ask: Callable[[str, float], float], begin: float, folder: Path) -> Non
 
 
 def run_as_documented(program: str, history_folder: Path, folder: Path, url: str = "") -> None:
-    """Run the command of the documentation that has this program, in a folder."""
-    lines = (ROOT / "docs" / "fleet.md").read_text().splitlines()
+    """Run the line of the command's own documentation that has this program, in a folder."""
+    lines = (command.__doc__ or "").splitlines()
     (line,) = (
         line.strip() for line in lines if "for file in history/*.om" in line and program in line
     )
     (folder / "history").symlink_to(history_folder)
-    command = line.replace("http://127.0.0.1:8428", url)
-    subprocess.run(["bash", "-ec", command], cwd=folder, check=True, capture_output=True)
+    filled = line.replace("http://127.0.0.1:8428", url)
+    subprocess.run(["bash", "-ec", filled], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.mark.slow
@@ -313,7 +312,7 @@ def test_victoria_metrics_reads_the_history_back(
 
 @pytest.mark.slow
 def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
-    made = fleet(LOADS.replace("h1..3, a1, mig1", "a1"), tmp_path)
+    made = with_history(LOADS.replace("h1..3, a1, mig1", "a1"), tmp_path)
     pages = samples(raw_lines(made, BEGIN, (0, 60)))
     used, seconds = (
         {
