@@ -16,8 +16,7 @@ from itertools import combinations
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import contradictions, misfit, open_facts
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
-from ofu_exporter.flops.causes.tiles import SLUG as REAL_WORK
-from ofu_exporter.flops.causes.tiles import real_work
+from ofu_exporter.flops.causes.tiles import real_work, tile_quantization
 from ofu_exporter.flops.misfit import Ratio
 from ofu_exporter.flops.open_facts import Tied
 from ofu_exporter.ofu import divergence
@@ -297,7 +296,7 @@ def _judged(
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
     """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
     right, ran = observation.right_mfu, each.hardware
-    if all(one.cause.slug != REAL_WORK for one in each.tried):
+    if all(one.cause is not tile_quantization for one in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
     seen = (observation.ofu, observation.standard_error)
     if right is None:

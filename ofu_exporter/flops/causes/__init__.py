@@ -1,7 +1,7 @@
 """Lists the causes that may make a job's reported MFU differ from the OFU of its GPUs.
 
-A cause is a row of `CAUSES` in a module of this package. From the facts of a job it makes hypotheses, each with the
-ratio that it would give, or none if the facts exclude the cause. There are two kinds of ratio: reported MFU over
+A cause is a function in a module of this package. From the facts of a job it makes hypotheses, each with the ratio
+that it would give, or none if the facts exclude the cause. There are two kinds of ratio: reported MFU over
 right MFU, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
 leaves out. A mistake in the count is not a number but a change of the counted step, so that two of them combine as
 they would in a formula.
@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
-from types import MappingProxyType
-from typing import Protocol
+from types import MappingProxyType, ModuleType
 
 from ofu_exporter.flops import (
     Counting,
@@ -168,6 +167,10 @@ class Hypothesis:
         return {FORMULA: "own", **self.says} if self.miscount else self.says
 
 
+Hypotheses = Callable[[CauseFacts], Iterator[Hypothesis]]
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class MfuCause:
     """One thing that goes wrong, or is rightly left out."""
@@ -176,48 +179,62 @@ class MfuCause:
     """A stable name, which is used in labels of metrics."""
     rarity: float
     """-ln of how often the cause occurs in jobs whose facts allow it. This is an estimate: 1 is common, 5 is rare."""
-    hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
-    needs: tuple[str, ...] = ()
-    """Facts without which the cause has no ratio."""
-    settled_by: tuple[str, ...] = ()
-    """Facts that say by themselves whether it is this cause."""
-    shown_ratio: str = field(default="computed", kw_only=True)
-    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
-    meaning: str = field(kw_only=True)
+    meaning: str
     """What is wrong, or rightly left out, in any job: the sentence where a hypothesis has no evidence of its own."""
-    side: Side = field(default=Side.REPORT, kw_only=True)
+    hypotheses: Hypotheses
+    needs: tuple[str, ...]
+    """Facts without which the cause has no ratio."""
+    settled_by: tuple[str, ...]
+    """Facts that say by themselves whether it is this cause."""
+    shown_ratio: str
+    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
+    side: Side
 
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+def cause(
+    rarity: float,
+    meaning: str,
+    *,
+    needs: tuple[str, ...] = (),
+    settled_by: tuple[str, ...] = (),
+    shown_ratio: str = "computed",
+    side: Side = Side.REPORT,
+) -> Callable[[Hypotheses], MfuCause]:
+    """Makes a cause of a function that makes its hypotheses. The function's name is the slug."""
+
+    def named(hypotheses: Hypotheses) -> MfuCause:
+        slug = hypotheses.__name__
+        return MfuCause(slug, rarity, meaning, hypotheses, needs, settled_by, shown_ratio, side)
+
+    return named
 
 
-def miscount(  # noqa: PLR0913 - all that describes such a cause
-    slug: str,
+def miscount(
     rarity: float,
     meaning: str,
     applies: Callable[[CountedStep], bool],
-    change: Change,
     says: Mapping[str, str] = NOTHING,
-    *,
     shown_ratio: str = "computed",
-) -> MfuCause:
-    """A mistake in the count of a model: `change` makes the step as it is counted, where the mistake `applies`."""
+) -> Callable[[Change], MfuCause]:
+    """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
 
-    def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
-        if facts.step and applies(facts.step):
-            yield Hypothesis(miscount=change, says=says)
+    def named(change: Change) -> MfuCause:
+        def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
+            if facts.step and applies(facts.step):
+                yield Hypothesis(miscount=change, says=says)
 
-    return MfuCause(slug, rarity, hypotheses, ("config",), shown_ratio=shown_ratio, meaning=meaning)
+        hypotheses.__name__ = change.__name__
+        return cause(rarity, meaning, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
+
+    return named
 
 
-class _Module(Protocol):
-    CAUSES: tuple[MfuCause, ...]
-
-
-_MODULES: Registry[_Module] = Registry(__name__, "subject of causes")
+_MODULES: Registry[ModuleType] = Registry(__name__, "subject of causes")
 
 
 @cache
 def causes() -> tuple[MfuCause, ...]:
-    """Every cause, in the order of their modules' names."""
-    return tuple(cause for name in _MODULES.names() for cause in _MODULES.load(name).CAUSES)
+    """Every cause, in the order of their modules' names and of their lines."""
+    modules = map(_MODULES.load, _MODULES.names())
+    values = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in values if isinstance(value, MfuCause))

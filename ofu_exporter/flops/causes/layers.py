@@ -11,6 +11,7 @@ from ofu_exporter.flops.causes import (
     CountedStep,
     Hypothesis,
     MfuCause,
+    cause,
     miscount,
 )
 from ofu_exporter.flops.shapes import (
@@ -38,32 +39,29 @@ def _each(step: CountedStep, change: Callable[[Layer], Layer]) -> CountedStep:
 
 
 def _in_layers(
-    slug: str,
-    rarity: float,
-    meaning: str,
-    change: Callable[[Layer, Decoder], Layer],
-    says: Mapping[str, str] = NOTHING,
-) -> MfuCause:
-    """A mistake that takes layers for others; there is none where no layer changes."""
+    rarity: float, meaning: str, says: Mapping[str, str] = NOTHING
+) -> Callable[[Callable[[Layer, Decoder], Layer]], MfuCause]:
+    """Makes a cause of a function that takes a layer of a decoder for another; none where no layer changes."""
 
-    def changed(step: CountedStep) -> CountedStep:
-        shape = step.model.shape
-        assert shape is not None
-        return _each(step, lambda layer: change(layer, shape))
+    def named(change: Callable[[Layer, Decoder], Layer]) -> MfuCause:
+        def changed(step: CountedStep) -> CountedStep:
+            shape = step.model.shape
+            assert shape is not None
+            return _each(step, lambda layer: change(layer, shape))
 
-    def applies(step: CountedStep) -> bool:
-        shape = step.model.shape
-        return any(shape and change(layer, shape) != layer for layer in _layers(step))
+        def applies(step: CountedStep) -> bool:
+            shape = step.model.shape
+            return any(shape and change(layer, shape) != layer for layer in _layers(step))
 
-    return miscount(slug, rarity, meaning, applies, changed, says)
+        changed.__name__ = change.__name__
+        return miscount(rarity, meaning, applies, says)(changed)
+
+    return named
 
 
-def _experts(change: Callable[[Experts], Experts]) -> Callable[[Layer, Decoder], Layer]:
-    def changed(layer: Layer, _: Decoder) -> Layer:
-        block = layer.feed_forward
-        return replace(layer, feed_forward=change(block)) if isinstance(block, Experts) else layer
-
-    return changed
+def _experts(layer: Layer, change: Callable[[Experts], Experts]) -> Layer:
+    block = layer.feed_forward
+    return replace(layer, feed_forward=change(block)) if isinstance(block, Experts) else layer
 
 
 def _attention(layer: Layer, change: Callable[[GroupedAttention], GroupedAttention]) -> Layer:
@@ -71,27 +69,31 @@ def _attention(layer: Layer, change: Callable[[GroupedAttention], GroupedAttenti
     return replace(layer, mixer=change(mixer)) if isinstance(mixer, GroupedAttention) else layer
 
 
-def _all_groups(layer: Layer, _: Decoder) -> Layer:
-    return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))
+@_in_layers(1.5, "a token goes to a few experts, and the count takes all of them", EXPERTS)
+def all_experts_counted(layer: Layer, _: Decoder) -> Layer:
+    return _experts(layer, lambda block: replace(block, active=block.experts))
 
 
-def _other_gate(layer: Layer, _: Decoder) -> Layer:
-    block = layer.feed_forward
-    return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
+@_in_layers(
+    1.0,
+    "the routed experts run on a latent, and the count has them at the full hidden size",
+    EXPERTS,
+)
+def latent_moe_full_hidden(layer: Layer, _: Decoder) -> Layer:
+    return _experts(layer, lambda block: replace(block, latent=None))
 
 
-def _sparse(layer: Layer, shape: Decoder) -> Layer:
-    sparse = shape.feed_forwards(Experts)
-    some = 0 < len(sparse) < len(shape.layers)
-    return replace(layer, feed_forward=sparse[0]) if some else layer
+@_in_layers(2.5, "there are shared experts, and the count leaves them out", EXPERTS)
+def shared_experts_omitted(layer: Layer, _: Decoder) -> Layer:
+    return _experts(layer, lambda block: replace(block, shared_width=0, shared_gate=False))
 
 
-def _without_experts(layer: Layer, _: Decoder) -> Layer:
-    alone = layer.mixer is None and isinstance(layer.feed_forward, Experts)
-    return replace(layer, feed_forward=None) if alone else layer
-
-
-def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(
+    1.0,
+    "the layers are of several kinds, and the count takes each for attention and an MLP",
+    needs=("config",),
+)
+def hybrid_as_dense(facts: CauseFacts) -> Iterator[Hypothesis]:
     layers = _layers(facts.step) if facts.step else ()
     mixers = [layer.mixer for layer in layers if isinstance(layer.mixer, ATTENTION)]
     blocks = [layer.feed_forward for layer in layers if layer.feed_forward]
@@ -105,7 +107,33 @@ def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
     )
 
 
-def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
+@_in_layers(
+    2.5,
+    "some layers are sparse, and the count takes all of them for sparse",
+    {"layers": "are all sparse", **EXPERTS},
+)
+def sparse_everywhere(layer: Layer, shape: Decoder) -> Layer:
+    sparse = shape.feed_forwards(Experts)
+    some = 0 < len(sparse) < len(shape.layers)
+    return replace(layer, feed_forward=sparse[0]) if some else layer
+
+
+@_in_layers(
+    2.5,
+    "sparse layers stand by themselves in a hybrid, and the count has nothing for them",
+    {"layers": "are of several kinds", "experts": "are not counted"},
+)
+def sparse_layers_omitted(layer: Layer, _: Decoder) -> Layer:
+    alone = layer.mixer is None and isinstance(layer.feed_forward, Experts)
+    return replace(layer, feed_forward=None) if alone else layer
+
+
+@cause(
+    2.0,
+    "heads have a width of their own, and the count takes the hidden size over the heads",
+    needs=("config",),
+)
+def head_dim_from_hidden(facts: CauseFacts) -> Iterator[Hypothesis]:
     shape = facts.step.model.shape if facts.step else None
     if shape is None:
         return
@@ -123,66 +151,12 @@ def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-CAUSES = (
-    _in_layers(
-        "all_experts_counted",
-        1.5,
-        "a token goes to a few experts, and the count takes all of them",
-        _experts(lambda block: replace(block, active=block.experts)),
-        EXPERTS,
-    ),
-    _in_layers(
-        "latent_moe_full_hidden",
-        1.0,
-        "the routed experts run on a latent, and the count has them at the full hidden size",
-        _experts(lambda block: replace(block, latent=None)),
-        EXPERTS,
-    ),
-    _in_layers(
-        "shared_experts_omitted",
-        2.5,
-        "there are shared experts, and the count leaves them out",
-        _experts(lambda block: replace(block, shared_width=0, shared_gate=False)),
-        EXPERTS,
-    ),
-    MfuCause(
-        "hybrid_as_dense",
-        1.0,
-        _hybrid,
-        ("config",),
-        meaning="the layers are of several kinds, and the count takes each for attention and an MLP",
-    ),
-    _in_layers(
-        "sparse_everywhere",
-        2.5,
-        "some layers are sparse, and the count takes all of them for sparse",
-        _sparse,
-        {"layers": "are all sparse", **EXPERTS},
-    ),
-    _in_layers(
-        "sparse_layers_omitted",
-        2.5,
-        "sparse layers stand by themselves in a hybrid, and the count has nothing for them",
-        _without_experts,
-        {"layers": "are of several kinds", "experts": "are not counted"},
-    ),
-    MfuCause(
-        "head_dim_from_hidden",
-        2.0,
-        _head_dim,
-        ("config",),
-        meaning="heads have a width of their own, and the count takes the hidden size over the heads",
-    ),
-    _in_layers(
-        "gating_miscounted",
-        2.5,
-        "feed-forward blocks are counted with a matrix too many or too few",
-        _other_gate,
-    ),
-    _in_layers(
-        "groups_ignored",
-        2.5,
-        "heads share keys and values, and the count gives each its own projections",
-        _all_groups,
-    ),
-)
+@_in_layers(2.5, "feed-forward blocks are counted with a matrix too many or too few")
+def gating_miscounted(layer: Layer, _: Decoder) -> Layer:
+    block = layer.feed_forward
+    return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
+
+
+@_in_layers(2.5, "heads share keys and values, and the count gives each its own projections")
+def groups_ignored(layer: Layer, _: Decoder) -> Layer:
+    return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))
