@@ -145,6 +145,13 @@ class Fields:
         """A list of whole numbers."""
         return tuple(self._whole(name, value, least) for value in self.items(name))
 
+    def places(self, name: str, number: int, counted: str) -> tuple[int, ...]:
+        """A list of some of a number of layers, counted from 0; the field `counted` says how many there are."""
+        places = self.sizes(name, least=0)
+        if any(place >= number for place in places):
+            raise self.contradiction("a layer that is not there", name, counted)
+        return places
+
     def is_list(self, name: str) -> bool:
         """Whether a field is a list and not one value for all layers."""
         return isinstance(self._values.get(name), list | tuple)

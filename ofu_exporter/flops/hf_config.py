@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Norms, rms_norm
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    Experts,
+    GroupedAttention,
+    Layer,
+    Norms,
+    rms_norm,
+)
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -152,11 +159,8 @@ def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:
 def dense_indices(fields: Fields, layers: int) -> set[int]:
     """Layers without experts in Qwen's words: mlp_only_layers, and all but each decoder_sparse_step-th."""
     step = fields.size("decoder_sparse_step", default=1)
-    named = fields.sizes("mlp_only_layers", least=0) if fields.has("mlp_only_layers") else ()
-    if any(index >= layers for index in named):
-        raise fields.contradiction(
-            "a layer that is not there", "mlp_only_layers", "num_hidden_layers"
-        )
+    is_named = fields.has("mlp_only_layers")
+    named = fields.places("mlp_only_layers", layers, "num_hidden_layers") if is_named else ()
     return {index for index in range(layers) if index in named or (index + 1) % step}
 
 
@@ -169,6 +173,16 @@ def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
             "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
         )
     return number, used
+
+
+def experts(fields: Fields, width: str, *names: str) -> Experts:
+    """Gated experts of a width, as many as the first of some fields says.
+
+    `moe_latent_size` is Megatron-LM's and Nemotron's field: activations are projected to that width before them.
+    """
+    number, used = experts_used(fields, *names)
+    latent = fields.optional("moe_latent_size")
+    return Experts(number, used, fields.size(width), gated=True, latent=latent)
 
 
 def labels(fields: Fields) -> int:

@@ -99,31 +99,21 @@ def attention(fields: Fields) -> LatentAttention:
         value_dim=fields.size("v_head_dim"),
         bias=fields.flag("attention_bias", default=False),
     )
-    if (
-        fields.size("qk_head_dim", default=mixer.nope_dim + mixer.rope_dim)
-        != mixer.nope_dim + mixer.rope_dim
-    ):
-        raise fields.contradiction(
-            "the head is its rope and its nope part",
-            "qk_head_dim",
-            "qk_nope_head_dim",
-            "qk_rope_head_dim",
-        )
+    both = mixer.nope_dim + mixer.rope_dim
+    if fields.size("qk_head_dim", default=both) != both:
+        parts = ("qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim")
+        raise fields.contradiction("the head is its rope and its nope part", *parts)
     return mixer
 
 
 def _experts(fields: Fields, architecture: str) -> Experts:
-    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
-    width = fields.size("moe_intermediate_size")
+    names = ("moe_intermediate_size", "n_routed_experts", "num_local_experts")
+    routed = hf_config.experts(fields, *names)
     method = "greedy" if architecture == "DeepseekV2ForCausalLM" else "noaux_tc"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")
-    return Experts(
-        number,
-        used,
-        width,
-        gated=True,
-        shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
-        latent=fields.optional("moe_latent_size"),
+    return replace(
+        routed,
+        shared_width=fields.size("n_shared_experts", default=0, least=0) * routed.width,
         outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
     )

@@ -101,15 +101,11 @@ def _mlp(fields: Fields, gated: bool) -> Mlp:
 
 
 def _nemotron_experts(fields: Fields) -> Experts:
-    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     shared = fields.size("moe_shared_expert_intermediate_size", default=0, least=0)
-    return Experts(
-        number,
-        used,
-        fields.size("moe_intermediate_size"),
+    return replace(
+        hf_config.experts(fields, "moe_intermediate_size", "n_routed_experts", "num_local_experts"),
         gated=False,
         shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
-        latent=fields.optional("moe_latent_size"),
         outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=True,
     )
@@ -176,11 +172,7 @@ def bamba(fields: Fields) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = hf_config.grouped_attention(fields, hidden)
     mamba = mixer(fields, fields.size("mamba_expand") * hidden)
-    attends = fields.sizes("attn_layer_indices", least=0)
-    if any(index >= number for index in attends):
-        raise fields.contradiction(
-            "a layer that is not there", "attn_layer_indices", "num_hidden_layers"
-        )
+    attends = fields.places("attn_layer_indices", number, "num_hidden_layers")
     mixers = [attention if index in attends else mamba for index in range(number)]
     return _decoder(fields, hidden, mixers, [_mlp(fields, gated=True)] * number)
 
@@ -217,15 +209,10 @@ def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
 
 def _qwen3_next_blocks(fields: Fields) -> list[FeedForward]:
     number = fields.size("num_hidden_layers")
-    experts, used = hf_config.experts_used(fields, "num_experts", "num_local_experts")
-    sparse = Experts(
-        experts,
-        used,
-        fields.size("moe_intermediate_size"),
-        gated=True,
+    sparse = replace(
+        hf_config.experts(fields, "moe_intermediate_size", "num_experts", "num_local_experts"),
         shared_width=fields.size("shared_expert_intermediate_size"),
         shared_gate=True,
-        latent=fields.optional("moe_latent_size"),
     )
     named = hf_config.dense_indices(fields, number)
     if not named:

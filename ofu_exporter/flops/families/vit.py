@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ofu_exporter.flops import blocks, hf_config
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import linear, vector
+from ofu_exporter.flops.products import outside, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
@@ -90,15 +90,8 @@ def _sides(fields: Fields, name: str) -> tuple[int, int]:
 def _patch_embedding(fields: Fields, hidden: int) -> Term:
     """A linear layer over the pixels of a patch."""
     height, width = _sides(fields, "patch_size")
-    return linear(
-        "patch_embedding",
-        Part.PROJECTION,
-        height * width * fields.size("num_channels"),
-        hidden,
-        bias=True,
-        extent=Extent(stream=PATCHES),
-        in_layers=False,
-    )
+    pixels = height * width * fields.size("num_channels")
+    return outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES))
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
@@ -108,5 +101,4 @@ def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
     if plan.pooler:
         outputs["pooler"] = fields.size("pooler_output_size", default=hidden)
     for name, number in outputs.items():
-        extent = Extent(Per.SEQUENCE, IMAGE)
-        yield linear(name, Part.HEAD, hidden, number, bias=True, extent=extent, in_layers=False)
+        yield outside(name, Part.HEAD, hidden, number, Extent(Per.SEQUENCE, IMAGE))
