@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
@@ -118,12 +119,26 @@ class _Tried:
 @dataclass(frozen=True, slots=True)
 class _Combined:
     tried: tuple[_Tried, ...]
-    report: Ratio = field(default_factory=Ratio)
-    hardware: Ratio = field(default_factory=Ratio)
+    together: Ratio | None = None
+    """The ratio of two mistakes of one count, which do not multiply."""
 
     @property
     def rarity(self) -> float:
         return sum(one.rarity for one in self.tried) + PAIR * (len(self.tried) - 1)
+
+    @property
+    def report(self) -> Ratio:
+        """Reported MFU over the right one."""
+        return self.together or self._product(Side.REPORT)
+
+    @property
+    def hardware(self) -> Ratio:
+        """The right MFU over OFU."""
+        return self._product(Side.HARDWARE)
+
+    def _product(self, side: Side) -> Ratio:
+        ratios = (one.ratio for one in self.tried if one.cause.side is side)
+        return reduce(Ratio.times, ratios, Ratio())
 
 
 def explain(
@@ -220,13 +235,7 @@ def _alone(facts: CauseFacts) -> Iterator[_Combined]:
                 value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                tried = (_Tried(cause, hypothesis, ratio),)
-                in_report = cause.side is Side.REPORT
-                yield (
-                    _Combined(tried, report=ratio)
-                    if in_report
-                    else _Combined(tried, hardware=ratio)
-                )
+                yield _Combined((_Tried(cause, hypothesis, ratio),))
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
@@ -238,17 +247,11 @@ def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]
         if first.cause is second.cause or first.hypothesis.contradicts(second.hypothesis):
             continue
         if both.rarity <= RAREST_PAIR:
-            yield _together(facts, right, one, other)
-
-
-def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined) -> _Combined:
-    """Two mistakes of one count are counted together; everything else multiplies."""
-    tried = (*one.tried, *other.tried)
-    first, second = (each.hypothesis.miscount for each in tried)
-    if first and second and facts.step:
-        value = second(first(facts.step)).flops() / right
-        return _Combined(tried, report=Ratio(value, value))
-    return _Combined(tried, one.report.times(other.report), one.hardware.times(other.hardware))
+            change, more = first.hypothesis.miscount, second.hypothesis.miscount
+            if change and more and facts.step:
+                value = more(change(facts.step)).flops() / right
+                both = replace(both, together=Ratio(value, value))
+            yield both
 
 
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:

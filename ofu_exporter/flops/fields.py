@@ -40,10 +40,8 @@ SIZES = listed(
 
 
 def is_harmless(name: str, value: object) -> bool:
-    """Whether an unknown field can't change a count, by its name and its value.
-
-    An activation called swiglu or geglu has a gate, which is a third matrix, so its name is not harmless.
-    """
+    """Whether an unknown field can't change a count, by its name and its value."""
+    # An activation called swiglu or geglu has a gate, which is a third matrix.
     gate = isinstance(value, str) and re.search("glu|gate", value.lower())
     sized = SIZES & {*name.split("_")} and name != "rotary_dim"
     return not gate and not sized and HARMLESS.fullmatch(name) is not None
@@ -92,11 +90,7 @@ class Fields:
         return name in self._values
 
     def size(self, *names: str, default: int = NEEDED, least: int = 1) -> int:
-        """A whole number of at least 1 (or `least`), under the first of its names that exists.
-
-        Raises ConfigError when it is missing without a default, not such a number, or when two of
-        its names say different things.
-        """
+        """A whole number of at least 1 (or `least`), under any of its names, which may not contradict each other."""
         sizes = {
             name: self._whole(name, self._values[name], least) for name in names if self.has(name)
         }
@@ -185,13 +179,9 @@ class Fields:
         """
         harmless = []
         for name, value in self._values.items():
+            is_known = name in self._read or name in self._neutral or name.startswith("_")
             # An empty list or mapping (pruned_heads) has no entry that could change the count.
-            if (
-                value in ([], {})
-                or name in self._read
-                or name in self._neutral
-                or name.startswith("_")
-            ):
+            if is_known or value in ([], {}):
                 continue
             if not is_harmless(name, value):
                 raise self._unknown(name)

@@ -35,13 +35,13 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
         raise fields.contradiction(
             "the groups must divide the heads", "num_attention_heads", "num_key_value_heads"
         )
-    if not any([fields.has("head_dim"), fields.has("attention_head_dim")]) and hidden % number:
+    head_dim = fields.optional("head_dim", "attention_head_dim")
+    if head_dim is None and hidden % number:
+        names = ("hidden_size", "num_attention_heads")
         raise fields.contradiction(
-            "the heads must divide the hidden size, or head_dim be given",
-            "hidden_size",
-            "num_attention_heads",
+            "the heads must divide the hidden size, or head_dim be given", *names
         )
-    return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
+    return number, groups, head_dim or hidden // number
 
 
 def grouped_attention(fields: Fields, hidden: int) -> GroupedAttention:
@@ -79,25 +79,21 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
     window = fields.size("sliding_window", default=0, least=0)
     used = fields.flag("use_sliding_window", default=bool(window))
     first = fields.size("max_window_layers", default=0, least=0)
-    every = fields.size(
-        "sliding_window_pattern", "_sliding_window_pattern", default=full_every, least=0
-    )
+    patterns = ("sliding_window_pattern", "_sliding_window_pattern")
+    every = fields.size(*patterns, default=full_every, least=0)
     if fields.has("layer_types"):
         kinds = fields.words("layer_types", (FULL, SLIDING), layers)
         if SLIDING in kinds and not window:
-            raise fields.contradiction(
-                "sliding layers without a window", "layer_types", "sliding_window"
-            )
+            names = ("layer_types", "sliding_window")
+            raise fields.contradiction("sliding layers without a window", *names)
         return [window if kind == SLIDING else None for kind in kinds]
     if not used or not window:
         if used:
             raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
         return [None] * layers
     first = first if fields.has("use_sliding_window") else 0
-    return [
-        window if index >= first and not (every and (index + 1) % every == 0) else None
-        for index in range(layers)
-    ]
+    full = range(every - 1, layers, every) if every else ()
+    return [window if index >= first and index not in full else None for index in range(layers)]
 
 
 def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
@@ -186,10 +182,7 @@ def experts(fields: Fields, width: str, *names: str) -> Experts:
 
 
 def labels(fields: Fields) -> int:
-    """How many labels a classifier has: num_labels, or the length of id2label.
-
-    Raises ConfigError when neither says so (the class would take 2), or they contradict each other.
-    """
+    """How many labels a classifier has: num_labels, or the length of id2label. Absent, the class would take 2."""
     if fields.has("id2label"):
         number = len(fields.mapping("id2label"))
         if number and fields.size("num_labels", default=number) == number:

@@ -32,15 +32,7 @@ def check_recompute(forward_only: bool | None, recompute: Recompute | str | None
         raise ConfigError("recompute: a forward-only pass has no activations to compute again")
 
 
-ADAPTER_TARGETS = (
-    "q_proj",
-    "k_proj",
-    "v_proj",
-    "o_proj",
-    "gate_proj",
-    "up_proj",
-    "down_proj",
-)
+ADAPTER_TARGETS = tuple(f"{side}_proj" for side in ("q", "k", "v", "o", "gate", "up", "down"))
 """The linear layers that get adapters, unless the user names others."""
 
 
@@ -101,18 +93,17 @@ def plan(
     layers: int,
     recompute_all: bool = False,
 ) -> list[TermPasses]:
-    """The passes of a step over each term, adapters included.
+    """The passes of a step over each term, adapters included, of a model with these towers and this number of layers.
 
-    `towers` are all towers. The last one follows the others, which are side by side. `layers` is the number of the
-    model's layers. With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers.
-
-    Raises ConfigError for a tower, a target or a number of layers that the model does not have.
+    With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers. Raises ConfigError for
+    a tower, a target or a number of layers that the model does not have.
     """
     _check(passes, towers, layers)
     counted = list(terms)
     adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
     trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
-    reached = _reached(towers, trained)
+    # A gradient passes through the trained towers, and through the last, which follows all the others.
+    reached = {*trained, towers[-1]} if trained else set()
     runs = []
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
@@ -135,11 +126,6 @@ def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bo
     if passes.recompute is Recompute.SELECTIVE:
         return share if run.term.part is Part.CORE else Fraction()
     return share if run.term.in_layers or everything else Fraction()
-
-
-def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
-    """Towers that a gradient passes through: the trained ones, and the last, which follows all the others."""
-    return {*trained, towers[-1]} if trained else set()
 
 
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:

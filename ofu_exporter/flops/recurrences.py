@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.flops.products import depthwise, linear, scan, vector
-from ofu_exporter.flops.shapes import DeltaNet, Mamba1, Mamba2, Recurrence
+from ofu_exporter.flops.shapes import DeltaNet, Mamba1, Mamba2
 from ofu_exporter.flops.terms import Part, Term
 
 SCAN_FLOPS = 7
@@ -65,12 +65,3 @@ def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
     yield scan("delta.state", 2 * DELTA_PRODUCTS * heads * mixer.value_head_dim**2 * times)
     yield linear("delta.out_proj", part, values, hidden, times=times)
     yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
-
-
-def recurrence(hidden: int, mixer: Recurrence, times: int) -> Iterator[Term]:
-    """The terms of a mixer of this file, for `times` equal layers."""
-    if isinstance(mixer, Mamba2):
-        return mamba2(hidden, mixer, times)
-    if isinstance(mixer, Mamba1):
-        return mamba1(hidden, mixer, times)
-    return delta_net(hidden, mixer, times)

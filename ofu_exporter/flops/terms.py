@@ -148,13 +148,9 @@ def _same_sides(merged: list[Linear | None]) -> Linear | None:
 
 def total(values: Iterable[Exact]) -> Exact:
     """A sum; an integer where it is whole."""
-    whole_part, rest = 0, Fraction()
-    for value in values:
-        if isinstance(value, int):
-            whole_part += value
-        else:
-            rest += value
-    return whole(rest + whole_part) if rest else whole_part
+    listed = [*values]
+    rest = sum((value for value in listed if isinstance(value, Fraction)), Fraction())
+    return whole(rest + sum(value for value in listed if isinstance(value, int)))
 
 
 def whole(value: Exact) -> Exact:

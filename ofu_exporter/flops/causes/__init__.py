@@ -65,16 +65,13 @@ class CountedStep:
         layers = None if recompute is None else self.passes.recompute_layers
         chosen = recompute or Recompute.NONE
         passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
-        runs = plan(self.terms(), passes, self.model.towers, self.model.layers)
         lengths = self.lengths.with_fixed(self.model.lengths)
-        return float(
-            total(
-                lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
-                for run in runs
-                if run.term.flops
-            )
-            * self.passes.repeats
+        once = total(
+            lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
+            for run in plan(self.terms(), passes, self.model.towers, self.model.layers)
+            if run.term.flops
         )
+        return float(once * self.passes.repeats)
 
     def edited(self, edit: Edit) -> CountedStep:
         """The step with one more edit of the terms."""

@@ -58,10 +58,9 @@ def _hypothesis(
     facts: CauseFacts, one: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    is_given, rated = is_the_peak(facts, one.ratio), [*filter(None, claimed)]
-    is_other = facts.peak_flops is not None and all(
-        abs(peak / facts.peak_flops - 1) > SAME for peak in rated
-    )
+    given, rated = facts.peak_flops, [*filter(None, claimed)]
+    is_given = is_the_peak(facts, one.ratio)
+    is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in rated)
     if is_given is False or abs(one.ratio - 1) <= SAME or (rated and is_other):
         return
     says = {**RATED, **one.says}
@@ -85,20 +84,15 @@ def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
 def _peak(facts: CauseFacts, precision: str) -> float | None:
     """A precision's peak in FLOP/s, or in units of the BF16 peak if the GPU is not known."""
     row = facts.row()
-    return (
-        TIMES_HALF.get(precision) if facts.gpu is None or row is None else row.peak_flops(precision)
-    )
+    return TIMES_HALF.get(precision) if row is None else row.peak_flops(precision)
 
 
 def _seconds(shares: Mapping[str, float], peak_of: Callable[[str], float | None]) -> float | None:
     """The time that a FLOP takes at the peaks of the precisions that run; None where one of them is not known."""
-    seconds = 0.0
-    for precision, share in shares.items():
-        peak = peak_of(precision)
-        if peak is None:
-            return None
-        seconds += share / peak
-    return seconds
+    peaks = {precision: peak_of(precision) for precision in shares}
+    if None in peaks.values():
+        return None
+    return sum(shares[precision] / peak for precision, peak in peaks.items() if peak)
 
 
 @cause(
@@ -248,6 +242,6 @@ def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
 
 def _rarity(card: str, other: str, present: Collection[str]) -> float:
     """How rare it is that the peak of another model is used for one's own."""
-    if any(card.startswith(start) for start in TAKEN_FOR.get(other, ())):
+    if card.startswith(TAKEN_FOR.get(other, ())):
         return SELDOM if card == IN_ALL_TABLES else FALLBACK
     return SELDOM if other in present else ABSENT

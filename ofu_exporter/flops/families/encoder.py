@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.flops import blocks
 from ofu_exporter.flops.fields import Fields, listed
-from ofu_exporter.flops.hf_config import multi_head
+from ofu_exporter.flops.hf_config import FULL, SLIDING, multi_head
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import embedding, outside, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
@@ -71,11 +71,7 @@ def read(fields: Fields, architecture: str) -> Model:
         if fields.flag(name, default=False):
             raise fields.error(name, "true is not known; known: false")
     tied = fields.flag("tie_word_embeddings", default=True)
-    parts = (
-        _modern(fields, plan, hidden, number)
-        if plan.modern
-        else _classic(fields, plan, hidden, number)
-    )
+    parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
     return Model("encoder", architecture, terms=blocks.useful(terms), layers=number)
 
@@ -114,10 +110,9 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     bias = fields.flag("attention_bias", default=False)
     mixer = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
-    yield from blocks.encoder(
-        hidden,
-        tuple(Layer(replace(mixer, window=window), block) for window in _windows(fields, number)),
-    )
+    windows = _windows(fields, number)
+    layers = tuple(Layer(replace(mixer, window=window), block) for window in windows)
+    yield from blocks.encoder(hidden, layers)
     output = fields.flag("decoder_bias", default=True)
     head_bias = fields.flag("classifier_bias", default=False)
     if plan.predicts:
@@ -130,8 +125,8 @@ def _windows(fields: Fields, number: int) -> list[int | None]:
     """local_attention W lets a token see W/2 to each side; every global_attn_every_n_layers-th layer sees all."""
     window = 2 * (fields.size("local_attention") // 2) + 1
     if fields.has("layer_types"):
-        kinds = fields.words("layer_types", ("full_attention", "sliding_attention"), number)
-        return [window if kind == "sliding_attention" else None for kind in kinds]
+        kinds = fields.words("layer_types", (FULL, SLIDING), number)
+        return [window if kind == SLIDING else None for kind in kinds]
     every = fields.size("global_attn_every_n_layers")
     return [window if index % every else None for index in range(number)]
 

@@ -6,8 +6,7 @@ deepstack_visual_indexes, whose outputs are added to the language model's first 
 its own family. Sources: Qwen2-VL (arXiv:2409.12191), Qwen2.5-VL (arXiv:2502.13923), Qwen3-VL (arXiv:2511.21631),
 Qwen3.5 (model cards), the model classes in Hugging Face transformers; verl `flops_counter.py` counts the merger on
 unmerged patches. Streams: `tokens` is the whole sequence of the language model, merged patches included; `image` the
-patches of one image or frame. The towers `vision` and `language` can be frozen apart; a frozen vision tower, with
-nothing trained before it, costs its forward pass only.
+patches of one image or frame. The towers `vision` and `language` can be frozen apart.
 """
 
 from __future__ import annotations

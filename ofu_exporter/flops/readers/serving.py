@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -55,8 +55,6 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
             raise ConfigError(
                 f"estimated_flops_per_gpu_total{each.name} went back: the engine was restarted"
             )
-        rate = flops / seconds
-        statements.append(
-            replace(each, flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
-        )
+        one = stated(flops, seconds, flops / seconds, job)
+        statements.append(replace(one, name=each.name, notes=each.notes))
     return some(statements, "engine on both pages")
