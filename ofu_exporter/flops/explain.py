@@ -153,11 +153,9 @@ def explain(
     Raises ConfigError for impossible numbers, and for facts that contradict each other.
     """
     facts = facts or CauseFacts()
+    error = observation.standard_error
     compared = verdict or divergence.compare(
-        observation.mfu,
-        observation.ofu,
-        standard_error=observation.standard_error,
-        thresholds=thresholds,
+        observation.mfu, observation.ofu, standard_error=error, thresholds=thresholds
     )
     if observation.mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
@@ -167,18 +165,16 @@ def explain(
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
     looked = compared.verdict.diverged or _is_miscounted(observation) or bool(advice)
     ranked = _ranked(observation, facts) if looked else []
-    tied = _tied(ranked)
+    best = ranked[0].misfit ** 2 if ranked else 0.0
+    tied = sum(each.misfit**2 <= best + ALIKE for each in ranked)
+    ties = [Tied(each.causes, each.report_ratio) for each in ranked[:tied]]
     return Explanation(
         ratio,
         compared,
         tuple(ranked[:SHOWN]),
         tied,
         open_facts.untried(facts),
-        open_facts.telling(
-            [Tied(each.causes, each.report_ratio) for each in ranked[:tied]],
-            facts,
-            observation.right_mfu,
-        ),
+        open_facts.telling(ties, facts, observation.right_mfu),
         looked,
         "" if ranked else advice,
     )
@@ -215,12 +211,10 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
     observed = math.log(reported / right)
     if misfit.of_report(reported, right, Ratio()) <= 1:
         return []
-    candidates = []
-    for each in _alone(facts):
-        off = misfit.of_report(reported, right, each.report)
-        if each.tried[0].cause.side is Side.REPORT and off <= 1:
-            candidates.append(_candidate(each, observed, off, reported))
-    return _best_of_each(candidates)
+    of_report = (each for each in _alone(facts) if each.tried[0].cause.side is Side.REPORT)
+    judged = ((each, misfit.of_report(reported, right, each.report)) for each in of_report)
+    fitting = (_candidate(each, observed, off, reported) for each, off in judged if off <= 1)
+    return _best_of_each(fitting)
 
 
 def _alone(facts: CauseFacts) -> Iterator[_Combined]:
@@ -228,9 +222,8 @@ def _alone(facts: CauseFacts) -> Iterator[_Combined]:
     right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
         for hypothesis in cause.hypotheses(facts):
-            ratio = Ratio(
-                min(hypothesis.ratio, hypothesis.lowest or hypothesis.ratio), hypothesis.ratio
-            )
+            most = hypothesis.ratio
+            ratio = Ratio(min(most, hypothesis.lowest or most), most)
             if hypothesis.miscount and facts.step:
                 value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
@@ -271,12 +264,8 @@ def _place(each: Candidate, singles: Collection[Candidate]) -> float:
     count."""
     if len(each.causes) == 1:
         return each.score
-    limit = each.misfit**2 + ALIKE
-    ahead = [
-        one.score
-        for one in singles
-        if one.misfit**2 <= limit and one.score - one.misfit**2 / 2 <= RAREST_PAIR
-    ]
+    as_good = (one for one in singles if one.misfit**2 <= each.misfit**2 + ALIKE)
+    ahead = (one.score for one in as_good if one.score - one.misfit**2 / 2 <= RAREST_PAIR)
     return max([each.score, *(math.nextafter(score, math.inf) for score in ahead)])
 
 
@@ -284,16 +273,14 @@ def _judged(
     observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
 ) -> list[Candidate]:
     """The candidates that fit, best first; only the best of each cause or pair."""
-    candidates = []
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
-    for each in tried:
-        if observation.mfu > each.report.high:
-            continue  # the corrected MFU would be above 100 %
-        off = _misfit(observation, facts, each)
-        if off <= limit:
-            candidates.append(_candidate(each, observed, off, observation.mfu))
-    return _best_of_each(candidates)
+    # Otherwise the corrected MFU would be above 100 %.
+    possible = (each for each in tried if observation.mfu <= each.report.high)
+    judged = ((each, _misfit(observation, facts, each)) for each in possible)
+    return _best_of_each(
+        _candidate(each, observed, off, observation.mfu) for each, off in judged if off <= limit
+    )
 
 
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
@@ -331,7 +318,3 @@ def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
     for each in sorted(candidates, key=lambda each: each.score):
         best.setdefault(frozenset(each.causes), each)
     return list(best.values())
-
-
-def _tied(ranked: Sequence[Candidate]) -> int:
-    return sum(each.misfit**2 <= ranked[0].misfit ** 2 + ALIKE for each in ranked)

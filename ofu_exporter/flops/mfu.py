@@ -90,14 +90,14 @@ def dense_peak(gpu: str, precision: str) -> float:
     if row is None:
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
     if precision not in gpu_models.PRECISIONS:
-        raise ConfigError(
-            f"precision: {precision!r} is not known; known: {', '.join(gpu_models.PRECISIONS)}"
-        )
+        known = ", ".join(gpu_models.PRECISIONS)
+        raise ConfigError(f"precision: {precision!r} is not known; known: {known}")
     peak = row.peak_flops(precision)
     if peak is None:
-        rated = [name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None]
+        rated = (name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None)
+        known = ", ".join(rated) or "none"
         raise ConfigError(
-            f"precision: {gpu} has no known dense peak in {precision}; known: {', '.join(rated) or 'none'}"
+            f"precision: {gpu} has no known dense peak in {precision}; known: {known}"
         )
     return peak
 
@@ -124,12 +124,10 @@ def utilization(
     precision: Mapping[str, float],
     peak_flops: float | None = None,
 ) -> Utilization:
-    """MFU and HFU of a job.
+    """MFU and HFU of a job. Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
 
     `number` counts all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too).
     `precision` has the share of the FLOPs in each. `peak_flops`, per GPU, replaces the table's peak.
-
-    Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
     """
     check_positive("gpus", number)
     warnings: list[str] = []
@@ -161,19 +159,15 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
     if _same(peak_flops, right):
         return []
     math_used, row = "+".join(precision), gpu_models.find(Gpu(index="", uuid="", name=gpu))
-    mistakes = []
-    if _same(peak_flops, 2 * right):
-        mistakes.append(
-            f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
-        )
+    sparse = f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
+    mistakes = [sparse] if _same(peak_flops, 2 * right) else []
     for name in gpu_models.PRECISIONS:
         other = row.peak_flops(name) if row else None
         if other is not None and name not in precision and _same(peak_flops, other):
             mistakes.append(f"the {name} peak, though the job computes in {math_used}")
     wrong = " or ".join(mistakes) or "none of its dense peaks"
-    return [
-        f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {math_used} is {right / 1e12:.1f}"
-    ]
+    given = f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu}"
+    return [f"{given} is {wrong}; dense {math_used} is {right / 1e12:.1f}"]
 
 
 def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
@@ -185,9 +179,8 @@ def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
             "throughput or FLOPs are counted twice, or GPUs are left out"
         ]
     if number > 1 and mfu < BANDS[0][0] / 5 and BANDS[0][0] <= mfu * number <= 1:
-        return [
-            f"MFU would be {mfu * number:.1%} if the throughput were of one GPU: is it of all {number} together?"
-        ]
+        whole = f"MFU would be {mfu * number:.1%} if the throughput were of one GPU"
+        return [f"{whole}: is it of all {number} together?"]
     return []
 
 

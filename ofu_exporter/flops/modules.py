@@ -61,12 +61,10 @@ def output_size(
         raise ConfigError(f"padding: {padding!r} is not known; known: 'same', 'valid', numbers")
     pads = _each("padding", 0 if isinstance(padding, str) else padding, dims, 0)
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernels, strict=True)]
-    if any(size + 2 * pad < span for size, pad, span in zip(sizes, pads, reach, strict=True)):
+    room = [size + 2 * pad - span for size, pad, span in zip(sizes, pads, reach, strict=True)]
+    if min(room, default=0) < 0:
         raise ConfigError(f"kernel_size: {kernel_size} reaches beyond the padded input {sizes}")
-    return tuple(
-        (size + 2 * pad - span) // step + 1
-        for size, pad, span, step in zip(sizes, pads, reach, strides, strict=True)
-    )
+    return tuple(free // step + 1 for free, step in zip(room, strides, strict=True))
 
 
 def convolution(  # noqa: PLR0913 - the arguments of torch.nn.Conv1d-3d
@@ -92,9 +90,8 @@ def convolution(  # noqa: PLR0913 - the arguments of torch.nn.Conv1d-3d
     """
     _positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
     if in_channels % groups or out_channels % groups:
-        raise ConfigError(
-            f"groups: {groups} must divide in_channels {in_channels} and out_channels {out_channels}"
-        )
+        both = f"in_channels {in_channels} and out_channels {out_channels}"
+        raise ConfigError(f"groups: {groups} must divide {both}")
     dims = len(input_size)
     if not 1 <= dims <= 3:
         raise ConfigError(f"input_size: {tuple(input_size)} has {dims} dimensions; known: 1, 2, 3")
@@ -132,16 +129,11 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
     """
     if kind not in GATES:
         raise ConfigError(f"recurrent: {kind!r} is not known; known: {', '.join(sorted(GATES))}")
-    _positive(
-        input_size=input_size,
-        hidden_size=hidden_size,
-        sequence_length=sequence_length,
-        num_layers=num_layers,
-    )
+    _positive(input_size=input_size, hidden_size=hidden_size)
+    _positive(sequence_length=sequence_length, num_layers=num_layers)
     if proj_size and (kind != "lstm" or not 0 < proj_size < hidden_size):
-        raise ConfigError(
-            f"proj_size: {proj_size} needs an lstm and to be below hidden_size {hidden_size}"
-        )
+        needed = f"an lstm and to be below hidden_size {hidden_size}"
+        raise ConfigError(f"proj_size: {proj_size} needs {needed}")
     directions, gates, out = 1 + bidirectional, GATES[kind], proj_size or hidden_size
     weights = parameters = 0
     for layer in range(num_layers):
@@ -149,9 +141,8 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
         cell = gates * hidden_size * (inputs + out) + hidden_size * proj_size
         weights += directions * cell
         parameters += directions * (cell + 2 * bias * gates * hidden_size)
-    return Term(
-        name or kind, Part.SCAN, PER_SAMPLE, 2 * weights * sequence_length, parameters, parameters
-    )
+    flops = 2 * weights * sequence_length
+    return Term(name or kind, Part.SCAN, PER_SAMPLE, flops, parameters, parameters)
 
 
 def linear(

@@ -62,9 +62,8 @@ class Passes:
     def __post_init__(self) -> None:
         check_recompute(self.forward_only, self.recompute)
         if self.recompute is Recompute.NONE and self.recompute_layers is not None:
-            raise ConfigError(
-                "recompute_layers: also give recompute, which says what is recomputed in them"
-            )
+            needed = "also give recompute, which says what is recomputed in them"
+            raise ConfigError(f"recompute_layers: {needed}")
         if self.lora is not None and self.lora.rank < 1:
             raise ConfigError(f"lora rank: {self.lora.rank} is below 1")
         if self.repeats < 1:
@@ -149,10 +148,8 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             gradients=None,
         )
     if not met:
-        names = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
-        raise ConfigError(
-            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(names)}"
-        )
+        known = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
+        raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {known}")
 
 
 def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:

@@ -26,9 +26,8 @@ def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     """
     inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
     part, bias = Part.PROJECTION, mixer.bias
-    yield linear(
-        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
-    )
+    inputs = 2 * inner + groups + mixer.heads
+    yield linear("mamba.in_proj", part, hidden, inputs, times=times, bias=bias)
     yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
     yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
     out = bias if mixer.out_bias is None else mixer.out_bias

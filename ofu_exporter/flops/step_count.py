@@ -117,26 +117,19 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
         return recipes.read(config).model()
     architecture = _architecture(config)
     family = families.load(families.family_of(architecture))
-    neutral = NEUTRAL | family.NEUTRAL | {*ignore}
-    fields = Fields(config, neutral)
+    fields = Fields(config, NEUTRAL | family.NEUTRAL | {*ignore})
     fields.has("architectures")
-    model = family.read(fields, architecture)
-    model = replace(model, longest=_longest(config))
-    unknown = fields.finish()
-    if not unknown:
+    model = replace(family.read(fields, architecture), longest=_longest(config))
+    if not (unknown := ", ".join(fields.finish())):
         return model
-    return replace(
-        model, notes=(f"unknown fields taken to change no matrix product: {', '.join(unknown)}",)
-    )
+    return replace(model, notes=(f"unknown fields taken to change no matrix product: {unknown}",))
 
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration in a JSON file, a folder or the local cache. Raises ConfigError, which names it."""
-    from ofu_exporter.flops.config_file import (  # noqa: PLC0415 - json takes milliseconds
-        read_configuration,
-    )
+    from ofu_exporter.flops import config_file  # noqa: PLC0415 - json takes milliseconds
 
-    return read(read_configuration(path), ignore)
+    return read(config_file.read_configuration(path), ignore)
 
 
 def _longest(config: Mapping[str, object]) -> int | None:
@@ -184,14 +177,14 @@ def count(
     convention = conventions.load(how.convention)
     is_own = how.convention == conventions.OWN
     if (how.passes.frozen or how.passes.lora) and not is_own:
-        raise ConfigError(
-            f"convention {how.convention} does not count frozen parts or adapters; use convention model"
-        )
+        wrong = f"convention {how.convention} does not count frozen parts or adapters"
+        raise ConfigError(f"{wrong}; use convention model")
     try:
         terms = convention.terms(model, how.counting)
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
+    differences = convention.warnings(model, how.counting)
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
@@ -201,11 +194,7 @@ def count(
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(
-            *model.notes,
-            *convention.warnings(model, how.counting),
-            *_too_long(model, lengths),
-        ),
+        warnings=(*model.notes, *differences, *_too_long(model, lengths)),
     )
 
 

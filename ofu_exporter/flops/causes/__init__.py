@@ -1,10 +1,9 @@
 """Lists the causes that may make a job's reported MFU differ from the OFU of its GPUs.
 
 A cause is a function in a module of this package. From the facts of a job it makes hypotheses, each with the ratio
-that it would give, or none if the facts exclude the cause. There are two kinds of ratio: reported MFU over
-right MFU, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
-leaves out. A mistake in the count is not a number but a change of the counted step, so that two of them combine as
-they would in a formula.
+that it would give, or none if the facts exclude the cause: reported MFU over right MFU, for a mistake in the report, or
+right MFU over OFU, for work that the report rightly leaves out. A mistake in the count is not a number but a change of
+the counted step, so that two of them combine as they would in a formula.
 """
 
 from __future__ import annotations

@@ -99,16 +99,14 @@ def llama_4(fields: Fields, number: int) -> list[FeedForward]:
 def hunyuan(fields: Fields, number: int) -> list[FeedForward]:
     """Every layer is sparse, with a shared expert; a list has the number of experts of each layer."""
     width = fields.size("intermediate_size")
-    stored, used = (
-        hf_config.per_layer(fields, name, number) for name in ("num_experts", "moe_topk")
-    )
-    for name in ("moe_intermediate_size", "num_shared_expert"):
-        expected = width if name == "moe_intermediate_size" else 1
+    stored = hf_config.per_layer(fields, "num_experts", number)
+    used = hf_config.per_layer(fields, "moe_topk", number)
+    for name, expected in (("moe_intermediate_size", width), ("num_shared_expert", 1)):
         if fields.has(name) and {*hf_config.per_layer(fields, name, number)} != {expected}:
             raise fields.error(name, f"is not known; known: {expected}")
-    if any(few < many for few, many in zip(stored, used, strict=True)):
+    sizes = [*zip(stored, used, strict=True)]
+    if any(few < many for few, many in sizes):
         raise fields.contradiction("more experts than there are", "num_experts", "moe_topk")
-    sizes = zip(stored, used, strict=True)
     return [Experts(each, active, width, True, shared_width=width) for each, active in sizes]
 
 
@@ -120,9 +118,8 @@ def ernie(fields: Fields, number: int) -> list[FeedForward]:
     if used > experts:
         raise fields.contradiction("more experts than there are", "moe_num_experts", "moe_k")
     shared = fields.size("moe_num_shared_experts", default=0, least=0)
-    sparse = Experts(
-        experts, used, width, True, shared * width, outer_bias=bias, correction_bias=True
-    )
+    sparse = Experts(experts, used, width, True, shared * width)
+    sparse = replace(sparse, outer_bias=bias, correction_bias=True)
     every = fields.size("moe_layer_interval", default=1)
     start = fields.size("moe_layer_start_index", least=0)
     end = fields.integer("moe_layer_end_index", default=-1)
@@ -171,10 +168,8 @@ def read(fields: Fields, architecture: str) -> Model:
     else:
         windows = hf_config.windows(fields, number, plan.full_every)
         attentions = hf_config.windowed(layer, windows)
-    layers = tuple(
-        Layer(each.mixer, block, each.norm_parameters)
-        for each, block in zip(attentions, plan.block(fields, number), strict=True)
-    )
+    pairs = zip(attentions, plan.block(fields, number), strict=True)
+    layers = tuple(replace(each, feed_forward=block) for each, block in pairs)
     shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
     bias = plan.block is ernie and fields.flag("use_bias", default=False)
     shape = replace(shape, head_bias=fields.flag("lm_head_bias", default=bias))

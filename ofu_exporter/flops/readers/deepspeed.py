@@ -68,12 +68,12 @@ def _summary(text: str, job: JobFacts) -> Statement:
     forward = _amount(text, "fwd flops per GPU")
     seconds = _time(text, "iter latency")
     if seconds is None:
-        parts = [_time(text, "fwd latency"), _time(text, "bwd latency")]
-        if None in parts:
+        there, back = _time(text, "fwd latency"), _time(text, "bwd latency")
+        if there is None or back is None:
             raise ConfigError(
                 "DeepSpeed summary: `iter latency`, or `fwd` and `bwd latency`, are missing"
             )
-        seconds = sum(part for part in parts if part is not None)
+        seconds = there + back
     one = stated(3 * forward, seconds, 3 * forward / seconds, job)
     return replace(one, step=int(number(step[1], "step")) if step else None, notes=_NOTES)
 

@@ -40,8 +40,7 @@ def engine(text: str) -> str | None:
 def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Statement]:
     """FLOP/s and MFU of each engine between two pages that are `seconds` apart.
 
-    Raises ConfigError when nothing can be compared: no time between them, no engine on both, or a
-    counter that went back (the engine was restarted).
+    Raises ConfigError for no time between them, no engine on both, and a counter that went back.
     """
     if not seconds > 0:
         raise ConfigError(f"seconds: {seconds!r} is not above 0")
