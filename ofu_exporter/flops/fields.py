@@ -80,9 +80,8 @@ class Fields:
         if sizes:
             return next(iter(sizes.values()))
         if default is NEEDED:
-            raise self.error(
-                names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
-            )
+            here = ", ".join(sorted(self._values))
+            raise self.error(names[0], f"is missing; fields here: {here}")
         return int(default)
 
     def integer(self, name: str, default: int) -> int:

@@ -32,15 +32,12 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
     number = fields.size("num_attention_heads")
     groups = fields.size("num_key_value_heads", default=number)
     if number % groups:
-        raise fields.contradiction(
-            "the groups must divide the heads", "num_attention_heads", "num_key_value_heads"
-        )
+        names = ("num_attention_heads", "num_key_value_heads")
+        raise fields.contradiction("the groups must divide the heads", *names)
     head_dim = fields.optional("head_dim", "attention_head_dim")
     if head_dim is None and hidden % number:
-        names = ("hidden_size", "num_attention_heads")
-        raise fields.contradiction(
-            "the heads must divide the hidden size, or head_dim be given", *names
-        )
+        wrong = "the heads must divide the hidden size, or head_dim be given"
+        raise fields.contradiction(wrong, "hidden_size", "num_attention_heads")
     return number, groups, head_dim or hidden // number
 
 
@@ -54,8 +51,7 @@ def multi_head(
     fields: Fields, hidden: int, *names: str, bias: bool = True, out_bias: bool | None = None
 ) -> GroupedAttention:
     """Attention whose heads share no keys and are as wide as the hidden size together; `names` are the fields that
-    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise.
-    """
+    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise."""
     heads = fields.size(*names)
     if hidden % heads:
         raise fields.error(names[0], f"{heads} must divide the width {hidden}")
@@ -165,9 +161,8 @@ def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
     number = fields.size(*names)
     used = fields.size("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
     if used > number:
-        raise fields.contradiction(
-            "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
-        )
+        wrong = "a token cannot go to more experts than there are"
+        raise fields.contradiction(wrong, names[0], "num_experts_per_tok")
     return number, used
 
 

@@ -89,19 +89,13 @@ class Lengths:
 
 
 def fixed(batch_size: int, **streams: int) -> Lengths:
-    """A batch of samples of one length per stream: `fixed(512, tokens=4096)`.
-
-    Raises ConfigError for a batch size or a length below 1 (a stream may be empty: 0 prompt tokens).
-    """
+    """A batch of samples of one length per stream: `fixed(512, tokens=4096)`; a stream may be empty."""
     check_positive("batch_size", batch_size)
     return Lengths(((_sample(streams), batch_size),))
 
 
 def packed(lengths: Iterable[int], stream: str = TOKENS) -> Lengths:
-    """Sequences of any lengths, packed or not: attention stays inside each of them.
-
-    Raises ConfigError when there is none or one is below 1.
-    """
+    """Sequences of any lengths, at least one, packed or not: attention stays inside each of them."""
     counts = Counter(lengths)
     if not counts:
         raise ConfigError("lengths: at least one sequence is needed")
@@ -185,7 +179,6 @@ def _of_moments(moments: Moments, extent: Extent) -> Exact:
     if extent.per is Per.SEQUENCE:
         return moments.sequences
     if any(limit is not None for limit in (extent.window, extent.chunk, extent.most)):
-        raise ConfigError(
-            "lengths: attention in a sliding window or chunks is not determined by two moments; give the lengths"
-        )
+        cores = "attention in a sliding window or chunks"
+        raise ConfigError(f"lengths: {cores} is not determined by two moments; give the lengths")
     return whole(Fraction(moments.squares) / 2) if extent.causal else moments.squares

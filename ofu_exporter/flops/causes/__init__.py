@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
+from functools import cache, wraps
 from types import MappingProxyType, ModuleType
 
 from ofu_exporter.flops import (
@@ -187,27 +187,31 @@ class MfuCause:
     side: Side
 
 
+def _meaning(function: object) -> str:
+    """A function's docstring, as a part of a sentence."""
+    text = (function.__doc__ or "").removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
 def cause(
     rarity: float,
-    meaning: str,
     *,
     needs: tuple[str, ...] = (),
     settled_by: tuple[str, ...] = (),
     shown_ratio: str = "computed",
     side: Side = Side.REPORT,
 ) -> Callable[[Hypotheses], MfuCause]:
-    """Makes a cause of a function that makes its hypotheses. The function's name is the slug."""
+    """Makes a cause of a function of its hypotheses, whose name is the slug and whose docstring the meaning."""
 
-    def named(hypotheses: Hypotheses) -> MfuCause:
-        slug = hypotheses.__name__
-        return MfuCause(slug, rarity, meaning, hypotheses, needs, settled_by, shown_ratio, side)
+    def named(make: Hypotheses) -> MfuCause:
+        slug, meaning = make.__name__, _meaning(make)
+        return MfuCause(slug, rarity, meaning, make, needs, settled_by, shown_ratio, side)
 
     return named
 
 
 def miscount(
     rarity: float,
-    meaning: str,
     applies: Callable[[CountedStep], bool],
     says: Mapping[str, str] = NOTHING,
     shown_ratio: str = "computed",
@@ -215,12 +219,12 @@ def miscount(
     """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
 
     def named(change: Change) -> MfuCause:
+        @wraps(change)
         def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
             if facts.step and applies(facts.step):
                 yield Hypothesis(miscount=change, says=says)
 
-        hypotheses.__name__ = change.__name__
-        return cause(rarity, meaning, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
+        return cause(rarity, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
 
     return named
 

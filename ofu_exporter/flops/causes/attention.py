@@ -15,20 +15,16 @@ def _is_causal(step: CountedStep) -> bool:
     return any(term.extent.causal for term in step.terms())
 
 
-@miscount(
-    1.5, "attention is causal, and the count takes every pair of query and key", _is_causal, COUNTED
-)
+@miscount(1.5, _is_causal, COUNTED)
 def full_attention_counted(step: CountedStep) -> CountedStep:
+    """Attention is causal, and the count takes every pair of query and key."""
     return replace(step, counting=replace(step.counting, causal=False))
 
 
-@miscount(
-    2.0,
-    "attention goes in both directions, and the count takes half of the pairs",
-    lambda step: step.has(Part.CORE) and not _is_causal(step),
-    COUNTED,
-)
+@miscount(2.0, lambda step: step.has(Part.CORE) and not _is_causal(step), COUNTED)
 def causal_half_missing(step: CountedStep) -> CountedStep:
+    """Attention goes in both directions, and the count takes half of the pairs."""
+
     def halved(terms: Sequence[Term]) -> Sequence[Term]:
         return [
             replace(each, flops=each.flops // 2) if each.part is Part.CORE else each
@@ -38,23 +34,16 @@ def causal_half_missing(step: CountedStep) -> CountedStep:
     return step.edited(halved)
 
 
-@miscount(
-    1.5,
-    "the count has the weights (6 per parameter and token) and not the attention cores",
-    lambda step: step.has(Part.CORE),
-    {"cores": "are not counted"},
-)
+@miscount(1.5, lambda step: step.has(Part.CORE), {"cores": "are not counted"})
 def attention_omitted(step: CountedStep) -> CountedStep:
+    """The count has the weights (6 per parameter and token) and not the attention cores."""
     return step.edited(without(Part.CORE))
 
 
-@miscount(
-    1.5,
-    "layers attend in a sliding window, and the count takes the whole sequence",
-    lambda step: any(term.extent.window for term in step.terms()),
-    COUNTED,
-)
+@miscount(1.5, lambda step: any(term.extent.window for term in step.terms()), COUNTED)
 def sliding_window_ignored(step: CountedStep) -> CountedStep:
+    """Layers attend in a sliding window, and the count takes the whole sequence."""
+
     def whole(term: Term) -> Term:
         is_pair = term.extent.per is Per.PAIR
         return replace(term, extent=replace(term.extent, window=None)) if is_pair else term

@@ -19,13 +19,9 @@ COUNTED_TWICE = 6.0
 """Rarity of an accumulation that is not known and counted twice."""
 
 
-@cause(
-    4.0,
-    "the report divides by a wrong number of GPUs",
-    settled_by=("gpus",),
-    shown_ratio="world/counted",
-)
+@cause(4.0, settled_by=("gpus",), shown_ratio="world/counted")
 def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The report divides by a wrong number of GPUs."""
     if facts.gpus is None:
         for number in SMALL:
             yield Hypothesis(f"one GPU in {number} is divided by", float(number))
@@ -39,30 +35,22 @@ def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
 
 
-@cause(
-    4.5,
-    "several micro-batches make a step, and the count has one of them, or has them twice",
-    settled_by=("accumulation",),
-    shown_ratio="1/n; n",
-)
+@cause(4.5, settled_by=("accumulation",), shown_ratio="1/n; n")
 def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
-    is_given = facts.accumulation is not None
-    for steps in USUAL if facts.accumulation is None else (facts.accumulation,):
+    """Several micro-batches make a step, and the count has one of them, or has them twice."""
+    given = facts.accumulation
+    once, twice = (None, COUNTED_TWICE) if given is None else (GIVEN, GIVEN)
+    for steps in USUAL if given is None else (given,):
         if steps > 1:
-            yield Hypothesis(
-                f"{steps} micro-batches make a step, and the count has one of them",
-                1 / steps,
-                rarity=GIVEN if is_given else None,
-            )
-            yield Hypothesis(
-                f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more",
-                float(steps),
-                rarity=GIVEN if is_given else COUNTED_TWICE,
-            )
+            missing = f"{steps} micro-batches make a step, and the count has one of them"
+            yield Hypothesis(missing, 1 / steps, rarity=once)
+            doubled = f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more"
+            yield Hypothesis(doubled, float(steps), rarity=twice)
 
 
-@cause(2.0, "the count follows another convention", needs=("config",))
+@cause(2.0, needs=("config",))
 def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The count follows another convention."""
     step = facts.step
     if step is None:
         return

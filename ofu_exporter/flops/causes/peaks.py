@@ -95,13 +95,9 @@ def _seconds(shares: Mapping[str, float], peak_of: Callable[[str], float | None]
     return sum(shares[precision] / peak for precision, peak in peaks.items() if peak)
 
 
-@cause(
-    2.0,
-    "the peak is the one for 2:4 sparse matrices, twice the dense one",
-    settled_by=("peak_tflops",),
-    shown_ratio="0.5",
-)
+@cause(2.0, settled_by=("peak_tflops",), shown_ratio="0.5")
 def sparse_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is the one for 2:4 sparse matrices, twice the dense one."""
     row = facts.row()
     if row is None or row.chip.arch not in DENSE_ONLY:
         one = Hypothesis(sparse_peak.meaning, 0.5)
@@ -127,20 +123,15 @@ def _has_half(names: set[str]) -> bool:
     return bool(names & {*HALF})
 
 
-@cause(
-    2.5, "the peak is that of FP8, and the math is BF16", settled_by=PRECISIONS, shown_ratio="0.5"
-)
+@cause(2.5, settled_by=PRECISIONS, shown_ratio="0.5")
 def fp8_peak_for_bf16(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of FP8, and the math is BF16."""
     return _other_precision("fp8", "bf16", _has_half, facts)
 
 
-@cause(
-    2.0,
-    "the peak is that of BF16, and the math is FP8",
-    settled_by=PRECISIONS,
-    shown_ratio="2, less in a mix",
-)
+@cause(2.0, settled_by=PRECISIONS, shown_ratio="2, less in a mix")
 def bf16_peak_for_fp8(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of BF16, and the math is FP8."""
     row = facts.row()
     if facts.precision is None and row and row.peak_flops("fp8") is None:
         return
@@ -149,35 +140,22 @@ def bf16_peak_for_fp8(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield one if facts.precision else replace(one, rarity=3.0)
 
 
-@cause(
-    4.0,
-    "the peak is that of FP4, and the math is another",
-    settled_by=PRECISIONS,
-    shown_ratio="0.25, 0.17",
-)
+@cause(4.0, settled_by=PRECISIONS, shown_ratio="0.25, 0.17")
 def fp4_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of FP4, and the math is another."""
     return _other_precision("fp4", "bf16", lambda names: "fp4" not in names, facts)
 
 
-@cause(
-    4.0,
-    "the peak is that of TF32 and the math is BF16, or the reverse",
-    settled_by=PRECISIONS,
-    shown_ratio="2; 0.5",
-)
+@cause(4.0, settled_by=PRECISIONS, shown_ratio="2; 0.5")
 def tf32_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of TF32 and the math is BF16, or the reverse."""
     yield from _other_precision("tf32", "bf16", _has_half, facts)
     yield from _other_precision("bf16", "tf32", lambda names: names == {"tf32"}, facts)
 
 
-@cause(
-    2.0,
-    "the peak is computed at the maximum SM clock, and rated at a lower one",
-    needs=("gpu",),
-    settled_by=("peak_tflops",),
-    shown_ratio="0.87 to 0.97",
-)
+@cause(2.0, needs=("gpu",), settled_by=("peak_tflops",), shown_ratio="0.87 to 0.97")
 def max_clock_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is computed at the maximum SM clock, and rated at a lower one."""
     row = facts.row()
     if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
         return
@@ -190,25 +168,16 @@ def max_clock_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
     yield from _hypothesis(facts, one, _own_peaks(facts, 1 / ratio))
 
 
-@cause(
-    5.0,
-    "the peak is a measured matrix product, not the rated one",
-    settled_by=("peak_tflops",),
-    shown_ratio="1.1 to 1.4",
-)
+@cause(5.0, settled_by=("peak_tflops",), shown_ratio="1.1 to 1.4")
 def measured_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is a measured matrix product, not the rated one."""
     if facts.peak_flops is None:
         yield Hypothesis(measured_peak.meaning, 1.4, 1.1, says={"peak": "is measured"})
 
 
-@cause(
-    SELDOM,
-    "the peak is that of another GPU",
-    needs=("gpu",),
-    settled_by=("peak_tflops",),
-    shown_ratio="peak over peak",
-)
+@cause(SELDOM, needs=("gpu",), settled_by=("peak_tflops",), shown_ratio="peak over peak")
 def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of another GPU."""
     row = facts.row()
     if row is None:
         return

@@ -21,14 +21,9 @@ def real_work(facts: CauseFacts) -> tuple[float, float]:
     return 1 / (tiles * rest), 1 / tiles
 
 
-@cause(
-    1.0,
-    "tiles, the backward pass of attention and the clock, which no MFU counts",
-    needs=("tile_overhead",),
-    shown_ratio="down to 0.89, or as given",
-    side=Side.HARDWARE,
-)
+@cause(1.0, needs=("tile_overhead",), shown_ratio="down to 0.89, or as given", side=Side.HARDWARE)
 def tile_quantization(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Tiles, the backward pass of attention and the clock, which no MFU counts."""
     low, high = real_work(facts)
     most = f"real training shows an OFU up to {1 / low - 1:.0%} above its MFU"
     yield Hypothesis(f"{most}: {tile_quantization.meaning}", high, low)

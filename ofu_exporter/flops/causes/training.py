@@ -23,14 +23,9 @@ TEXTBOOK = 4 / 3
 """Four forwards over three: a recomputed forward in addition to the forward pass and a backward pass of two."""
 
 
-@cause(
-    1.0,
-    "the job may recompute activations, which the hardware runs and MFU rightly leaves out",
-    settled_by=("recompute",),
-    shown_ratio="computed, else 0.75",
-    side=Side.HARDWARE,
-)
+@cause(1.0, settled_by=("recompute",), shown_ratio="computed, else 0.75", side=Side.HARDWARE)
 def activation_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The job may recompute activations, which the hardware runs and MFU rightly leaves out."""
     if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
         return
     doing = "the job recomputes" if facts.recompute else "the job may recompute"
@@ -45,14 +40,9 @@ def activation_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
     )
 
 
-@cause(
-    1.5,
-    "attention cores run again in the backward pass, which MFU rightly leaves out",
-    needs=("config",),
-    settled_by=("recompute",),
-    side=Side.HARDWARE,
-)
+@cause(1.5, needs=("config",), settled_by=("recompute",), side=Side.HARDWARE)
 def selective_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Attention cores run again in the backward pass, which MFU rightly leaves out."""
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
     if facts.step and facts.step.has(Part.CORE):
@@ -63,19 +53,16 @@ def selective_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-@cause(2.0, "the count is 4 forwards: HFU, reported as MFU", shown_ratio="4/3")
+@cause(2.0, shown_ratio="4/3")
 def recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The count is 4 forwards: HFU, reported as MFU."""
     if not facts.forward_only:
         yield Hypothesis(ratio=TEXTBOOK, says=TRAINS | {"count": "has backward passes"})
 
 
-@cause(
-    2.0,
-    "flash attention computes its scores again in the backward pass, which no MFU counts",
-    needs=("config",),
-    side=Side.HARDWARE,
-)
+@cause(2.0, needs=("config",), side=Side.HARDWARE)
 def flash_backward(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Flash attention computes its scores again in the backward pass, which no MFU counts."""
     if facts.step is None or facts.forward_only:
         return
     whole = facts.step.flops()
@@ -85,13 +72,9 @@ def flash_backward(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(ratio=whole / (whole + cores / 6), says=TRAINS)
 
 
-@cause(
-    3.5,
-    "a forward pass is counted as training, or training as a forward pass",
-    settled_by=("training",),
-    shown_ratio="3; 1/3",
-)
+@cause(3.5, settled_by=("training",), shown_ratio="3; 1/3")
 def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """A forward pass is counted as training, or training as a forward pass."""
     if facts.forward_only is not False:
         yield Hypothesis(
             "the job runs forward passes only, and the count has backward passes too",
@@ -108,22 +91,18 @@ def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 @miscount(
     1.0,
-    "adapters or parts are trained and the rest is frozen, and the count trains everything",
     lambda step: bool(step.passes.lora or step.passes.frozen),
     TRAINS | {"count": "has backward passes"},
     shown_ratio="computed, up to 1.5 with adapters",
 )
 def frozen_counted(step: CountedStep) -> CountedStep:
+    """Adapters or parts are trained and the rest is frozen, and the count trains everything."""
     return replace(step, passes=replace(step.passes, lora=None, frozen=frozenset()))
 
 
-@cause(
-    2.0,
-    "the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
-    needs=("config",),
-    shown_ratio="1/repeats",
-)
+@cause(2.0, needs=("config",), shown_ratio="1/repeats")
 def repeats_missed(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The model runs several times per sample (timesteps, guidance, epochs), and the count has one."""
     repeats = facts.step.passes.repeats if facts.step else 1
     if repeats > 1:
         yield Hypothesis(
@@ -131,37 +110,26 @@ def repeats_missed(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-@cause(
-    1.5,
-    "samples are counted as long as they are padded to, and the kernels skip the padding",
-    needs=("config", "padded_to"),
-)
+@cause(1.5, needs=("config", "padded_to"))
 def padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Samples are counted as long as they are padded to, and the kernels skip the padding."""
     if facts.step and facts.executed:
         change = partial(replace, lengths=facts.executed)
         yield Hypothesis(miscount=change, says={"padding": "is skipped"})
 
 
-@cause(
-    1.0,
-    "the hardware runs the padding, which MFU rightly leaves out",
-    needs=("config", "padded_to"),
-    side=Side.HARDWARE,
-)
+@cause(1.0, needs=("config", "padded_to"), side=Side.HARDWARE)
 def padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The hardware runs the padding, which MFU rightly leaves out."""
     if facts.step and facts.executed:
         padded = replace(facts.step, lengths=facts.executed)
         ratio = facts.step.flops() / padded.flops()
         yield Hypothesis(ratio=ratio, says={"padding": "is run"})
 
 
-@cause(
-    2.0,
-    "sequences are packed, and the count lets each token attend to the whole pack",
-    needs=("config", "lengths"),
-    settled_by=("pack_length",),
-)
+@cause(2.0, needs=("config", "lengths"), settled_by=("pack_length",))
 def pack_as_one_sequence(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Sequences are packed, and the count lets each token attend to the whole pack."""
     if facts.step is None or facts.step.lengths.streams != {"tokens"}:
         return
     lengths = facts.step.lengths

@@ -65,10 +65,9 @@ def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term
         raise NotDefined(
             f"convention megatron is not defined for the {type(mixer).__name__} layers of {model.architecture}"
         )
-    if isinstance(mixer, LatentAttention):
+    if isinstance(mixer, LatentAttention) and not alone:
         norms = mixer.key_value_rank + (mixer.query_rank or 0)
-        if not alone:
-            yield Term("attention.linear", Part.PROJECTION, flops=2 * norms * times)
+        yield Term("attention.linear", Part.PROJECTION, flops=2 * norms * times)
     if isinstance(mixer, GroupedAttention) and alone:
         layer = replace(layer, mixer=replace(mixer, gated=False))
     if isinstance(mixer, Mamba2):

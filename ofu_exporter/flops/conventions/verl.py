@@ -34,16 +34,12 @@ NORMED, NORMS = ("Apertus",), "attention.norms"
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms that the model's function in the table counts."""
     name, tower = _name(model), model.terms
+    undefined = f"convention verl is not defined for {model.architecture}"
     if name == "Qwen2VL":
-        raise NotDefined(
-            f"convention verl is not defined for {model.architecture}: "
-            "verl fails without its vision_config.intermediate_size"
-        )
+        raise NotDefined(f"{undefined}: verl fails without its vision_config.intermediate_size")
     shape = decoder_only(replace(model, terms=()), counting, "verl", halved=True)
     if name not in (VISION if tower else (*DENSE, *SPARSE)):
-        raise NotDefined(
-            f"convention verl is not defined for {model.architecture}, which verl counts as 0"
-        )
+        raise NotDefined(f"{undefined}, which verl counts as 0")
     counted = [
         term
         for layer, times in grouped(_layers(shape, name))
@@ -66,9 +62,8 @@ def _vision(tower: Sequence[Term]) -> Iterator[Term]:
             weights = term.linear.inputs * term.linear.outputs * term.linear.stored
             yield replace(term, flops=2 * weights)
         elif term.part is Part.CORE:
-            yield replace(
-                term, name="vision.attention.core", extent=replace(term.extent, chunk=None)
-            )
+            every_pair = replace(term.extent, chunk=None)
+            yield replace(term, name="vision.attention.core", extent=every_pair)
 
 
 def _name(model: Model) -> str:

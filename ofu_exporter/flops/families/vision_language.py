@@ -20,7 +20,7 @@ from ofu_exporter.flops.families import decoder, hybrid, mixture
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import embedding, outside, vector
-from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, Norms, layer_norm, rms_norm
+from ofu_exporter.flops.shapes import Layer, Mlp, Norms, layer_norm, rms_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
 
@@ -118,17 +118,13 @@ def _layers(fields: Fields, plan: VisionPlan, hidden: int, depth: int) -> tuple[
     width = fields.size("intermediate_size") if ratio is None else ratio * hidden
     block = Mlp(width, gated=plan.is_windowed, bias=True)
     layer = Layer(attention, block, 2 * plan.norm(hidden))
-    return _windowed(fields, layer, attention, depth) if plan.is_windowed else (layer,) * depth
-
-
-def _windowed(
-    fields: Fields, whole: Layer, attention: GroupedAttention, depth: int
-) -> tuple[Layer, ...]:
-    """Layers with windows of window_size/patch_size patches to a side, except those in fullatt_block_indexes."""
+    if not plan.is_windowed:
+        return (layer,) * depth
+    # Windows have window_size/patch_size patches to a side.
     full = fields.places("fullatt_block_indexes", depth, "depth")
     patches = (fields.size("window_size") // fields.size("patch_size")) ** 2
-    chunked = replace(whole, mixer=replace(attention, chunk=patches))
-    return tuple(whole if index in full else chunked for index in range(depth))
+    chunked = replace(layer, mixer=replace(attention, chunk=patches))
+    return tuple(layer if index in full else chunked for index in range(depth))
 
 
 def _deep_mergers(fields: Fields, depth: int, deep: bool) -> tuple[int, ...]:

@@ -48,9 +48,8 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("qkv_bias", default=True)
-    attention = hf_config.multi_head(
-        fields, hidden, "num_attention_heads", bias=bias, out_bias=True
-    )
+    heads = "num_attention_heads"
+    attention = hf_config.multi_head(fields, hidden, heads, bias=bias, out_bias=True)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     patches = _patches(fields)
     terms = (
@@ -95,9 +94,8 @@ def _patch_embedding(fields: Fields, hidden: int) -> Term:
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
-    outputs = {f"classifier_{index + 1}": hf_config.labels(fields) for index in range(plan.heads)}
-    if plan.heads == 1:
-        outputs = {"classifier": hf_config.labels(fields)}
+    names = ("classifier_1", "classifier_2") if plan.heads == 2 else ("classifier",) * plan.heads
+    outputs = {name: hf_config.labels(fields) for name in names}
     if plan.pooler:
         outputs["pooler"] = fields.size("pooler_output_size", default=hidden)
     for name, number in outputs.items():
