@@ -84,4 +84,4 @@ def _cached(name: str) -> Path | None:
         main = []
     others = sorted(path.name for path in folder.glob("snapshots/*"))
     places = (_inside(folder / "snapshots" / revision) for revision in (*main, *others))
-    return next((path for path in places if path), None)
+    return next(filter(None, places), None)

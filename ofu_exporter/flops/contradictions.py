@@ -1,5 +1,4 @@
-"""Recognises when no mistake in a report can be the cause: OFU is almost 0, more than the card can do, or
-contradicts the throughput."""
+"""Recognises that no mistake in a report is the cause: OFU is almost 0, above the card, or against the throughput."""
 
 from __future__ import annotations
 

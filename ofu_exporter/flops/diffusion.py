@@ -8,11 +8,12 @@ streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import linear, outside
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 LATENT, PROMPT = "latent", "prompt"
 PER_LATENT, PER_PROMPT = Extent(stream=LATENT), Extent(stream=PROMPT)
@@ -25,6 +26,14 @@ TIME_CHANNELS = 256
 """Channels of the sinusoidal time embedding in diffusers' `TimestepEmbedding`."""
 MLP_RATIO = 4
 """Feed-forward width over hidden size in diffusers' `FeedForward`."""
+
+
+def model(family: str, architecture: str, terms: Iterable[Term], layers: int) -> Model:
+    """A model of the two streams; a count per token divides by the latents."""
+    streams = (LATENT, PROMPT)
+    return Model(
+        family, architecture, None, merge(terms), layers=layers, counted=(LATENT,), streams=streams
+    )
 
 
 def per_sample(name: str, inputs: int, outputs: int, times: int = 1) -> Term:

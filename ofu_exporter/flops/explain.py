@@ -29,8 +29,7 @@ POINT = 0.01
 FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
 FITS_BOTH = 2.96
-"""The same for report and OFU together, if the right MFU is known. Two errors exceed this as seldom as one exceeds
-the limit above."""
+"""The same for report and OFU together, if the right MFU is known: two errors exceed it as seldom as one the former."""
 PAIR = 1.0
 """Rarity that a second cause adds in addition to its own."""
 RAREST_PAIR = 5.5
@@ -260,8 +259,7 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
 
 
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:
-    """The score. A pair ranks after every single cause that fits as well. A cause rarer than any pair does not
-    count."""
+    """The score. A pair ranks after every single cause that fits as well, unless that is rarer than any pair."""
     if len(each.causes) == 1:
         return each.score
     as_good = (one for one in singles if one.misfit**2 <= each.misfit**2 + ALIKE)

@@ -92,13 +92,10 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
     return [window if index >= first and index not in full else None for index in range(layers)]
 
 
-def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
-    """A layer for each window. Raises TypeError for a layer without grouped attention."""
-    mixer = layer.mixer
-    if not isinstance(mixer, GroupedAttention):
-        raise TypeError(f"no window slides over {mixer}")
-    of = {each: replace(layer, mixer=replace(mixer, window=each)) for each in {*windows}}
-    return tuple(of[window] for window in windows)
+def windowed(mixer: GroupedAttention, windows: Sequence[int | None]) -> list[GroupedAttention]:
+    """The attention of each layer, by its window."""
+    of = {each: replace(mixer, window=each) for each in {*windows}}
+    return [of[window] for window in windows]
 
 
 def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:
@@ -108,15 +105,11 @@ def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tup
     return tuple(other if (index + 1) % full_every else FULL for index in range(number))
 
 
-def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
-    """One layer each, with attention inside chunks or over everything. Without layer_types, each fourth layer sees
-    everything."""
-    mixer, chunk = layer.mixer, fields.size("attention_chunk_size")
-    if not isinstance(mixer, GroupedAttention):
-        raise TypeError(f"no chunks of {mixer}")
-    local = replace(layer, mixer=replace(mixer, chunk=chunk))
+def chunked(fields: Fields, mixer: GroupedAttention, number: int) -> list[GroupedAttention]:
+    """The attention of each layer, inside chunks or over everything; without layer_types, each fourth sees all."""
+    local = replace(mixer, chunk=fields.size("attention_chunk_size"))
     kinds = layer_kinds(fields, "chunked_attention", number, 4)
-    return tuple(layer if kind == FULL else local for kind in kinds)
+    return [mixer if kind == FULL else local for kind in kinds]
 
 
 def decoder_of(

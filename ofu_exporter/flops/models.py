@@ -123,6 +123,13 @@ def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
     return shape
 
 
+def dense_widths(shape: Decoder) -> tuple[int, int, int]:
+    """Widths of the queries, of the keys and of all matrices of the MLPs of a dense decoder, over its layers."""
+    mixers, blocks = shape.mixers(GroupedAttention), shape.feed_forwards(Mlp)
+    wide, keys = sum(each.query_dim for each in mixers), sum(each.key_dim for each in mixers)
+    return wide, keys, sum(block.matrices * block.width for block in blocks)
+
+
 def _without_mask(term: Term) -> Term:
     if term.extent.per is not Per.PAIR:
         return term

@@ -67,8 +67,7 @@ class Extent:
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
-    """PAIR: a query sees only this number of these keys, the nearest including its own; on both sides if not
-    causal."""
+    """PAIR: a query sees only this number of these keys, the nearest with its own; on both sides if not causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
     merged: int = 1

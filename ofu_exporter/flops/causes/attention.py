@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Per, Term
@@ -25,13 +24,10 @@ def full_attention_counted(step: CountedStep) -> CountedStep:
 def causal_half_missing(step: CountedStep) -> CountedStep:
     """Attention goes in both directions, and the count takes half of the pairs."""
 
-    def halved(terms: Sequence[Term]) -> Sequence[Term]:
-        return [
-            replace(each, flops=each.flops // 2) if each.part is Part.CORE else each
-            for each in terms
-        ]
+    def halved(term: Term) -> Term:
+        return replace(term, flops=term.flops // 2) if term.part is Part.CORE else term
 
-    return step.edited(halved)
+    return step.edited(lambda terms: [*map(halved, terms)])
 
 
 @miscount(1.5, lambda step: step.has(Part.CORE), {"cores": "are not counted"})

@@ -84,9 +84,8 @@ def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
     if not facts.forward_only:
         says = TRAINS | {"count": "has no backward pass"}
-        yield Hypothesis(
-            "the job trains, and the count has the forward pass only", 1 / 3, says=says
-        )
+        evidence = "the job trains, and the count has the forward pass only"
+        yield Hypothesis(evidence, 1 / 3, says=says)
 
 
 @miscount(
@@ -105,9 +104,8 @@ def repeats_missed(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The model runs several times per sample (timesteps, guidance, epochs), and the count has one."""
     repeats = facts.step.passes.repeats if facts.step else 1
     if repeats > 1:
-        yield Hypothesis(
-            f"the model runs {repeats} times per sample, and the count has one", 1 / repeats
-        )
+        evidence = f"the model runs {repeats} times per sample, and the count has one"
+        yield Hypothesis(evidence, 1 / repeats)
 
 
 @cause(1.5, needs=("config", "padded_to"))
@@ -142,8 +140,7 @@ def pack_as_one_sequence(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
-    """Tokens of a pack. If they are not given, samples of one length are a plain batch; those of several lengths are
-    one pack, or fill packs of a power of two."""
+    """Tokens of a pack. Not given, samples of several lengths are one pack, or fill packs of a power of two."""
     if given is not None:
         return (given,) if given >= lengths.longest() else ()
     tokens = int(lengths.tokens())
@@ -156,7 +153,5 @@ def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
 def _joined(step: CountedStep, length: int) -> CountedStep:
     """The step with its samples joined to sequences of a length; what is left over is a shorter one."""
     packs, rest = divmod(int(step.lengths.tokens()), length)
-    parts = [
-        fixed(number, tokens=each) for number, each in ((packs, length), (1, rest)) if number * each
-    ]
-    return replace(step, lengths=parts[0] if len(parts) == 1 else parts[0] + parts[1])
+    sizes = [(number, each) for number, each in ((packs, length), (1, rest)) if number * each]
+    return replace(step, lengths=sum((fixed(n, tokens=each) for n, each in sizes), Lengths()))

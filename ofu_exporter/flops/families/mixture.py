@@ -162,14 +162,12 @@ def read(fields: Fields, architecture: str) -> Model:
     mixer = decoder.attention(fields, plan, hidden)
     sinks = plan.sinks * mixer.heads
     mixer = replace(mixer, norm_parameters=mixer.norm_parameters + sinks)
-    layer = Layer(mixer, None, 2 * plan.norm(hidden))
     if fields.has("attention_chunk_size"):
-        attentions = hf_config.chunked(fields, layer, number)
+        mixers = hf_config.chunked(fields, mixer, number)
     else:
-        windows = hf_config.windows(fields, number, plan.full_every)
-        attentions = hf_config.windowed(layer, windows)
-    pairs = zip(attentions, plan.block(fields, number), strict=True)
-    layers = tuple(replace(each, feed_forward=block) for each, block in pairs)
+        mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+    pairs = zip(mixers, plan.block(fields, number), strict=True)
+    layers = [Layer(*pair, 2 * plan.norm(hidden)) for pair in pairs]
     shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
     bias = plan.block is ernie and fields.flag("use_bias", default=False)
     shape = replace(shape, head_bias=fields.flag("lm_head_bias", default=bias))

@@ -37,15 +37,9 @@ def read(fields: Fields, architecture: str) -> Model:
     listed = fields.items("modules")
     if not listed:
         raise fields.error("modules", "is empty")
-    terms = [_term(fields, index, module) for index, module in enumerate(listed)]
-    return Model(
-        "modules",
-        architecture,
-        terms=merge(terms),
-        counted=(modules.SAMPLE,),
-        lengths={modules.SAMPLE: 1},
-        streams=(),
-    )
+    terms = merge(_term(fields, index, module) for index, module in enumerate(listed))
+    sample, once = (modules.SAMPLE,), {modules.SAMPLE: 1}
+    return Model("modules", architecture, None, terms, counted=sample, lengths=once, streams=())
 
 
 def _term(fields: Fields, index: int, module: object) -> Term:

@@ -12,7 +12,7 @@ from ofu_exporter.flops import diffusion as d
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import core, outside, vector
-from ofu_exporter.flops.terms import Part, merge
+from ofu_exporter.flops.terms import Part
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
@@ -49,11 +49,4 @@ def read(fields: Fields, architecture: str) -> Model:
         d.per_sample("norm_out", hidden, 2 * hidden),
         outside("proj_out", Part.HEAD, hidden, outputs, d.PER_LATENT),
     )
-    return Model(
-        "qwen_image",
-        architecture,
-        terms=merge(terms),
-        layers=number,
-        counted=(d.LATENT,),
-        streams=(d.LATENT, d.PROMPT),
-    )
+    return d.model("qwen_image", architecture, terms, number)

@@ -15,7 +15,7 @@ from ofu_exporter.flops import diffusion as d
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import core, outside, vector
-from ofu_exporter.flops.terms import Part, Term, merge
+from ofu_exporter.flops.terms import Part, Term
 
 ARCHITECTURES = ("WanTransformer3DModel",)
 
@@ -42,14 +42,7 @@ def read(fields: Fields, architecture: str) -> Model:
         *_norms(fields, hidden, number),
         outside("proj_out", Part.HEAD, hidden, outputs * patch, d.PER_LATENT),
     )
-    return Model(
-        "wan",
-        architecture,
-        terms=merge(terms),
-        layers=number,
-        counted=(d.LATENT,),
-        streams=(d.LATENT, d.PROMPT),
-    )
+    return d.model("wan", architecture, terms, number)
 
 
 def _layers(hidden: int, times: int) -> Iterator[Term]:

@@ -62,14 +62,9 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     uncounted, shapes = Uncounted(recorder.flop_registry), ShapesOnly()
     tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
     on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
+    gradients = torch.enable_grad() if backward else torch.no_grad()
     without_values = shapes if on_meta else contextlib.nullcontext()
-    with (
-        sdpa_kernel(SDPBackend.MATH),
-        recorder,
-        uncounted,
-        torch.enable_grad() if backward else torch.no_grad(),
-        without_values,
-    ):
+    with sdpa_kernel(SDPBackend.MATH), recorder, uncounted, gradients, without_values:
         output = module(*args, **named)
         forward = recorder.by_operator()
         if backward:

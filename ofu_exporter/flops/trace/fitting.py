@@ -69,11 +69,8 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     full = dict(lengths)
     whole = runs(full)
     variations = [each for name in full if (each := _variation(runs, full, name)) is not None]
-    varied = [
-        each
-        for each in variations
-        if _groups(runs({**full, each.stream: each.fitted[0]})) != _groups(whole)
-    ]
+    shorter = {each: runs({**full, each.stream: each.fitted[0]}) for each in variations}
+    varied = [each for each in variations if _groups(shorter[each]) != _groups(whole)]
     unused = {each.stream for each in variations if each not in varied}
     named = {each.stream for each in varied}
     factors = _factors(varied)

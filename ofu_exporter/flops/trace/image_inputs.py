@@ -145,8 +145,7 @@ def _tiles(sample: ModuleSample) -> dict[str, Any]:
 
 
 def _tiled(sample: ModuleSample, name: str) -> dict[str, Any]:
-    """Images with the largest number of tiles that the model takes; the whole text attends to them (Llama 3.2
-    Vision)."""
+    """Images with as many tiles as the model takes; the whole text attends to them (Llama 3.2 Vision)."""
     number, vision = sample.lengths.get(IMAGES, 1), sample.vision
     tiles, size = vision.max_num_tiles, vision.image_size
     return {

@@ -19,8 +19,7 @@ WORDS = listed(
     rnn tensordot vdot
     """
 )
-"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
-reported."""
+"""Words in the names of operators that multiply: one that torch's counter doesn't know is reported."""
 
 
 def _vector_flops(place: int, *shapes: Sequence[int], out_shape: Any = None) -> int:
