@@ -34,14 +34,10 @@ if TYPE_CHECKING:
     from ofu_exporter.flops.recipes import Recipe
     from ofu_exporter.flops.trace.execution import Executed
 
-_OF_MFU = frozenset(
-    {"Pace", "Utilization", "band", "dense_peak", "effective_peak", "hint", "utilization"}
-)
-"""Names that are imported at their first use: a count alone needs neither GPUs nor peaks."""
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_MFU:
+    """The names of `mfu`, imported at their first use: a count alone needs neither GPUs nor peaks."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ofu_exporter.flops import mfu  # noqa: PLC0415 - the table of GPUs takes milliseconds
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from ofu_exporter.flops.products import core, embedding, linear, vector
-from ofu_exporter.flops.recurrences import recurrence
+from ofu_exporter.flops.recurrences import delta_net, mamba1, mamba2
 from ofu_exporter.flops.shapes import (
     Decoder,
     Experts,
@@ -20,6 +21,8 @@ from ofu_exporter.flops.shapes import (
     Indexer,
     LatentAttention,
     Layer,
+    Mamba1,
+    Mamba2,
     Mixer,
     Mlp,
     grouped,
@@ -94,9 +97,8 @@ def indexer(hidden: int, rank: int, mixer: Indexer, times: int, causal: bool) ->
 
 def mlp(hidden: int, block: Mlp, times: int) -> Iterator[Term]:
     """2 h f multiply-adds per token, 3 h f when gated."""
-    if block.gated:
-        yield linear("mlp.gate_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
-    yield linear("mlp.up_proj", Part.MLP, hidden, block.width, times=times, bias=block.bias)
+    for name in ("gate_proj", "up_proj")[not block.gated :]:
+        yield linear(f"mlp.{name}", Part.MLP, hidden, block.width, times=times, bias=block.bias)
     yield linear("mlp.down_proj", Part.MLP, block.width, hidden, times=times, bias=block.bias)
     if block.activation_parameters:
         yield vector("mlp.activation", block.activation_parameters * times)
@@ -117,24 +119,15 @@ def experts(hidden: int, block: Experts, times: int) -> Iterator[Term]:
         for name, sides in (("down", (hidden, inside)), ("up", (inside, hidden))):
             yield linear(f"experts.latent_{name}", part, *sides, times=times, bias=outer)
     names = ("gate_proj", "up_proj")[not block.gated :]
-    stored, used = block.experts * times, block.active * times
-    for name, sides in (
-        *((name, (inside, block.width)) for name in names),
-        ("down_proj", (block.width, inside)),
-    ):
-        bias = block.bias
-        yield linear(f"experts.{name}", part, *sides, times=stored, used=used, bias=bias)
+    many = partial(linear, times=block.experts * times, used=block.active * times, bias=block.bias)
+    for name in names:
+        yield many(f"experts.{name}", part, inside, block.width)
+    yield many("experts.down_proj", part, block.width, inside)
     if block.shared_width:
-        for term in mlp(hidden, Mlp(block.shared_width, block.gated), times):
-            name = f"shared_expert.{term.name.removeprefix('mlp.')}"
-            yield linear(name, part, *_sides(term), times=times, bias=block.bias or outer)
+        for term in mlp(hidden, Mlp(block.shared_width, block.gated, block.bias or outer), times):
+            yield replace(term, name=term.name.replace("mlp", "shared_expert"), part=part)
         if block.shared_gate:
             yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)
-
-
-def _sides(term: Term) -> tuple[int, int]:
-    assert term.linear is not None
-    return term.linear.inputs, term.linear.outputs
 
 
 def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator[Term]:
@@ -143,7 +136,11 @@ def mixer_terms(hidden: int, mixer: Mixer, times: int, causal: bool) -> Iterator
         return grouped_attention(hidden, mixer, times, causal)
     if isinstance(mixer, LatentAttention):
         return latent_attention(hidden, mixer, times, causal)
-    return recurrence(hidden, mixer, times)
+    if isinstance(mixer, Mamba2):
+        return mamba2(hidden, mixer, times)
+    if isinstance(mixer, Mamba1):
+        return mamba1(hidden, mixer, times)
+    return delta_net(hidden, mixer, times)
 
 
 def layers(hidden: int, stack: tuple[Layer, ...], causal: bool = True) -> Iterator[Term]:

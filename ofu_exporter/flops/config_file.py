@@ -47,13 +47,10 @@ def _found(path: Path) -> Path:
     if path.exists():
         return path
     if not MODEL_ID.fullmatch(name) or name.endswith(".json"):
-        return _missing(
-            f"{name}: there is no such file, and ofu-exporter brings no recipe of that name"
-        )
-    return _cached(name) or _missing(
-        f"{name}: no such file, and no such model in {cache()}; "
-        f"download its configuration: hf download {name} config.json"
-    )
+        brings = "ofu-exporter brings no recipe of that name"
+        return _missing(f"{name}: there is no such file, and {brings}")
+    how = f"download its configuration: hf download {name} config.json"
+    return _cached(name) or _missing(f"{name}: no such file, and no such model in {cache()}; {how}")
 
 
 @cached
@@ -87,4 +84,4 @@ def _cached(name: str) -> Path | None:
         main = []
     others = sorted(path.name for path in folder.glob("snapshots/*"))
     places = (_inside(folder / "snapshots" / revision) for revision in (*main, *others))
-    return next((path for path in places if path), None)
+    return next(filter(None, places), None)

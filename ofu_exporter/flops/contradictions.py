@@ -1,5 +1,4 @@
-"""Recognises when no mistake in a report can be the cause: OFU is almost 0, more than the card can do, or
-contradicts the throughput."""
+"""Recognises that no mistake in a report is the cause: OFU is almost 0, above the card, or against the throughput."""
 
 from __future__ import annotations
 
@@ -35,21 +34,18 @@ def almost_no_ofu(compared: Divergence, ofu: float, standard_error: float) -> st
 def against_throughput(
     right: float, ofu: float, standard_error: float, thresholds: Thresholds
 ) -> tuple[bool, str]:
-    """Whether the GPUs show less than the throughput needs, which is impossible, and what to check if the two
-    differ."""
+    """Whether the GPUs show less than the throughput needs, which is impossible, and what to check if they differ."""
     above = max(thresholds.above, thresholds.above_relative * ofu)
     below = max(thresholds.below, thresholds.below_relative * ofu)
     ask = (
         "Are throughput, number of GPUs and configuration of this job, and OFU of all of its GPUs?"
     )
     if right - ofu > above + thresholds.standard_errors * standard_error:
-        return True, (
-            f"OFU contradicts the throughput, which needs an OFU of at least {right:.2%}. {ask}"
-        )
+        needed = f"which needs an OFU of at least {right:.2%}"
+        return True, f"OFU contradicts the throughput, {needed}. {ask}"
     if ofu - right > below:
-        return False, (
-            f"the GPUs ran {ofu / right:.3g} times what the throughput needs. {ask} Is the job alone on them?"
-        )
+        ran = f"the GPUs ran {ofu / right:.3g} times what the throughput needs"
+        return False, f"{ran}. {ask} Is the job alone on them?"
     return False, ""
 
 

@@ -8,10 +8,12 @@ streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from ofu_exporter.flops.products import linear
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.flops.models import Model
+from ofu_exporter.flops.products import linear, outside
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 LATENT, PROMPT = "latent", "prompt"
 PER_LATENT, PER_PROMPT = Extent(stream=LATENT), Extent(stream=PROMPT)
@@ -26,18 +28,18 @@ MLP_RATIO = 4
 """Feed-forward width over hidden size in diffusers' `FeedForward`."""
 
 
+def model(family: str, architecture: str, terms: Iterable[Term], layers: int) -> Model:
+    """A model of the two streams; a count per token divides by the latents."""
+    streams = (LATENT, PROMPT)
+    return Model(
+        family, architecture, None, merge(terms), layers=layers, counted=(LATENT,), streams=streams
+    )
+
+
 def per_sample(name: str, inputs: int, outputs: int, times: int = 1) -> Term:
     """A linear layer with bias on one vector per sample; for the modulation of layers `times` is their number."""
-    return linear(
-        name,
-        Part.MODULATION,
-        inputs,
-        outputs,
-        times=times,
-        bias=True,
-        extent=PER_SAMPLE,
-        in_layers=times > 1,
-    )
+    layer = outside(name, Part.MODULATION, inputs, outputs, PER_SAMPLE, times=times)
+    return replace(layer, in_layers=times > 1)
 
 
 def embedding(name: str, inputs: int, hidden: int) -> Iterator[Term]:
@@ -46,31 +48,19 @@ def embedding(name: str, inputs: int, hidden: int) -> Iterator[Term]:
     yield per_sample(f"{name}.linear_2", hidden, hidden)
 
 
-def outside(name: str, part: Part, inputs: int, outputs: int, extent: Extent) -> Term:
-    """A linear layer with bias before or after the layers."""
-    return linear(name, part, inputs, outputs, bias=True, extent=extent, in_layers=False)
+def square(name: str, hidden: int, times: int, extent: Extent) -> Term:
+    """A projection with bias in each layer, from and to the hidden size of one stream."""
+    part = Part.PROJECTION
+    return linear(name, part, hidden, hidden, times=times, bias=True, extent=extent)
 
 
-def stream_attention(
-    name: str, hidden: int, wide: int, times: int, extent: Extent
-) -> Iterator[Term]:
-    """Query, key and value projections of one stream, with biases."""
+def queries(name: str, hidden: int, times: int, extent: Extent) -> Iterator[Term]:
+    """Query, key and value projections of one stream."""
     for side in ("q_proj", "k_proj", "v_proj"):
-        yield linear(
-            f"{name}.{side}", Part.PROJECTION, hidden, wide, times=times, bias=True, extent=extent
-        )
-
-
-def output(name: str, wide: int, hidden: int, times: int, extent: Extent) -> Term:
-    """The output projection of one stream, with bias."""
-    return linear(
-        f"{name}.o_proj", Part.PROJECTION, wide, hidden, times=times, bias=True, extent=extent
-    )
+        yield square(f"{name}.{side}", hidden, times, extent)
 
 
 def mlp(name: str, hidden: int, width: int, times: int, extent: Extent) -> Iterator[Term]:
     """An ungated feed-forward block of one stream, with biases."""
-    yield linear(f"{name}.up_proj", Part.MLP, hidden, width, times=times, bias=True, extent=extent)
-    yield linear(
-        f"{name}.down_proj", Part.MLP, width, hidden, times=times, bias=True, extent=extent
-    )
+    for side, sides in (("up_proj", (hidden, width)), ("down_proj", (width, hidden))):
+        yield linear(f"{name}.{side}", Part.MLP, *sides, times=times, bias=True, extent=extent)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import contradictions, misfit, open_facts
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
-from ofu_exporter.flops.causes.tiles import SLUG as REAL_WORK
-from ofu_exporter.flops.causes.tiles import real_work
+from ofu_exporter.flops.causes.tiles import real_work, tile_quantization
 from ofu_exporter.flops.misfit import Ratio
 from ofu_exporter.flops.open_facts import Tied
 from ofu_exporter.ofu import divergence
@@ -29,8 +29,7 @@ POINT = 0.01
 FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
 FITS_BOTH = 2.96
-"""The same for report and OFU together, if the right MFU is known. Two errors exceed this as seldom as one exceeds
-the limit above."""
+"""The same for report and OFU together, if the right MFU is known: two errors exceed it as seldom as one the former."""
 PAIR = 1.0
 """Rarity that a second cause adds in addition to its own."""
 RAREST_PAIR = 5.5
@@ -119,12 +118,26 @@ class _Tried:
 @dataclass(frozen=True, slots=True)
 class _Combined:
     tried: tuple[_Tried, ...]
-    report: Ratio = field(default_factory=Ratio)
-    hardware: Ratio = field(default_factory=Ratio)
+    together: Ratio | None = None
+    """The ratio of two mistakes of one count, which do not multiply."""
 
     @property
     def rarity(self) -> float:
         return sum(one.rarity for one in self.tried) + PAIR * (len(self.tried) - 1)
+
+    @property
+    def report(self) -> Ratio:
+        """Reported MFU over the right one."""
+        return self.together or self._product(Side.REPORT)
+
+    @property
+    def hardware(self) -> Ratio:
+        """The right MFU over OFU."""
+        return self._product(Side.HARDWARE)
+
+    def _product(self, side: Side) -> Ratio:
+        ratios = (one.ratio for one in self.tried if one.cause.side is side)
+        return reduce(Ratio.times, ratios, Ratio())
 
 
 def explain(
@@ -139,11 +152,9 @@ def explain(
     Raises ConfigError for impossible numbers, and for facts that contradict each other.
     """
     facts = facts or CauseFacts()
+    error = observation.standard_error
     compared = verdict or divergence.compare(
-        observation.mfu,
-        observation.ofu,
-        standard_error=observation.standard_error,
-        thresholds=thresholds,
+        observation.mfu, observation.ofu, standard_error=error, thresholds=thresholds
     )
     if observation.mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
@@ -153,18 +164,16 @@ def explain(
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
     looked = compared.verdict.diverged or _is_miscounted(observation) or bool(advice)
     ranked = _ranked(observation, facts) if looked else []
-    tied = _tied(ranked)
+    best = ranked[0].misfit ** 2 if ranked else 0.0
+    tied = sum(each.misfit**2 <= best + ALIKE for each in ranked)
+    ties = [Tied(each.causes, each.report_ratio) for each in ranked[:tied]]
     return Explanation(
         ratio,
         compared,
         tuple(ranked[:SHOWN]),
         tied,
         open_facts.untried(facts),
-        open_facts.telling(
-            [Tied(each.causes, each.report_ratio) for each in ranked[:tied]],
-            facts,
-            observation.right_mfu,
-        ),
+        open_facts.telling(ties, facts, observation.right_mfu),
         looked,
         "" if ranked else advice,
     )
@@ -201,12 +210,10 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
     observed = math.log(reported / right)
     if misfit.of_report(reported, right, Ratio()) <= 1:
         return []
-    candidates = []
-    for each in _alone(facts):
-        off = misfit.of_report(reported, right, each.report)
-        if each.tried[0].cause.side is Side.REPORT and off <= 1:
-            candidates.append(_candidate(each, observed, off, reported))
-    return _best_of_each(candidates)
+    of_report = (each for each in _alone(facts) if each.tried[0].cause.side is Side.REPORT)
+    judged = ((each, misfit.of_report(reported, right, each.report)) for each in of_report)
+    fitting = (_candidate(each, observed, off, reported) for each, off in judged if off <= 1)
+    return _best_of_each(fitting)
 
 
 def _alone(facts: CauseFacts) -> Iterator[_Combined]:
@@ -214,20 +221,13 @@ def _alone(facts: CauseFacts) -> Iterator[_Combined]:
     right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
         for hypothesis in cause.hypotheses(facts):
-            ratio = Ratio(
-                min(hypothesis.ratio, hypothesis.lowest or hypothesis.ratio), hypothesis.ratio
-            )
+            most = hypothesis.ratio
+            ratio = Ratio(min(most, hypothesis.lowest or most), most)
             if hypothesis.miscount and facts.step:
                 value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                tried = (_Tried(cause, hypothesis, ratio),)
-                in_report = cause.side is Side.REPORT
-                yield (
-                    _Combined(tried, report=ratio)
-                    if in_report
-                    else _Combined(tried, hardware=ratio)
-                )
+                yield _Combined((_Tried(cause, hypothesis, ratio),))
 
 
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
@@ -239,17 +239,11 @@ def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]
         if first.cause is second.cause or first.hypothesis.contradicts(second.hypothesis):
             continue
         if both.rarity <= RAREST_PAIR:
-            yield _together(facts, right, one, other)
-
-
-def _together(facts: CauseFacts, right: float, one: _Combined, other: _Combined) -> _Combined:
-    """Two mistakes of one count are counted together; everything else multiplies."""
-    tried = (*one.tried, *other.tried)
-    first, second = (each.hypothesis.miscount for each in tried)
-    if first and second and facts.step:
-        value = second(first(facts.step)).flops() / right
-        return _Combined(tried, report=Ratio(value, value))
-    return _Combined(tried, one.report.times(other.report), one.hardware.times(other.hardware))
+            change, more = first.hypothesis.miscount, second.hypothesis.miscount
+            if change and more and facts.step:
+                value = more(change(facts.step)).flops() / right
+                both = replace(both, together=Ratio(value, value))
+            yield both
 
 
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
@@ -265,16 +259,11 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
 
 
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:
-    """The score. A pair ranks after every single cause that fits as well. A cause rarer than any pair does not
-    count."""
+    """The score. A pair ranks after every single cause that fits as well, unless that is rarer than any pair."""
     if len(each.causes) == 1:
         return each.score
-    limit = each.misfit**2 + ALIKE
-    ahead = [
-        one.score
-        for one in singles
-        if one.misfit**2 <= limit and one.score - one.misfit**2 / 2 <= RAREST_PAIR
-    ]
+    as_good = (one for one in singles if one.misfit**2 <= each.misfit**2 + ALIKE)
+    ahead = (one.score for one in as_good if one.score - one.misfit**2 / 2 <= RAREST_PAIR)
     return max([each.score, *(math.nextafter(score, math.inf) for score in ahead)])
 
 
@@ -282,22 +271,20 @@ def _judged(
     observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
 ) -> list[Candidate]:
     """The candidates that fit, best first; only the best of each cause or pair."""
-    candidates = []
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
-    for each in tried:
-        if observation.mfu > each.report.high:
-            continue  # the corrected MFU would be above 100 %
-        off = _misfit(observation, facts, each)
-        if off <= limit:
-            candidates.append(_candidate(each, observed, off, observation.mfu))
-    return _best_of_each(candidates)
+    # Otherwise the corrected MFU would be above 100 %.
+    possible = (each for each in tried if observation.mfu <= each.report.high)
+    judged = ((each, _misfit(observation, facts, each)) for each in possible)
+    return _best_of_each(
+        _candidate(each, observed, off, observation.mfu) for each, off in judged if off <= limit
+    )
 
 
 def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
     """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
     right, ran = observation.right_mfu, each.hardware
-    if all(one.cause.slug != REAL_WORK for one in each.tried):
+    if all(one.cause is not tile_quantization for one in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
     seen = (observation.ofu, observation.standard_error)
     if right is None:
@@ -329,7 +316,3 @@ def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
     for each in sorted(candidates, key=lambda each: each.score):
         best.setdefault(frozenset(each.causes), each)
     return list(best.values())
-
-
-def _tied(ranked: Sequence[Candidate]) -> int:
-    return sum(each.misfit**2 <= ranked[0].misfit ** 2 + ALIKE for each in ranked)

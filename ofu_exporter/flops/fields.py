@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError
@@ -40,37 +41,14 @@ SIZES = listed(
 
 
 def is_harmless(name: str, value: object) -> bool:
-    """Whether an unknown field can't change a count, by its name and its value.
-
-    An activation called swiglu or geglu has a gate, which is a third matrix, so its name is not harmless.
-    """
+    """Whether an unknown field can't change a count, by its name and its value."""
+    # An activation called swiglu or geglu has a gate, which is a third matrix.
     gate = isinstance(value, str) and re.search("glu|gate", value.lower())
     sized = SIZES & {*name.split("_")} and name != "rotary_dim"
     return not gate and not sized and HARMLESS.fullmatch(name) is not None
 
 
-NEUTRAL = listed(
-    """
-    activation_dropout activation_function architectures attention_dropout attention_multiplier
-    attention_probs_dropout_prob attn_implementation attn_logit_softcapping attn_pdrop auto_map
-    begin_suppress_tokens bos_token_id cache_implementation chunk_size_feed_forward classifier_dropout cls_token_id
-    decoder_start_token_id diversity_penalty do_sample dropout dtype early_stopping embd_pdrop embedding_dropout
-    embedding_multiplier encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
-    final_logit_softcapping finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing
-    hidden_act hidden_activation hidden_dropout hidden_dropout_prob id2label init_std initializer_factor
-    initializer_range is_decoder is_encoder_decoder label2id layer_norm_eps layer_norm_epsilon layerdrop
-    length_penalty logits_scaling max_length max_position_embeddings min_length model_type name_or_path
-    no_repeat_ngram_size norm_eps norm_epsilon norm_topk_prob num_beam_groups num_beams num_labels
-    num_return_sequences original_max_position_embeddings output_attentions output_hidden_states output_past
-    output_router_logits output_scores pad_token_id partial_rotary_factor prefix pretraining_tp problem_type
-    quantization_config query_pre_attn_scalar remove_invalid_values repetition_penalty resid_pdrop residual_dropout
-    residual_multiplier return_dict return_dict_in_generate rms_norm_eps rope_interleave rope_local_base_freq
-    rope_parameters rope_ratio rope_scaling rope_theta rotary_emb_base rotary_pct routed_scaling_factor
-    router_aux_loss_coef router_jitter_noise scale_embedding sep_token_id sliding_window_size suppress_tokens
-    task_specific_params temperature tf_legacy_loss tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version typical_p unsloth_fixed unsloth_version use_bfloat16 use_cache use_mrope use_return_dict
-    """
-)
+NEUTRAL = listed((Path(__file__).parent / "neutral_fields.txt").read_text(encoding="utf-8"))
 """The fields of public configurations that change no matrix product, so that no family has to read them. A family adds
 the fields that only it has. A field that can change the count must never be listed here."""
 
@@ -92,11 +70,7 @@ class Fields:
         return name in self._values
 
     def size(self, *names: str, default: int = NEEDED, least: int = 1) -> int:
-        """A whole number of at least 1 (or `least`), under the first of its names that exists.
-
-        Raises ConfigError when it is missing without a default, not such a number, or when two of
-        its names say different things.
-        """
+        """A whole number of at least 1 (or `least`), under any of its names, which may not contradict each other."""
         sizes = {
             name: self._whole(name, self._values[name], least) for name in names if self.has(name)
         }
@@ -106,9 +80,8 @@ class Fields:
         if sizes:
             return next(iter(sizes.values()))
         if default is NEEDED:
-            raise self.error(
-                names[0], f"is missing; fields here: {', '.join(sorted(self._values))}"
-            )
+            here = ", ".join(sorted(self._values))
+            raise self.error(names[0], f"is missing; fields here: {here}")
         return int(default)
 
     def integer(self, name: str, default: int) -> int:
@@ -145,6 +118,13 @@ class Fields:
         """A list of whole numbers."""
         return tuple(self._whole(name, value, least) for value in self.items(name))
 
+    def places(self, name: str, number: int, counted: str) -> tuple[int, ...]:
+        """A list of some of a number of layers, counted from 0; the field `counted` says how many there are."""
+        places = self.sizes(name, least=0)
+        if any(place >= number for place in places):
+            raise self.contradiction("a layer that is not there", name, counted)
+        return places
+
     def is_list(self, name: str) -> bool:
         """Whether a field is a list and not one value for all layers."""
         return isinstance(self._values.get(name), list | tuple)
@@ -178,13 +158,9 @@ class Fields:
         """
         harmless = []
         for name, value in self._values.items():
+            is_known = name in self._read or name in self._neutral or name.startswith("_")
             # An empty list or mapping (pruned_heads) has no entry that could change the count.
-            if (
-                value in ([], {})
-                or name in self._read
-                or name in self._neutral
-                or name.startswith("_")
-            ):
+            if is_known or value in ([], {}):
                 continue
             if not is_harmless(name, value):
                 raise self._unknown(name)

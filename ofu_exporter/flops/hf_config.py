@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Layer, Norms, rms_norm
+from ofu_exporter.flops.shapes import (
+    Decoder,
+    Experts,
+    GroupedAttention,
+    Layer,
+    Norms,
+    rms_norm,
+)
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -25,16 +32,13 @@ def heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
     number = fields.size("num_attention_heads")
     groups = fields.size("num_key_value_heads", default=number)
     if number % groups:
-        raise fields.contradiction(
-            "the groups must divide the heads", "num_attention_heads", "num_key_value_heads"
-        )
-    if not any([fields.has("head_dim"), fields.has("attention_head_dim")]) and hidden % number:
-        raise fields.contradiction(
-            "the heads must divide the hidden size, or head_dim be given",
-            "hidden_size",
-            "num_attention_heads",
-        )
-    return number, groups, fields.size("head_dim", "attention_head_dim", default=hidden // number)
+        names = ("num_attention_heads", "num_key_value_heads")
+        raise fields.contradiction("the groups must divide the heads", *names)
+    head_dim = fields.optional("head_dim", "attention_head_dim")
+    if head_dim is None and hidden % number:
+        wrong = "the heads must divide the hidden size, or head_dim be given"
+        raise fields.contradiction(wrong, "hidden_size", "num_attention_heads")
+    return number, groups, head_dim or hidden // number
 
 
 def grouped_attention(fields: Fields, hidden: int) -> GroupedAttention:
@@ -47,8 +51,7 @@ def multi_head(
     fields: Fields, hidden: int, *names: str, bias: bool = True, out_bias: bool | None = None
 ) -> GroupedAttention:
     """Attention whose heads share no keys and are as wide as the hidden size together; `names` are the fields that
-    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise.
-    """
+    say how many there are. The output projection has a bias like the others unless `out_bias` says otherwise."""
     heads = fields.size(*names)
     if hidden % heads:
         raise fields.error(names[0], f"{heads} must divide the width {hidden}")
@@ -72,34 +75,27 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
     window = fields.size("sliding_window", default=0, least=0)
     used = fields.flag("use_sliding_window", default=bool(window))
     first = fields.size("max_window_layers", default=0, least=0)
-    every = fields.size(
-        "sliding_window_pattern", "_sliding_window_pattern", default=full_every, least=0
-    )
+    patterns = ("sliding_window_pattern", "_sliding_window_pattern")
+    every = fields.size(*patterns, default=full_every, least=0)
     if fields.has("layer_types"):
         kinds = fields.words("layer_types", (FULL, SLIDING), layers)
         if SLIDING in kinds and not window:
-            raise fields.contradiction(
-                "sliding layers without a window", "layer_types", "sliding_window"
-            )
+            names = ("layer_types", "sliding_window")
+            raise fields.contradiction("sliding layers without a window", *names)
         return [window if kind == SLIDING else None for kind in kinds]
     if not used or not window:
         if used:
             raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
         return [None] * layers
     first = first if fields.has("use_sliding_window") else 0
-    return [
-        window if index >= first and not (every and (index + 1) % every == 0) else None
-        for index in range(layers)
-    ]
+    full = range(every - 1, layers, every) if every else ()
+    return [window if index >= first and index not in full else None for index in range(layers)]
 
 
-def windowed(layer: Layer, windows: Sequence[int | None]) -> tuple[Layer, ...]:
-    """A layer for each window. Raises TypeError for a layer without grouped attention."""
-    mixer = layer.mixer
-    if not isinstance(mixer, GroupedAttention):
-        raise TypeError(f"no window slides over {mixer}")
-    of = {each: replace(layer, mixer=replace(mixer, window=each)) for each in {*windows}}
-    return tuple(of[window] for window in windows)
+def windowed(mixer: GroupedAttention, windows: Sequence[int | None]) -> list[GroupedAttention]:
+    """The attention of each layer, by its window."""
+    of = {each: replace(mixer, window=each) for each in {*windows}}
+    return [of[window] for window in windows]
 
 
 def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:
@@ -109,15 +105,11 @@ def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tup
     return tuple(other if (index + 1) % full_every else FULL for index in range(number))
 
 
-def chunked(fields: Fields, layer: Layer, number: int) -> tuple[Layer, ...]:
-    """One layer each, with attention inside chunks or over everything. Without layer_types, each fourth layer sees
-    everything."""
-    mixer, chunk = layer.mixer, fields.size("attention_chunk_size")
-    if not isinstance(mixer, GroupedAttention):
-        raise TypeError(f"no chunks of {mixer}")
-    local = replace(layer, mixer=replace(mixer, chunk=chunk))
+def chunked(fields: Fields, mixer: GroupedAttention, number: int) -> list[GroupedAttention]:
+    """The attention of each layer, inside chunks or over everything; without layer_types, each fourth sees all."""
+    local = replace(mixer, chunk=fields.size("attention_chunk_size"))
     kinds = layer_kinds(fields, "chunked_attention", number, 4)
-    return tuple(layer if kind == FULL else local for kind in kinds)
+    return [mixer if kind == FULL else local for kind in kinds]
 
 
 def decoder_of(
@@ -152,11 +144,8 @@ def per_layer(fields: Fields, name: str, number: int) -> tuple[int, ...]:
 def dense_indices(fields: Fields, layers: int) -> set[int]:
     """Layers without experts in Qwen's words: mlp_only_layers, and all but each decoder_sparse_step-th."""
     step = fields.size("decoder_sparse_step", default=1)
-    named = fields.sizes("mlp_only_layers", least=0) if fields.has("mlp_only_layers") else ()
-    if any(index >= layers for index in named):
-        raise fields.contradiction(
-            "a layer that is not there", "mlp_only_layers", "num_hidden_layers"
-        )
+    is_named = fields.has("mlp_only_layers")
+    named = fields.places("mlp_only_layers", layers, "num_hidden_layers") if is_named else ()
     return {index for index in range(layers) if index in named or (index + 1) % step}
 
 
@@ -165,17 +154,23 @@ def experts_used(fields: Fields, *names: str) -> tuple[int, int]:
     number = fields.size(*names)
     used = fields.size("num_experts_per_tok", "experts_per_token", "num_experts_per_token")
     if used > number:
-        raise fields.contradiction(
-            "a token cannot go to more experts than there are", names[0], "num_experts_per_tok"
-        )
+        wrong = "a token cannot go to more experts than there are"
+        raise fields.contradiction(wrong, names[0], "num_experts_per_tok")
     return number, used
 
 
-def labels(fields: Fields) -> int:
-    """How many labels a classifier has: num_labels, or the length of id2label.
+def experts(fields: Fields, width: str, *names: str) -> Experts:
+    """Gated experts of a width, as many as the first of some fields says.
 
-    Raises ConfigError when neither says so (the class would take 2), or they contradict each other.
+    `moe_latent_size` is Megatron-LM's and Nemotron's field: activations are projected to that width before them.
     """
+    number, used = experts_used(fields, *names)
+    latent = fields.optional("moe_latent_size")
+    return Experts(number, used, fields.size(width), gated=True, latent=latent)
+
+
+def labels(fields: Fields) -> int:
+    """How many labels a classifier has: num_labels, or the length of id2label. Absent, the class would take 2."""
     if fields.has("id2label"):
         number = len(fields.mapping("id2label"))
         if number and fields.size("num_labels", default=number) == number:

@@ -1,8 +1,7 @@
 """Keeps the lengths of the sequences of one step, and computes how many tokens and pairs of tokens they make.
 
-The cost of a step depends on its lengths only through a few sums: T, the sum of the lengths, for everything that is
-done per token, and Q, the sum of their squares, for attention. The longest or the mean length times the batch size
-does not give the cost of a batch of unequal lengths: both moments are needed.
+The cost of a step depends on them only through T, the sum of the lengths, for everything that is done per token, and Q,
+the sum of their squares, for attention: a mean or longest length is not enough for a batch of unequal ones.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from fractions import Fraction
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.terms import TOKENS, Exact, Extent, Per, total, whole
 
+ONE_STREAM = "lengths: moments describe one stream only; give the lengths of each stream"
 Sample = tuple[tuple[str, int], ...]
 """The length of each stream of one sample, sorted by stream."""
 
@@ -42,11 +42,7 @@ class Lengths:
     """Used instead of the samples, for a single stream."""
 
     def of(self, extent: Extent) -> Exact:
-        """How many units of an extent the step has.
-
-        Raises ConfigError for a sliding window, a second stream or anything else that two moments do
-        not determine.
-        """
+        """How many units of an extent the step has. Raises ConfigError for what two moments do not determine."""
         if self.moments is not None:
             return _of_moments(self.moments, extent)
         return total(_units(dict(sample), extent) * number for sample, number in self.samples)
@@ -58,9 +54,7 @@ class Lengths:
     def __add__(self, other: Lengths) -> Lengths:
         """The samples of both. Raises ConfigError where only moments are known."""
         if self.moments is not None or other.moments is not None:
-            raise ConfigError(
-                "lengths: moments describe one stream only; give the lengths of each stream"
-            )
+            raise ConfigError(ONE_STREAM)
         counts = Counter(dict(self.samples))
         counts.update(dict(other.samples))
         return Lengths(tuple(sorted(counts.items())))
@@ -83,10 +77,7 @@ class Lengths:
         return max((dict(sample).get(stream, 0) for sample, _ in self.samples), default=0)
 
     def with_fixed(self, lengths: Mapping[str, int]) -> Lengths:
-        """The samples with the streams whose length the model itself fixes.
-
-        Raises ConfigError where a length of such a stream was given too.
-        """
+        """The samples with the streams whose length the model fixes. Raises ConfigError where one was given too."""
         if not lengths:
             return self
         if both := sorted(self.streams & lengths.keys()):
@@ -98,24 +89,18 @@ class Lengths:
 
 
 def fixed(batch_size: int, **streams: int) -> Lengths:
-    """A batch of samples of one length per stream: `fixed(512, tokens=4096)`.
-
-    Raises ConfigError for a batch size or a length below 1 (a stream may be empty: 0 prompt tokens).
-    """
-    _positive("batch_size", batch_size)
+    """A batch of samples of one length per stream: `fixed(512, tokens=4096)`; a stream may be empty."""
+    check_positive("batch_size", batch_size)
     return Lengths(((_sample(streams), batch_size),))
 
 
 def packed(lengths: Iterable[int], stream: str = TOKENS) -> Lengths:
-    """Sequences of any lengths, packed or not: attention stays inside each of them.
-
-    Raises ConfigError when there is none or one is below 1.
-    """
+    """Sequences of any lengths, at least one, packed or not: attention stays inside each of them."""
     counts = Counter(lengths)
     if not counts:
         raise ConfigError("lengths: at least one sequence is needed")
     for length in counts:
-        _positive("lengths", length)
+        check_positive("lengths", length)
     return Lengths(tuple((_sample({stream: length}), n) for length, n in sorted(counts.items())))
 
 
@@ -124,7 +109,7 @@ def from_moments(sequences: int, mean: Exact | float, mean_square: Exact | float
 
     Raises ConfigError for moments that no lengths have: E[L^2] is never below E[L]^2.
     """
-    _positive("sequences", sequences)
+    check_positive("sequences", sequences)
     first, second = Fraction(mean), Fraction(mean_square)
     if first < 1:
         raise ConfigError(f"mean: {mean} is below 1")
@@ -140,7 +125,8 @@ def _sample(streams: Mapping[str, int]) -> Sample:
     return tuple(sorted(streams.items()))
 
 
-def _positive(name: str, value: int) -> None:
+def check_positive(name: str, value: object) -> None:
+    """Raise ConfigError unless a value is a whole number above 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name}: {value!r} is not a whole number above 0")
 
@@ -187,15 +173,12 @@ def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
 
 def _of_moments(moments: Moments, extent: Extent) -> Exact:
     if extent.stream != TOKENS or extent.other:
-        raise ConfigError(
-            "lengths: moments describe one stream only; give the lengths of each stream"
-        )
+        raise ConfigError(ONE_STREAM)
     if extent.per is Per.TOKEN:
         return moments.tokens
     if extent.per is Per.SEQUENCE:
         return moments.sequences
     if any(limit is not None for limit in (extent.window, extent.chunk, extent.most)):
-        raise ConfigError(
-            "lengths: attention in a sliding window or chunks is not determined by two moments; give the lengths"
-        )
+        cores = "attention in a sliding window or chunks"
+        raise ConfigError(f"lengths: {cores} is not determined by two moments; give the lengths")
     return whole(Fraction(moments.squares) / 2) if extent.causal else moments.squares

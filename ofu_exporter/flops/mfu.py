@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.lengths import check_positive
 from ofu_exporter.flops.step_count import Count, Total
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values import quantities
@@ -42,15 +43,11 @@ class Pace:
 
     def steps_per_second(self, count: Count | Total) -> float:
         """Steps per second. Raises ConfigError unless exactly one pace is given, above 0 and finite."""
-        paces = {
-            "tokens_per_second": self.tokens_per_second,
-            "samples_per_second": self.samples_per_second,
-            "step_seconds": self.step_seconds,
-        }
+        paces = asdict(self)
         names = [name for name, value in paces.items() if value is not None]
         if len(names) != 1:
             raise ConfigError(f"give exactly one of {', '.join(paces)}, not {len(names)}")
-        value = _positive(names[0], paces[names[0]] or 0.0)
+        value = _positive(names[0], paces[names[0]])
         first = count if isinstance(count, Count) else count.counts[0]
         if self.tokens_per_second is not None:
             return value / float(first.tokens)
@@ -83,11 +80,8 @@ def _hint(gpu: str) -> str:
 
 
 def dense_peak(gpu: str, precision: str) -> float:
-    """Dense FLOP/s of a GPU by the name that NVML reports.
-
-    Raises ConfigError for a GPU or precision that is not known (the error names the nearest, or all), and for a MIG
-    instance, which has only a share of its GPU's peak.
-    """
+    """Dense FLOP/s of a GPU by the name that NVML reports. Raises ConfigError for a GPU or precision that is not known,
+    with the nearest or all, and for a MIG instance, which has only a share of its GPU's peak."""
     if re.search(r"\bMIG\b", gpu):
         raise ConfigError(
             f"gpu: {gpu!r} is a MIG instance, whose share of the peak is not known; give --peak-tflops"
@@ -96,14 +90,14 @@ def dense_peak(gpu: str, precision: str) -> float:
     if row is None:
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
     if precision not in gpu_models.PRECISIONS:
-        raise ConfigError(
-            f"precision: {precision!r} is not known; known: {', '.join(gpu_models.PRECISIONS)}"
-        )
+        known = ", ".join(gpu_models.PRECISIONS)
+        raise ConfigError(f"precision: {precision!r} is not known; known: {known}")
     peak = row.peak_flops(precision)
     if peak is None:
-        rated = [name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None]
+        rated = (name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None)
+        known = ", ".join(rated) or "none"
         raise ConfigError(
-            f"precision: {gpu} has no known dense peak in {precision}; known: {', '.join(rated) or 'none'}"
+            f"precision: {gpu} has no known dense peak in {precision}; known: {known}"
         )
     return peak
 
@@ -111,10 +105,8 @@ def dense_peak(gpu: str, precision: str) -> float:
 def effective_peak(shares: Mapping[str, float], peaks: Mapping[str, float]) -> float:
     """The peak of mixed precision, eq. 12: sum(F_p) / sum(F_p / peak_p), F_p the FLOPs run in precision p.
 
-    Times at peak add up, so this is the harmonic mean weighted by FLOPs. A mean of the peaks, or one weighted by
-    time, is wrong.
-
-    Raises ConfigError when the shares aren't above 0 or don't add up to 1.
+    Times at peak add up, so this is the harmonic mean weighted by FLOPs. Raises ConfigError when the shares aren't
+    above 0 or don't add up to 1.
     """
     for precision, share in shares.items():
         _positive(f"precision {precision}", share)
@@ -132,15 +124,12 @@ def utilization(
     precision: Mapping[str, float],
     peak_flops: float | None = None,
 ) -> Utilization:
-    """MFU and HFU of a job.
+    """MFU and HFU of a job. Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
 
     `number` counts all GPUs that the job holds (world size, not data-parallel size; idle and standby ones too).
     `precision` has the share of the FLOPs in each. `peak_flops`, per GPU, replaces the table's peak.
-
-    Raises ConfigError for everything that `Pace`, `dense_peak` and `effective_peak` refuse.
     """
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ConfigError(f"gpus: {number!r} is not a whole number above 0")
+    check_positive("gpus", number)
     warnings: list[str] = []
     if peak_flops is None:
         peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
@@ -162,10 +151,7 @@ def _count_warnings(count: Count | Total) -> Sequence[str]:
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:
-    """What is wrong with a peak that the user gave, if it is not the dense one of the precisions in use.
-
-    Empty for a GPU or precision that the table doesn't know.
-    """
+    """What is wrong with a peak that the user gave, if the table knows the dense one and it is another."""
     try:
         right = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
     except ConfigError:
@@ -173,19 +159,15 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
     if _same(peak_flops, right):
         return []
     math_used, row = "+".join(precision), gpu_models.find(Gpu(index="", uuid="", name=gpu))
-    mistakes = []
-    if _same(peak_flops, 2 * right):
-        mistakes.append(
-            f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
-        )
+    sparse = f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
+    mistakes = [sparse] if _same(peak_flops, 2 * right) else []
     for name in gpu_models.PRECISIONS:
         other = row.peak_flops(name) if row else None
         if other is not None and name not in precision and _same(peak_flops, other):
             mistakes.append(f"the {name} peak, though the job computes in {math_used}")
     wrong = " or ".join(mistakes) or "none of its dense peaks"
-    return [
-        f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu} is {wrong}; dense {math_used} is {right / 1e12:.1f}"
-    ]
+    given = f"the peak {peak_flops / 1e12:.1f} TFLOP/s of {gpu}"
+    return [f"{given} is {wrong}; dense {math_used} is {right / 1e12:.1f}"]
 
 
 def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
@@ -197,9 +179,8 @@ def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
             "throughput or FLOPs are counted twice, or GPUs are left out"
         ]
     if number > 1 and mfu < BANDS[0][0] / 5 and BANDS[0][0] <= mfu * number <= 1:
-        return [
-            f"MFU would be {mfu * number:.1%} if the throughput were of one GPU: is it of all {number} together?"
-        ]
+        whole = f"MFU would be {mfu * number:.1%} if the throughput were of one GPU"
+        return [f"{whole}: is it of all {number} together?"]
     return []
 
 

@@ -69,15 +69,12 @@ class Counting:
 
 
 def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
-    """Every product that the model executes: the terms of convention `model`.
-
-    Raises ConfigError where causal attention is wanted of a model that only attends in both directions.
-    """
+    """Every product that the model executes. Raises ConfigError for causal attention of a model that attends in both
+    directions only."""
     is_causal = model.shape is not None or any(term.extent.causal for term in model.terms)
     if counting.causal and not is_causal:
-        raise ConfigError(
-            f"causal: {model.architecture} attends in both directions; leave --causal out"
-        )
+        both = f"{model.architecture} attends in both directions"
+        raise ConfigError(f"causal: {both}; leave --causal out")
     shape, masked = padded(model, counting), counting.causal is not False
     terms = model.terms if masked else tuple(map(_without_mask, model.terms))
     if shape is None:
@@ -108,9 +105,8 @@ def decoder_only(
         does = "halves attention" if halved else "counts full attention"
         raise ConfigError(f"causal: convention {convention} {does} by definition")
     if counting.predictions and not predictions:
-        raise ConfigError(
-            f"predictions: convention {convention} does not count multi-token prediction"
-        )
+        does = "does not count multi-token prediction"
+        raise ConfigError(f"predictions: convention {convention} {does}")
     return shape
 
 
@@ -127,6 +123,13 @@ def dense_decoder(model: Model, counting: Counting, convention: str) -> Decoder:
     return shape
 
 
+def dense_widths(shape: Decoder) -> tuple[int, int, int]:
+    """Widths of the queries, of the keys and of all matrices of the MLPs of a dense decoder, over its layers."""
+    mixers, blocks = shape.mixers(GroupedAttention), shape.feed_forwards(Mlp)
+    wide, keys = sum(each.query_dim for each in mixers), sum(each.key_dim for each in mixers)
+    return wide, keys, sum(block.matrices * block.width for block in blocks)
+
+
 def _without_mask(term: Term) -> Term:
     if term.extent.per is not Per.PAIR:
         return term
@@ -134,10 +137,8 @@ def _without_mask(term: Term) -> Term:
 
 
 def padded(model: Model, counting: Counting) -> Decoder | None:
-    """The shape with the vocabulary that is really multiplied.
-
-    Raises ConfigError for a padded vocabulary below the real one, and for predictions that the model lacks.
-    """
+    """The shape with the vocabulary that is really multiplied. Raises ConfigError for one below the real vocabulary,
+    and for predictions that the model lacks."""
     shape, rows = model.shape, counting.padded_vocab_size
     if counting.predictions and (shape is None or not shape.predictions):
         raise ConfigError("predictions: the configuration names no multi-token-prediction layer")
@@ -155,9 +156,9 @@ def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = 
 
     `terms` are the model's own terms, if they are already known.
     """
-    terms_of_model = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+    own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(
-        total=sum(term.parameters for term in terms_of_model),
-        active=sum(term.active for term in terms_of_model),
-        embedding=sum(term.parameters for term in terms_of_model if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in own),
+        active=sum(term.active for term in own),
+        embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
     )

@@ -1,8 +1,8 @@
 """Counts single modules, from which counts of other models are built: convolutions, RNNs, linear, embedding, norms.
 
-Each function makes a term of one forward pass per sample; its arguments are named as in torch.nn. A multiply-add is
-two FLOPs; biases, activations and gates' products are left out like everywhere in this package. DeepSpeed's flops
-profiler (`profiler.py`) counts the same products and adds some of the others.
+Each function makes a term of one forward pass per sample; its arguments are named as in torch.nn, and it raises
+ConfigError for a size below 1. Biases, activations and gates' products are left out like everywhere in this package.
+DeepSpeed's flops profiler (`profiler.py`) counts the same products and adds some of the others.
 """
 
 from __future__ import annotations
@@ -43,14 +43,11 @@ def output_size(
     padding: int | str | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
 ) -> tuple[int, ...]:
-    """The spatial size of a convolution's output.
+    """The spatial size of a convolution's output: (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1.
 
-    (size + 2 padding - dilation (kernel - 1) - 1) // stride + 1, as torch.nn.Conv1d-3d have it; 'valid' is padding
-    0. 'same' pads dilation (kernel - 1) in sum, unevenly if that is odd, so the output is as large as the input.
-    Halving it first, as DeepSpeed's profiler does, loses a row and a column with even kernels.
-
-    Raises ConfigError for an unknown padding (neither a number, 'same' nor 'valid'), 'same' with a stride, and a
-    kernel that is larger than its padded input.
+    So torch.nn.Conv1d-3d have it; 'valid' is padding 0. 'same' pads dilation (kernel - 1) in sum, unevenly if that is
+    odd, so the output is as large as the input. Raises ConfigError for an unknown padding (neither a number, 'same' nor
+    'valid'), 'same' with a stride, and a kernel that is larger than its padded input.
     """
     dims = len(input_size)
     sizes = _each("input_size", input_size, dims, 1)
@@ -64,12 +61,10 @@ def output_size(
         raise ConfigError(f"padding: {padding!r} is not known; known: 'same', 'valid', numbers")
     pads = _each("padding", 0 if isinstance(padding, str) else padding, dims, 0)
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernels, strict=True)]
-    if any(size + 2 * pad < span for size, pad, span in zip(sizes, pads, reach, strict=True)):
+    room = [size + 2 * pad - span for size, pad, span in zip(sizes, pads, reach, strict=True)]
+    if min(room, default=0) < 0:
         raise ConfigError(f"kernel_size: {kernel_size} reaches beyond the padded input {sizes}")
-    return tuple(
-        (size + 2 * pad - span) // step + 1
-        for size, pad, span, step in zip(sizes, pads, reach, strides, strict=True)
-    )
+    return tuple(free // step + 1 for free, step in zip(room, strides, strict=True))
 
 
 def convolution(  # noqa: PLR0913 - the arguments of torch.nn.Conv1d-3d
@@ -90,15 +85,13 @@ def convolution(  # noqa: PLR0913 - the arguments of torch.nn.Conv1d-3d
 
     Multiply-adds: out_channels * output positions * in_channels/groups * prod(kernel). Transposed: every *input*
     position is multiplied, in_channels * input positions * out_channels/groups * prod(kernel). Padding that is
-    multiplied by zero counts, as the kernels execute it. Dilation moves the taps, it adds none.
-
-    Raises ConfigError for sizes below 1, groups that don't divide, and what `output_size` refuses.
+    multiplied by zero counts, as the kernels execute it. Raises ConfigError for sizes below 1, groups that don't
+    divide, and what `output_size` refuses.
     """
     _positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
     if in_channels % groups or out_channels % groups:
-        raise ConfigError(
-            f"groups: {groups} must divide in_channels {in_channels} and out_channels {out_channels}"
-        )
+        both = f"in_channels {in_channels} and out_channels {out_channels}"
+        raise ConfigError(f"groups: {groups} must divide {both}")
     dims = len(input_size)
     if not 1 <= dims <= 3:
         raise ConfigError(f"input_size: {tuple(input_size)} has {dims} dimensions; known: 1, 2, 3")
@@ -131,23 +124,16 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
 
     Multiply-adds per layer, direction and step: gates * H * (inputs + recurrent) with 1, 3 or 4 gates; LSTM with a
     projection: recurrent = proj, and H * proj more. From the second layer on the inputs are the outputs of all
-    directions below.
-
-    Raises ConfigError for an unknown kind, sizes below 1, and a projection that isn't an LSTM's or not
-    smaller than the hidden size.
+    directions below. Raises ConfigError for an unknown kind, sizes below 1, and a projection that isn't an LSTM's or
+    not smaller than the hidden size.
     """
     if kind not in GATES:
         raise ConfigError(f"recurrent: {kind!r} is not known; known: {', '.join(sorted(GATES))}")
-    _positive(
-        input_size=input_size,
-        hidden_size=hidden_size,
-        sequence_length=sequence_length,
-        num_layers=num_layers,
-    )
+    _positive(input_size=input_size, hidden_size=hidden_size)
+    _positive(sequence_length=sequence_length, num_layers=num_layers)
     if proj_size and (kind != "lstm" or not 0 < proj_size < hidden_size):
-        raise ConfigError(
-            f"proj_size: {proj_size} needs an lstm and to be below hidden_size {hidden_size}"
-        )
+        needed = f"an lstm and to be below hidden_size {hidden_size}"
+        raise ConfigError(f"proj_size: {proj_size} needs {needed}")
     directions, gates, out = 1 + bidirectional, GATES[kind], proj_size or hidden_size
     weights = parameters = 0
     for layer in range(num_layers):
@@ -155,9 +141,8 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
         cell = gates * hidden_size * (inputs + out) + hidden_size * proj_size
         weights += directions * cell
         parameters += directions * (cell + 2 * bias * gates * hidden_size)
-    return Term(
-        name or kind, Part.SCAN, PER_SAMPLE, 2 * weights * sequence_length, parameters, parameters
-    )
+    flops = 2 * weights * sequence_length
+    return Term(name or kind, Part.SCAN, PER_SAMPLE, flops, parameters, parameters)
 
 
 def linear(
@@ -168,10 +153,7 @@ def linear(
     bias: bool = True,
     name: str = "linear",
 ) -> Term:
-    """A linear layer at each of the positions of one sample: in * out multiply-adds per position.
-
-    Raises ConfigError for a size below 1.
-    """
+    """A linear layer at each of the positions of one sample: in * out multiply-adds per position."""
     _positive(in_features=in_features, out_features=out_features, positions=positions)
     parameters = in_features * out_features + bias * out_features
     flops = 2 * in_features * out_features * positions
@@ -180,17 +162,14 @@ def linear(
 
 
 def embedding(num_embeddings: int, embedding_dim: int, *, name: str = "embedding") -> Term:
-    """A table that is looked up: parameters and no FLOPs. Raises ConfigError for a size below 1."""
+    """A table that is looked up: parameters and no FLOPs."""
     _positive(num_embeddings=num_embeddings, embedding_dim=embedding_dim)
     parameters = num_embeddings * embedding_dim
     return Term(name, Part.EMBEDDING, PER_SAMPLE, 0, parameters, parameters)
 
 
 def normalisation(features: int, *, bias: bool = True, name: str = "norm") -> Term:
-    """A batch, layer, group or RMS norm: a scale and perhaps a shift per feature, no matrix product, no FLOPs.
-
-    Raises ConfigError for a size below 1.
-    """
+    """A batch, layer, group or RMS norm: a scale and perhaps a shift per feature, no matrix product, no FLOPs."""
     _positive(features=features)
     parameters = features * (1 + bias)
     return Term(name, Part.NORM, PER_SAMPLE, 0, parameters, parameters)
@@ -205,10 +184,9 @@ def attention(
     bias: bool = True,
     name: str = "attention",
 ) -> Term:
-    """torch.nn.MultiheadAttention over one sample: every pair of a query and a key.
+    """torch.nn.MultiheadAttention over one sample: 2 h^2 multiply-adds per query, 2 h^2 per key, 2 h per pair of both.
 
-    2 h^2 multiply-adds per query, 2 h^2 per key, 2 h per pair. Raises ConfigError for sizes below 1 and heads
-    that don't divide.
+    Raises ConfigError for heads that don't divide.
     """
     _positive(embed_dim=embed_dim, num_heads=num_heads, queries=queries, keys=keys)
     if embed_dim % num_heads:

@@ -26,27 +26,21 @@ class Tied(NamedTuple):
 def untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
     """The causes that need facts which were not given, and these facts. Only facts that every job has are named."""
     is_given = _given(facts)
-    missing = {each.slug: [need for need in each.needs if not is_given[need]] for each in causes()}
-    return tuple(
-        (slug, ", ".join(needs))
-        for slug, needs in missing.items()
-        if needs and not FEW_JOBS_HAVE & {*needs}
-    )
+    missing = ((each.slug, [n for n in each.needs if not is_given[n]]) for each in causes())
+    asked = ((slug, needs) for slug, needs in missing if needs and not FEW_JOBS_HAVE & {*needs})
+    return tuple((slug, ", ".join(needs)) for slug, needs in asked)
 
 
 def telling(tied: Sequence[Tied], facts: CauseFacts, right_mfu: float | None) -> tuple[str, ...]:
-    """Facts that were not given and can tell tied causes apart, by the names of their options.
-
-    A fact tells causes apart if it settles some of them and not all. A throughput does if the right MFUs differ.
-    """
+    """Facts that were not given and can tell tied causes apart, by their options: a fact that settles some and not all
+    of them, and a throughput if the right MFUs differ."""
     if len(tied) < 2:
         return ()
     is_given = {**_given(facts), THROUGHPUT: right_mfu is not None}
     settled_by = {each.slug: {*each.settled_by} for each in causes()}
     of_each = [{name for slug in each.causes for name in settled_by[slug]} for each in tied]
-    some = {
-        name for names in of_each for name in names if not all(name in each for each in of_each)
-    }
+    named = set[str]().union(*of_each)
+    some = named - named.intersection(*of_each)
     reports = [each.report for each in tied]
     if max(reports) / min(reports) > 1 + APART and not is_given[THROUGHPUT]:
         some |= {*NEEDED_BY_THROUGHPUT, THROUGHPUT}

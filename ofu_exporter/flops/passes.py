@@ -32,15 +32,7 @@ def check_recompute(forward_only: bool | None, recompute: Recompute | str | None
         raise ConfigError("recompute: a forward-only pass has no activations to compute again")
 
 
-ADAPTER_TARGETS = (
-    "q_proj",
-    "k_proj",
-    "v_proj",
-    "o_proj",
-    "gate_proj",
-    "up_proj",
-    "down_proj",
-)
+ADAPTER_TARGETS = tuple(f"{side}_proj" for side in ("q", "k", "v", "o", "gate", "up", "down"))
 """The linear layers that get adapters, unless the user names others."""
 
 
@@ -70,9 +62,8 @@ class Passes:
     def __post_init__(self) -> None:
         check_recompute(self.forward_only, self.recompute)
         if self.recompute is Recompute.NONE and self.recompute_layers is not None:
-            raise ConfigError(
-                "recompute_layers: also give recompute, which says what is recomputed in them"
-            )
+            needed = "also give recompute, which says what is recomputed in them"
+            raise ConfigError(f"recompute_layers: {needed}")
         if self.lora is not None and self.lora.rank < 1:
             raise ConfigError(f"lora rank: {self.lora.rank} is below 1")
         if self.repeats < 1:
@@ -101,18 +92,17 @@ def plan(
     layers: int,
     recompute_all: bool = False,
 ) -> list[TermPasses]:
-    """The passes of a step over each term, adapters included.
+    """The passes of a step over each term, adapters included, of a model with these towers and this number of layers.
 
-    `towers` are all towers. The last one follows the others, which are side by side. `layers` is the number of the
-    model's layers. With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers.
-
-    Raises ConfigError for a tower, a target or a number of layers that the model does not have.
+    With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers. Raises ConfigError for
+    a tower, a target or a number of layers that the model does not have.
     """
     _check(passes, towers, layers)
     counted = list(terms)
     adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
     trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
-    reached = _reached(towers, trained)
+    # A gradient passes through the trained towers, and through the last, which follows all the others.
+    reached = {*trained, towers[-1]} if trained else set()
     runs = []
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
@@ -137,11 +127,6 @@ def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bo
     return share if run.term.in_layers or everything else Fraction()
 
 
-def _reached(towers: tuple[str, ...], trained: set[str]) -> set[str]:
-    """Towers that a gradient passes through: the trained ones, and the last, which follows all the others."""
-    return {*trained, towers[-1]} if trained else set()
-
-
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
     """Two matrices of `rank` columns beside each targeted matrix: rank * (inputs + outputs) weights."""
     met = set()
@@ -163,10 +148,8 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             gradients=None,
         )
     if not met:
-        names = sorted({term.name.rpartition(".")[2] for term in terms if term.linear})
-        raise ConfigError(
-            f"lora targets: none of {', '.join(lora.targets)} here; known: {', '.join(names)}"
-        )
+        known = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
+        raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {known}")
 
 
 def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:

@@ -38,6 +38,22 @@ def linear(  # noqa: PLR0913 - all that describes a linear layer
     )
 
 
+def outside(  # noqa: PLR0913 - like linear
+    name: str,
+    part: Part,
+    inputs: int,
+    outputs: int,
+    extent: Extent = PER_TOKEN,
+    *,
+    times: int = 1,
+    bias: bool = True,
+) -> Term:
+    """A linear layer before or after the layers, with bias unless it is said to have none."""
+    return linear(
+        name, part, inputs, outputs, times=times, bias=bias, extent=extent, in_layers=False
+    )
+
+
 def vector(name: str, parameters: int, in_layers: bool = True) -> Term:
     """Parameters without a matrix product: norms, biases of their own, positions."""
     return Term(name, Part.NORM, parameters=parameters, active=parameters, in_layers=in_layers)

@@ -121,12 +121,12 @@ class Recipe(_Strict):
             streams = {name for per in term.forward for name in per.split("*")} - {SAMPLES}
             if unknown := sorted(streams - self.lengths.keys()):
                 raise ValueError(f"term {term.name}: stream {unknown[0]} is not in lengths")
-            if min(map(Fraction, term.gradients)) < 0:
+            costs = [*map(Fraction, term.gradients)]
+            if min(costs) < 0:
                 raise ValueError(f"term {term.name}: a gradient costs less than nothing")
-            if max(map(Fraction, term.gradients)) > MOST_PASSES:
-                raise ValueError(
-                    f"term {term.name}: a gradient costs more than {MOST_PASSES} forward passes"
-                )
+            if max(costs) > MOST_PASSES:
+                most = f"{MOST_PASSES} forward passes"
+                raise ValueError(f"term {term.name}: a gradient costs more than {most}")
         return self
 
     def text(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.flops.products import depthwise, linear, scan, vector
-from ofu_exporter.flops.shapes import DeltaNet, Mamba1, Mamba2, Recurrence
+from ofu_exporter.flops.shapes import DeltaNet, Mamba1, Mamba2
 from ofu_exporter.flops.terms import Part, Term
 
 SCAN_FLOPS = 7
@@ -26,9 +26,8 @@ def mamba2(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     """
     inner, groups = mixer.inner, 2 * mixer.groups * mixer.state
     part, bias = Part.PROJECTION, mixer.bias
-    yield linear(
-        "mamba.in_proj", part, hidden, 2 * inner + groups + mixer.heads, times=times, bias=bias
-    )
+    inputs = 2 * inner + groups + mixer.heads
+    yield linear("mamba.in_proj", part, hidden, inputs, times=times, bias=bias)
     yield depthwise("mamba.conv1d", inner + groups, mixer.kernel, times, mixer.conv_bias)
     yield scan("mamba.scan", SCAN_FLOPS * inner * mixer.state * times)
     out = bias if mixer.out_bias is None else mixer.out_bias
@@ -65,12 +64,3 @@ def delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
     yield scan("delta.state", 2 * DELTA_PRODUCTS * heads * mixer.value_head_dim**2 * times)
     yield linear("delta.out_proj", part, values, hidden, times=times)
     yield vector("delta.vectors", (2 * heads + mixer.value_head_dim) * times)
-
-
-def recurrence(hidden: int, mixer: Recurrence, times: int) -> Iterator[Term]:
-    """The terms of a mixer of this file, for `times` equal layers."""
-    if isinstance(mixer, Mamba2):
-        return mamba2(hidden, mixer, times)
-    if isinstance(mixer, Mamba1):
-        return mamba1(hidden, mixer, times)
-    return delta_net(hidden, mixer, times)

@@ -164,8 +164,7 @@ class Experts:
         return 3 if self.gated else 2
 
 
-Recurrence = Mamba2 | Mamba1 | DeltaNet
-Mixer = GroupedAttention | LatentAttention | Recurrence
+Mixer = GroupedAttention | LatentAttention | Mamba2 | Mamba1 | DeltaNet
 FeedForward = Mlp | Experts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -107,10 +108,8 @@ class How:
 def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration: Hugging Face's config.json or diffusers' transformer/config.json, unchanged.
 
-    `ignore` names unknown fields that change no matrix product.
-
-    Raises ConfigError for a field that is missing, negative, contradictory or unknown, which it names, and for an
-    architecture that no family reads, with the nearest one.
+    `ignore` names unknown fields that change no matrix product. Raises ConfigError for a field that is missing,
+    negative, contradictory or unknown, which it names, and for an architecture that no family reads, with the nearest.
     """
     if "recipe_version" in config:
         from ofu_exporter.flops import recipes  # noqa: PLC0415 - pydantic takes milliseconds
@@ -118,26 +117,19 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
         return recipes.read(config).model()
     architecture = _architecture(config)
     family = families.load(families.family_of(architecture))
-    neutral = NEUTRAL | family.NEUTRAL | {*ignore}
-    fields = Fields(config, neutral)
+    fields = Fields(config, NEUTRAL | family.NEUTRAL | {*ignore})
     fields.has("architectures")
-    model = family.read(fields, architecture)
-    model = replace(model, longest=_longest(config))
-    unknown = fields.finish()
-    if not unknown:
+    model = replace(family.read(fields, architecture), longest=_longest(config))
+    if not (unknown := ", ".join(fields.finish())):
         return model
-    return replace(
-        model, notes=(f"unknown fields taken to change no matrix product: {', '.join(unknown)}",)
-    )
+    return replace(model, notes=(f"unknown fields taken to change no matrix product: {unknown}",))
 
 
 def read_file(path: Path, ignore: Iterable[str] = ()) -> Model:
     """The model of a configuration in a JSON file, a folder or the local cache. Raises ConfigError, which names it."""
-    from ofu_exporter.flops.config_file import (  # noqa: PLC0415 - json takes milliseconds
-        read_configuration,
-    )
+    from ofu_exporter.flops import config_file  # noqa: PLC0415 - json takes milliseconds
 
-    return read(read_configuration(path), ignore)
+    return read(config_file.read_configuration(path), ignore)
 
 
 def _longest(config: Mapping[str, object]) -> int | None:
@@ -176,11 +168,7 @@ def _architecture(config: Mapping[str, object]) -> str:
 def count(
     model: Model, lengths: Lengths, how: How | None = None, executed: Lengths | None = None
 ) -> Count:
-    """The FLOPs of one step.
-
-    `lengths` hold every sample of the step over all GPUs (global batch), without padding. If the job pads, `executed`
-    holds the same samples with their padding. The streams whose length the configuration fixes (patches of an image)
-    are added to each sample.
+    """The FLOPs of one step. `lengths` has its samples over all GPUs, `executed` the same with padding if there is any.
 
     Raises ConfigError for an unknown convention, one that isn't defined for the family (the error lists those that
     are), choices that contradict the convention or the model, and padding that makes a step smaller.
@@ -189,14 +177,14 @@ def count(
     convention = conventions.load(how.convention)
     is_own = how.convention == conventions.OWN
     if (how.passes.frozen or how.passes.lora) and not is_own:
-        raise ConfigError(
-            f"convention {how.convention} does not count frozen parts or adapters; use convention model"
-        )
+        wrong = f"convention {how.convention} does not count frozen parts or adapters"
+        raise ConfigError(f"{wrong}; use convention model")
     try:
         terms = convention.terms(model, how.counting)
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
+    differences = convention.warnings(model, how.counting)
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
@@ -206,11 +194,7 @@ def count(
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(
-            *model.notes,
-            *convention.warnings(model, how.counting),
-            *_too_long(model, lengths),
-        ),
+        warnings=(*model.notes, *differences, *_too_long(model, lengths)),
     )
 
 
@@ -232,14 +216,12 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
 def complete(model: Model, lengths: Lengths) -> Lengths:
     """The lengths of all streams of the model. Raises ConfigError for one missing or unknown."""
     streams = ", ".join(model.streams) or "none (the configuration fixes them)"
-    for stream in sorted(lengths.streams - {*model.streams, *model.lengths}):
-        raise ConfigError(
-            f"lengths: {model.architecture} has no stream {stream!r}; known: {streams}"
-        )
-    for stream in model.streams:
-        if stream not in lengths.streams:
+    for name in sorted(lengths.streams - {*model.streams, *model.lengths}):
+        raise ConfigError(f"lengths: {model.architecture} has no stream {name!r}; known: {streams}")
+    for name in model.streams:
+        if name not in lengths.streams:
             raise ConfigError(
-                f"lengths: the length of stream {stream!r} is missing; needed: {streams}"
+                f"lengths: the length of stream {name!r} is missing; needed: {streams}"
             )
     full = lengths.with_fixed(model.lengths)
     if not any(full.tokens(stream) for stream in model.counted):
@@ -251,9 +233,7 @@ def _defined(model: Model) -> list[str]:
     """The conventions that are defined for a model."""
     defined = []
     for name in conventions.names():
-        try:
+        with contextlib.suppress(NotDefined):
             conventions.load(name).terms(model, Counting())
-        except NotDefined:
-            continue
-        defined.append(name)
+            defined.append(name)
     return defined

@@ -67,8 +67,7 @@ class Extent:
     causal: bool = False
     """PAIR: a query sees the keys up to its own position only."""
     window: int | None = None
-    """PAIR: a query sees only this number of these keys, the nearest including its own; on both sides if not
-    causal."""
+    """PAIR: a query sees only this number of these keys, the nearest with its own; on both sides if not causal."""
     chunk: int | None = None
     """PAIR: a query sees only keys in its own chunk of this many neighbouring tokens."""
     merged: int = 1
@@ -148,13 +147,9 @@ def _same_sides(merged: list[Linear | None]) -> Linear | None:
 
 def total(values: Iterable[Exact]) -> Exact:
     """A sum; an integer where it is whole."""
-    whole_part, rest = 0, Fraction()
-    for value in values:
-        if isinstance(value, int):
-            whole_part += value
-        else:
-            rest += value
-    return whole(rest + whole_part) if rest else whole_part
+    listed = [*values]
+    rest = sum((value for value in listed if isinstance(value, Fraction)), Fraction())
+    return whole(rest + sum(value for value in listed if isinstance(value, int)))
 
 
 def whole(value: Exact) -> Exact:

@@ -1,10 +1,9 @@
 """Lists the causes that may make a job's reported MFU differ from the OFU of its GPUs.
 
-A cause is a row of `CAUSES` in a module of this package. From the facts of a job it makes hypotheses, each with the
-ratio that it would give, or none if the facts exclude the cause. There are two kinds of ratio: reported MFU over
-right MFU, for a mistake in the report, and right MFU over OFU, for work of the hardware that the report rightly
-leaves out. A mistake in the count is not a number but a change of the counted step, so that two of them combine as
-they would in a formula.
+A cause is a function in a module of this package. From the facts of a job it makes hypotheses, each with the ratio
+that it would give, or none if the facts exclude the cause: reported MFU over right MFU, for a mistake in the report, or
+right MFU over OFU, for work that the report rightly leaves out. A mistake in the count is not a number but a change of
+the counted step, so that two of them combine as they would in a formula.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
-from types import MappingProxyType
-from typing import Protocol
+from functools import cache, wraps
+from types import MappingProxyType, ModuleType
 
 from ofu_exporter.flops import (
     Counting,
@@ -66,16 +64,13 @@ class CountedStep:
         layers = None if recompute is None else self.passes.recompute_layers
         chosen = recompute or Recompute.NONE
         passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
-        runs = plan(self.terms(), passes, self.model.towers, self.model.layers)
         lengths = self.lengths.with_fixed(self.model.lengths)
-        return float(
-            total(
-                lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
-                for run in runs
-                if run.term.flops
-            )
-            * self.passes.repeats
+        once = total(
+            lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
+            for run in plan(self.terms(), passes, self.model.towers, self.model.layers)
+            if run.term.flops
         )
+        return float(once * self.passes.repeats)
 
     def edited(self, edit: Edit) -> CountedStep:
         """The step with one more edit of the terms."""
@@ -168,6 +163,10 @@ class Hypothesis:
         return {FORMULA: "own", **self.says} if self.miscount else self.says
 
 
+Hypotheses = Callable[[CauseFacts], Iterator[Hypothesis]]
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class MfuCause:
     """One thing that goes wrong, or is rightly left out."""
@@ -176,48 +175,66 @@ class MfuCause:
     """A stable name, which is used in labels of metrics."""
     rarity: float
     """-ln of how often the cause occurs in jobs whose facts allow it. This is an estimate: 1 is common, 5 is rare."""
-    hypotheses: Callable[[CauseFacts], Iterator[Hypothesis]]
-    needs: tuple[str, ...] = ()
-    """Facts without which the cause has no ratio."""
-    settled_by: tuple[str, ...] = ()
-    """Facts that say by themselves whether it is this cause."""
-    shown_ratio: str = field(default="computed", kw_only=True)
-    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
-    meaning: str = field(kw_only=True)
+    meaning: str
     """What is wrong, or rightly left out, in any job: the sentence where a hypothesis has no evidence of its own."""
-    side: Side = field(default=Side.REPORT, kw_only=True)
+    hypotheses: Hypotheses
+    needs: tuple[str, ...]
+    """Facts without which the cause has no ratio."""
+    settled_by: tuple[str, ...]
+    """Facts that say by themselves whether it is this cause."""
+    shown_ratio: str
+    """The ratio in the documentation; "computed" from the model's own terms, with and without the mistake."""
+    side: Side
 
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+def _meaning(function: object) -> str:
+    """A function's docstring, as a part of a sentence."""
+    text = (function.__doc__ or "").removesuffix(".")
+    return text[:1].lower() + text[1:]
 
 
-def miscount(  # noqa: PLR0913 - all that describes such a cause
-    slug: str,
+def cause(
     rarity: float,
-    meaning: str,
-    applies: Callable[[CountedStep], bool],
-    change: Change,
-    says: Mapping[str, str] = NOTHING,
     *,
+    needs: tuple[str, ...] = (),
+    settled_by: tuple[str, ...] = (),
     shown_ratio: str = "computed",
-) -> MfuCause:
-    """A mistake in the count of a model: `change` makes the step as it is counted, where the mistake `applies`."""
+    side: Side = Side.REPORT,
+) -> Callable[[Hypotheses], MfuCause]:
+    """Makes a cause of a function of its hypotheses, whose name is the slug and whose docstring the meaning."""
 
-    def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
-        if facts.step and applies(facts.step):
-            yield Hypothesis(miscount=change, says=says)
+    def named(make: Hypotheses) -> MfuCause:
+        slug, meaning = make.__name__, _meaning(make)
+        return MfuCause(slug, rarity, meaning, make, needs, settled_by, shown_ratio, side)
 
-    return MfuCause(slug, rarity, hypotheses, ("config",), shown_ratio=shown_ratio, meaning=meaning)
-
-
-class _Module(Protocol):
-    CAUSES: tuple[MfuCause, ...]
+    return named
 
 
-_MODULES: Registry[_Module] = Registry(__name__, "subject of causes")
+def miscount(
+    rarity: float,
+    applies: Callable[[CountedStep], bool],
+    says: Mapping[str, str] = NOTHING,
+    shown_ratio: str = "computed",
+) -> Callable[[Change], MfuCause]:
+    """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
+
+    def named(change: Change) -> MfuCause:
+        @wraps(change)
+        def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
+            if facts.step and applies(facts.step):
+                yield Hypothesis(miscount=change, says=says)
+
+        return cause(rarity, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
+
+    return named
+
+
+_MODULES: Registry[ModuleType] = Registry(__name__, "subject of causes")
 
 
 @cache
 def causes() -> tuple[MfuCause, ...]:
-    """Every cause, in the order of their modules' names."""
-    return tuple(cause for name in _MODULES.names() for cause in _MODULES.load(name).CAUSES)
+    """Every cause, in the order of their modules' names and of their lines."""
+    modules = map(_MODULES.load, _MODULES.names())
+    values = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in values if isinstance(value, MfuCause))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import How, conventions, count
-from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, MfuCause
+from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, cause
 
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
@@ -19,7 +19,9 @@ COUNTED_TWICE = 6.0
 """Rarity of an accumulation that is not known and counted twice."""
 
 
-def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(4.0, settled_by=("gpus",), shown_ratio="world/counted")
+def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The report divides by a wrong number of GPUs."""
     if facts.gpus is None:
         for number in SMALL:
             yield Hypothesis(f"one GPU in {number} is divided by", float(number))
@@ -33,23 +35,22 @@ def _gpus(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
 
 
-def _accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
-    is_given = facts.accumulation is not None
-    for steps in USUAL if facts.accumulation is None else (facts.accumulation,):
+@cause(4.5, settled_by=("accumulation",), shown_ratio="1/n; n")
+def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Several micro-batches make a step, and the count has one of them, or has them twice."""
+    given = facts.accumulation
+    once, twice = (None, COUNTED_TWICE) if given is None else (GIVEN, GIVEN)
+    for steps in USUAL if given is None else (given,):
         if steps > 1:
-            yield Hypothesis(
-                f"{steps} micro-batches make a step, and the count has one of them",
-                1 / steps,
-                rarity=GIVEN if is_given else None,
-            )
-            yield Hypothesis(
-                f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more",
-                float(steps),
-                rarity=GIVEN if is_given else COUNTED_TWICE,
-            )
+            missing = f"{steps} micro-batches make a step, and the count has one of them"
+            yield Hypothesis(missing, 1 / steps, rarity=once)
+            doubled = f"the count has all {steps} micro-batches of a step, and is multiplied by {steps} once more"
+            yield Hypothesis(doubled, float(steps), rarity=twice)
 
 
-def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, needs=("config",))
+def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The count follows another convention."""
     step = facts.step
     if step is None:
         return
@@ -62,30 +63,3 @@ def _convention(facts: CauseFacts) -> Iterator[Hypothesis]:
         ratio = float(other.model_flops_per_step) / right
         if abs(ratio - 1) > 1e-6:
             yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})
-
-
-CAUSES = (
-    MfuCause(
-        "wrong_gpu_count",
-        4.0,
-        _gpus,
-        settled_by=("gpus",),
-        shown_ratio="world/counted",
-        meaning="the report divides by a wrong number of GPUs",
-    ),
-    MfuCause(
-        "gradient_accumulation",
-        4.5,
-        _accumulation,
-        settled_by=("accumulation",),
-        shown_ratio="1/n; n",
-        meaning="several micro-batches make a step, and the count has one of them, or has them twice",
-    ),
-    MfuCause(
-        "other_convention",
-        2.0,
-        _convention,
-        ("config",),
-        meaning="the count follows another convention",
-    ),
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import wraps
 
 from ofu_exporter.flops.causes import (
     NOTHING,
@@ -11,6 +12,7 @@ from ofu_exporter.flops.causes import (
     CountedStep,
     Hypothesis,
     MfuCause,
+    cause,
     miscount,
 )
 from ofu_exporter.flops.shapes import (
@@ -38,32 +40,29 @@ def _each(step: CountedStep, change: Callable[[Layer], Layer]) -> CountedStep:
 
 
 def _in_layers(
-    slug: str,
-    rarity: float,
-    meaning: str,
-    change: Callable[[Layer, Decoder], Layer],
-    says: Mapping[str, str] = NOTHING,
-) -> MfuCause:
-    """A mistake that takes layers for others; there is none where no layer changes."""
+    rarity: float, says: Mapping[str, str] = NOTHING
+) -> Callable[[Callable[[Layer, Decoder], Layer]], MfuCause]:
+    """Makes a cause of a function that takes a layer of a decoder for another; none where no layer changes."""
 
-    def changed(step: CountedStep) -> CountedStep:
-        shape = step.model.shape
-        assert shape is not None
-        return _each(step, lambda layer: change(layer, shape))
+    def named(change: Callable[[Layer, Decoder], Layer]) -> MfuCause:
+        @wraps(change)
+        def changed(step: CountedStep) -> CountedStep:
+            shape = step.model.shape
+            assert shape is not None
+            return _each(step, lambda layer: change(layer, shape))
 
-    def applies(step: CountedStep) -> bool:
-        shape = step.model.shape
-        return any(shape and change(layer, shape) != layer for layer in _layers(step))
+        def applies(step: CountedStep) -> bool:
+            shape = step.model.shape
+            return any(shape and change(layer, shape) != layer for layer in _layers(step))
 
-    return miscount(slug, rarity, meaning, applies, changed, says)
+        return miscount(rarity, applies, says)(changed)
+
+    return named
 
 
-def _experts(change: Callable[[Experts], Experts]) -> Callable[[Layer, Decoder], Layer]:
-    def changed(layer: Layer, _: Decoder) -> Layer:
-        block = layer.feed_forward
-        return replace(layer, feed_forward=change(block)) if isinstance(block, Experts) else layer
-
-    return changed
+def _experts(layer: Layer, change: Callable[[Experts], Experts]) -> Layer:
+    block = layer.feed_forward
+    return replace(layer, feed_forward=change(block)) if isinstance(block, Experts) else layer
 
 
 def _attention(layer: Layer, change: Callable[[GroupedAttention], GroupedAttention]) -> Layer:
@@ -71,27 +70,27 @@ def _attention(layer: Layer, change: Callable[[GroupedAttention], GroupedAttenti
     return replace(layer, mixer=change(mixer)) if isinstance(mixer, GroupedAttention) else layer
 
 
-def _all_groups(layer: Layer, _: Decoder) -> Layer:
-    return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))
+@_in_layers(1.5, EXPERTS)
+def all_experts_counted(layer: Layer, _: Decoder) -> Layer:
+    """A token goes to a few experts, and the count takes all of them."""
+    return _experts(layer, lambda block: replace(block, active=block.experts))
 
 
-def _other_gate(layer: Layer, _: Decoder) -> Layer:
-    block = layer.feed_forward
-    return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
+@_in_layers(1.0, EXPERTS)
+def latent_moe_full_hidden(layer: Layer, _: Decoder) -> Layer:
+    """The routed experts run on a latent, and the count has them at the full hidden size."""
+    return _experts(layer, lambda block: replace(block, latent=None))
 
 
-def _sparse(layer: Layer, shape: Decoder) -> Layer:
-    sparse = shape.feed_forwards(Experts)
-    some = 0 < len(sparse) < len(shape.layers)
-    return replace(layer, feed_forward=sparse[0]) if some else layer
+@_in_layers(2.5, EXPERTS)
+def shared_experts_omitted(layer: Layer, _: Decoder) -> Layer:
+    """There are shared experts, and the count leaves them out."""
+    return _experts(layer, lambda block: replace(block, shared_width=0, shared_gate=False))
 
 
-def _without_experts(layer: Layer, _: Decoder) -> Layer:
-    alone = layer.mixer is None and isinstance(layer.feed_forward, Experts)
-    return replace(layer, feed_forward=None) if alone else layer
-
-
-def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(1.0, needs=("config",))
+def hybrid_as_dense(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The layers are of several kinds, and the count takes each for attention and an MLP."""
     layers = _layers(facts.step) if facts.step else ()
     mixers = [layer.mixer for layer in layers if isinstance(layer.mixer, ATTENTION)]
     blocks = [layer.feed_forward for layer in layers if layer.feed_forward]
@@ -100,89 +99,52 @@ def _hybrid(facts: CauseFacts) -> Iterator[Hypothesis]:
         return
     block = (dense or blocks)[0]
     says = {"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})}
-    yield Hypothesis(
-        miscount=lambda step: _each(step, lambda _: Layer(mixers[0], block)), says=says
-    )
+    every = Layer(mixers[0], block)
+    yield Hypothesis(miscount=lambda step: _each(step, lambda _: every), says=says)
 
 
-def _head_dim(facts: CauseFacts) -> Iterator[Hypothesis]:
+@_in_layers(2.5, {"layers": "are all sparse", **EXPERTS})
+def sparse_everywhere(layer: Layer, shape: Decoder) -> Layer:
+    """Some layers are sparse, and the count takes all of them for sparse."""
+    sparse = shape.feed_forwards(Experts)
+    some = 0 < len(sparse) < len(shape.layers)
+    return replace(layer, feed_forward=sparse[0]) if some else layer
+
+
+@_in_layers(2.5, {"layers": "are of several kinds", "experts": "are not counted"})
+def sparse_layers_omitted(layer: Layer, _: Decoder) -> Layer:
+    """Sparse layers stand by themselves in a hybrid, and the count has nothing for them."""
+    alone = layer.mixer is None and isinstance(layer.feed_forward, Experts)
+    return replace(layer, feed_forward=None) if alone else layer
+
+
+@cause(2.0, needs=("config",))
+def head_dim_from_hidden(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Heads have a width of their own, and the count takes the hidden size over the heads."""
     shape = facts.step.model.shape if facts.step else None
     if shape is None:
         return
-    hidden = shape.hidden
-    mixers = shape.mixers(GroupedAttention)
+    hidden, mixers = shape.hidden, shape.mixers(GroupedAttention)
     wide = [mixer for mixer in mixers if mixer.head_dim != hidden // mixer.heads]
 
-    def narrow(mixer: GroupedAttention) -> GroupedAttention:
-        return replace(mixer, head_dim=hidden // mixer.heads)
+    def narrow(layer: Layer) -> Layer:
+        return _attention(layer, lambda each: replace(each, head_dim=hidden // each.heads))
 
     if wide:
-        yield Hypothesis(
-            f"heads are {wide[0].head_dim} wide, and the count takes the hidden size over the heads",
-            miscount=lambda step: _each(step, lambda layer: _attention(layer, narrow)),
+        evidence = (
+            f"heads are {wide[0].head_dim} wide, and the count takes the hidden size over the heads"
         )
+        yield Hypothesis(evidence, miscount=lambda step: _each(step, narrow))
 
 
-CAUSES = (
-    _in_layers(
-        "all_experts_counted",
-        1.5,
-        "a token goes to a few experts, and the count takes all of them",
-        _experts(lambda block: replace(block, active=block.experts)),
-        EXPERTS,
-    ),
-    _in_layers(
-        "latent_moe_full_hidden",
-        1.0,
-        "the routed experts run on a latent, and the count has them at the full hidden size",
-        _experts(lambda block: replace(block, latent=None)),
-        EXPERTS,
-    ),
-    _in_layers(
-        "shared_experts_omitted",
-        2.5,
-        "there are shared experts, and the count leaves them out",
-        _experts(lambda block: replace(block, shared_width=0, shared_gate=False)),
-        EXPERTS,
-    ),
-    MfuCause(
-        "hybrid_as_dense",
-        1.0,
-        _hybrid,
-        ("config",),
-        meaning="the layers are of several kinds, and the count takes each for attention and an MLP",
-    ),
-    _in_layers(
-        "sparse_everywhere",
-        2.5,
-        "some layers are sparse, and the count takes all of them for sparse",
-        _sparse,
-        {"layers": "are all sparse", **EXPERTS},
-    ),
-    _in_layers(
-        "sparse_layers_omitted",
-        2.5,
-        "sparse layers stand by themselves in a hybrid, and the count has nothing for them",
-        _without_experts,
-        {"layers": "are of several kinds", "experts": "are not counted"},
-    ),
-    MfuCause(
-        "head_dim_from_hidden",
-        2.0,
-        _head_dim,
-        ("config",),
-        meaning="heads have a width of their own, and the count takes the hidden size over the heads",
-    ),
-    _in_layers(
-        "gating_miscounted",
-        2.5,
-        "feed-forward blocks are counted with a matrix too many or too few",
-        _other_gate,
-    ),
-    _in_layers(
-        "groups_ignored",
-        2.5,
-        "heads share keys and values, and the count gives each its own projections",
-        _all_groups,
-    ),
-)
+@_in_layers(2.5)
+def gating_miscounted(layer: Layer, _: Decoder) -> Layer:
+    """Feed-forward blocks are counted with a matrix too many or too few."""
+    block = layer.feed_forward
+    return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
+
+
+@_in_layers(2.5)
+def groups_ignored(layer: Layer, _: Decoder) -> Layer:
+    """Heads share keys and values, and the count gives each its own projections."""
+    return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))

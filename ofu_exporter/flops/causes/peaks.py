@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, cause
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.values.gpu import Gpu
 
@@ -42,6 +42,8 @@ ABSENT = 9.0
 ABSENT_AND_GIVEN = 4.0
 """The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}
+PRECISIONS = ("precision", "peak_tflops")
+"""The facts that settle which precision's peak a report divides by."""
 
 
 def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
@@ -56,10 +58,9 @@ def _hypothesis(
     facts: CauseFacts, one: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    is_given, rated = is_the_peak(facts, one.ratio), [*filter(None, claimed)]
-    is_other = facts.peak_flops is not None and all(
-        abs(peak / facts.peak_flops - 1) > SAME for peak in rated
-    )
+    given, rated = facts.peak_flops, [*filter(None, claimed)]
+    is_given = is_the_peak(facts, one.ratio)
+    is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in rated)
     if is_given is False or abs(one.ratio - 1) <= SAME or (rated and is_other):
         return
     says = {**RATED, **one.says}
@@ -83,27 +84,24 @@ def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
 def _peak(facts: CauseFacts, precision: str) -> float | None:
     """A precision's peak in FLOP/s, or in units of the BF16 peak if the GPU is not known."""
     row = facts.row()
-    return (
-        TIMES_HALF.get(precision) if facts.gpu is None or row is None else row.peak_flops(precision)
-    )
+    return TIMES_HALF.get(precision) if row is None else row.peak_flops(precision)
 
 
 def _seconds(shares: Mapping[str, float], peak_of: Callable[[str], float | None]) -> float | None:
     """The time that a FLOP takes at the peaks of the precisions that run; None where one of them is not known."""
-    seconds = 0.0
-    for precision, share in shares.items():
-        peak = peak_of(precision)
-        if peak is None:
-            return None
-        seconds += share / peak
-    return seconds
+    peaks = {precision: peak_of(precision) for precision in shares}
+    if None in peaks.values():
+        return None
+    return sum(shares[precision] / peak for precision, peak in peaks.items() if peak)
 
 
-def _sparse(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, settled_by=("peak_tflops",), shown_ratio="0.5")
+def sparse_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is the one for 2:4 sparse matrices, twice the dense one."""
     row = facts.row()
     if row is None or row.chip.arch not in DENSE_ONLY:
-        evidence = "the peak is the one for 2:4 sparse matrices, twice the dense one"
-        yield from _hypothesis(facts, Hypothesis(evidence, 0.5), _own_peaks(facts, 2.0))
+        one = Hypothesis(sparse_peak.meaning, 0.5)
+        yield from _hypothesis(facts, one, _own_peaks(facts, 2.0))
 
 
 def _other_precision(
@@ -121,15 +119,19 @@ def _other_precision(
         yield from _hypothesis(facts, Hypothesis(evidence, 1 / seconds / peak, says=says), claimed)
 
 
-def _tf32(facts: CauseFacts) -> Iterator[Hypothesis]:
-    def half(names: set[str]) -> bool:
-        return bool(names & {*HALF})
-
-    yield from _other_precision("tf32", "bf16", half, facts)
-    yield from _other_precision("bf16", "tf32", lambda names: names == {"tf32"}, facts)
+def _has_half(names: set[str]) -> bool:
+    return bool(names & {*HALF})
 
 
-def _fp8_used(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.5, settled_by=PRECISIONS, shown_ratio="0.5")
+def fp8_peak_for_bf16(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of FP8, and the math is BF16."""
+    return _other_precision("fp8", "bf16", _has_half, facts)
+
+
+@cause(2.0, settled_by=PRECISIONS, shown_ratio="2, less in a mix")
+def bf16_peak_for_fp8(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of BF16, and the math is FP8."""
     row = facts.row()
     if facts.precision is None and row and row.peak_flops("fp8") is None:
         return
@@ -138,25 +140,44 @@ def _fp8_used(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield one if facts.precision else replace(one, rarity=3.0)
 
 
-def _max_clock(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(4.0, settled_by=PRECISIONS, shown_ratio="0.25, 0.17")
+def fp4_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of FP4, and the math is another."""
+    return _other_precision("fp4", "bf16", lambda names: "fp4" not in names, facts)
+
+
+@cause(4.0, settled_by=PRECISIONS, shown_ratio="2; 0.5")
+def tf32_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of TF32 and the math is BF16, or the reverse."""
+    yield from _other_precision("tf32", "bf16", _has_half, facts)
+    yield from _other_precision("bf16", "tf32", lambda names: names == {"tf32"}, facts)
+
+
+@cause(2.0, needs=("gpu",), settled_by=("peak_tflops",), shown_ratio="0.87 to 0.97")
+def max_clock_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is computed at the maximum SM clock, and rated at a lower one."""
     row = facts.row()
     if row is None or row.tensor_clock_hz is None or row.max_sm_clock_hz is None:
         return
     ratio = row.tensor_clock_hz / row.max_sm_clock_hz
-    clocks = f"the peak is computed at the boost clock of {row.max_sm_clock_hz / 1e6:.0f} MHz, and rated at "
-    evidence = f"{clocks}{row.tensor_clock_hz / 1e6:.0f} MHz"
+    boost, rated = row.max_sm_clock_hz / 1e6, row.tensor_clock_hz / 1e6
+    evidence = (
+        f"the peak is computed at the boost clock of {boost:.0f} MHz, and rated at {rated:.0f} MHz"
+    )
     one = Hypothesis(evidence, ratio, says={"peak's GPU": row.key})
     yield from _hypothesis(facts, one, _own_peaks(facts, 1 / ratio))
 
 
-def _measured(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(5.0, settled_by=("peak_tflops",), shown_ratio="1.1 to 1.4")
+def measured_peak(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is a measured matrix product, not the rated one."""
     if facts.peak_flops is None:
-        says = {"peak": "is measured"}
-        evidence = "the peak is a measured matrix product, not the rated one"
-        yield Hypothesis(evidence, 1.4, 1.1, says=says)
+        yield Hypothesis(measured_peak.meaning, 1.4, 1.1, says={"peak": "is measured"})
 
 
-def _device(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(SELDOM, needs=("gpu",), settled_by=("peak_tflops",), shown_ratio="peak over peak")
+def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The peak is that of another GPU."""
     row = facts.row()
     if row is None:
         return
@@ -190,79 +211,6 @@ def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
 
 def _rarity(card: str, other: str, present: Collection[str]) -> float:
     """How rare it is that the peak of another model is used for one's own."""
-    if any(card.startswith(start) for start in TAKEN_FOR.get(other, ())):
+    if card.startswith(TAKEN_FOR.get(other, ())):
         return SELDOM if card == IN_ALL_TABLES else FALLBACK
     return SELDOM if other in present else ABSENT
-
-
-_FP8_UNUSED = partial(_other_precision, "fp8", "bf16", lambda names: bool(names & {*HALF}))
-_FP4_UNUSED = partial(_other_precision, "fp4", "bf16", lambda names: "fp4" not in names)
-
-CAUSES = (
-    MfuCause(
-        "sparse_peak",
-        2.0,
-        _sparse,
-        settled_by=("peak_tflops",),
-        shown_ratio="0.5",
-        meaning="the peak is the one for 2:4 sparse matrices, twice the dense one",
-    ),
-    MfuCause(
-        "fp8_peak_for_bf16",
-        2.5,
-        _FP8_UNUSED,
-        settled_by=("precision", "peak_tflops"),
-        shown_ratio="0.5",
-        meaning="the peak is that of FP8, and the math is BF16",
-    ),
-    MfuCause(
-        "bf16_peak_for_fp8",
-        2.0,
-        _fp8_used,
-        settled_by=("precision", "peak_tflops"),
-        shown_ratio="2, less in a mix",
-        meaning="the peak is that of BF16, and the math is FP8",
-    ),
-    MfuCause(
-        "fp4_peak",
-        4.0,
-        _FP4_UNUSED,
-        settled_by=("precision", "peak_tflops"),
-        shown_ratio="0.25, 0.17",
-        meaning="the peak is that of FP4, and the math is another",
-    ),
-    MfuCause(
-        "tf32_peak",
-        4.0,
-        _tf32,
-        settled_by=("precision", "peak_tflops"),
-        shown_ratio="2; 0.5",
-        meaning="the peak is that of TF32 and the math is BF16, or the reverse",
-    ),
-    MfuCause(
-        "max_clock_peak",
-        2.0,
-        _max_clock,
-        ("gpu",),
-        ("peak_tflops",),
-        shown_ratio="0.87 to 0.97",
-        meaning="the peak is computed at the maximum SM clock, and rated at a lower one",
-    ),
-    MfuCause(
-        "measured_peak",
-        5.0,
-        _measured,
-        settled_by=("peak_tflops",),
-        shown_ratio="1.1 to 1.4",
-        meaning="the peak is a measured matrix product, not the rated one",
-    ),
-    MfuCause(
-        "wrong_device",
-        SELDOM,
-        _device,
-        ("gpu",),
-        ("peak_tflops",),
-        shown_ratio="peak over peak",
-        meaning="the peak is that of another GPU",
-    ),
-)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side
+from ofu_exporter.flops.causes import CauseFacts, Hypothesis, Side, cause
 
-SLUG = "tile_quantization"
 WORST = 0.12
 """The most that large models run besides their FLOPs. On an H100 it was 7 to 12 % of real training (docs/hardware.md):
 tiles 2, attention that computes its scores again 3, the clock the rest. Matrix products alone have 0 to 2."""
@@ -22,24 +21,9 @@ def real_work(facts: CauseFacts) -> tuple[float, float]:
     return 1 / (tiles * rest), 1 / tiles
 
 
-def _real_work(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(1.0, needs=("tile_overhead",), shown_ratio="down to 0.89, or as given", side=Side.HARDWARE)
+def tile_quantization(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Tiles, the backward pass of attention and the clock, which no MFU counts."""
     low, high = real_work(facts)
-    yield Hypothesis(
-        f"real training shows an OFU up to {1 / low - 1:.0%} above its MFU: tiles, the backward pass of attention and "
-        "the clock, which no MFU counts",
-        high,
-        low,
-    )
-
-
-CAUSES = (
-    MfuCause(
-        SLUG,
-        1.0,
-        _real_work,
-        ("tile_overhead",),
-        side=Side.HARDWARE,
-        shown_ratio="down to 0.89, or as given",
-        meaning="tiles, the backward pass of attention and the clock, which no MFU counts",
-    ),
-)
+    most = f"real training shows an OFU up to {1 / low - 1:.0%} above its MFU"
+    yield Hypothesis(f"{most}: {tile_quantization.meaning}", high, low)

@@ -11,8 +11,8 @@ from ofu_exporter.flops.causes import (
     CauseFacts,
     CountedStep,
     Hypothesis,
-    MfuCause,
     Side,
+    cause,
     miscount,
     without,
 )
@@ -23,7 +23,9 @@ TEXTBOOK = 4 / 3
 """Four forwards over three: a recomputed forward in addition to the forward pass and a backward pass of two."""
 
 
-def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(1.0, settled_by=("recompute",), shown_ratio="computed, else 0.75", side=Side.HARDWARE)
+def activation_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The job may recompute activations, which the hardware runs and MFU rightly leaves out."""
     if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
         return
     doing = "the job recomputes" if facts.recompute else "the job may recompute"
@@ -38,7 +40,9 @@ def _recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
     )
 
 
-def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(1.5, needs=("config",), settled_by=("recompute",), side=Side.HARDWARE)
+def selective_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Attention cores run again in the backward pass, which MFU rightly leaves out."""
     if facts.forward_only or facts.recompute not in (None, Recompute.SELECTIVE):
         return
     if facts.step and facts.step.has(Part.CORE):
@@ -49,12 +53,16 @@ def _selective(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-def _recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, shown_ratio="4/3")
+def recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The count is 4 forwards: HFU, reported as MFU."""
     if not facts.forward_only:
         yield Hypothesis(ratio=TEXTBOOK, says=TRAINS | {"count": "has backward passes"})
 
 
-def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, needs=("config",), side=Side.HARDWARE)
+def flash_backward(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Flash attention computes its scores again in the backward pass, which no MFU counts."""
     if facts.step is None or facts.forward_only:
         return
     whole = facts.step.flops()
@@ -64,7 +72,9 @@ def _flash(facts: CauseFacts) -> Iterator[Hypothesis]:
         yield Hypothesis(ratio=whole / (whole + cores / 6), says=TRAINS)
 
 
-def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(3.5, settled_by=("training",), shown_ratio="3; 1/3")
+def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """A forward pass is counted as training, or training as a forward pass."""
     if facts.forward_only is not False:
         yield Hypothesis(
             "the job runs forward passes only, and the count has backward passes too",
@@ -74,38 +84,50 @@ def _forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
     if not facts.forward_only:
         says = TRAINS | {"count": "has no backward pass"}
-        yield Hypothesis(
-            "the job trains, and the count has the forward pass only", 1 / 3, says=says
-        )
+        evidence = "the job trains, and the count has the forward pass only"
+        yield Hypothesis(evidence, 1 / 3, says=says)
 
 
-def _trained_in_full(step: CountedStep) -> CountedStep:
+@miscount(
+    1.0,
+    lambda step: bool(step.passes.lora or step.passes.frozen),
+    TRAINS | {"count": "has backward passes"},
+    shown_ratio="computed, up to 1.5 with adapters",
+)
+def frozen_counted(step: CountedStep) -> CountedStep:
+    """Adapters or parts are trained and the rest is frozen, and the count trains everything."""
     return replace(step, passes=replace(step.passes, lora=None, frozen=frozenset()))
 
 
-def _repeats(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, needs=("config",), shown_ratio="1/repeats")
+def repeats_missed(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The model runs several times per sample (timesteps, guidance, epochs), and the count has one."""
     repeats = facts.step.passes.repeats if facts.step else 1
     if repeats > 1:
-        yield Hypothesis(
-            f"the model runs {repeats} times per sample, and the count has one", 1 / repeats
-        )
+        evidence = f"the model runs {repeats} times per sample, and the count has one"
+        yield Hypothesis(evidence, 1 / repeats)
 
 
-def _padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
-    padded = facts.executed
-    if facts.step and padded:
-        change = partial(replace, lengths=padded)
+@cause(1.5, needs=("config", "padded_to"))
+def padding_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Samples are counted as long as they are padded to, and the kernels skip the padding."""
+    if facts.step and facts.executed:
+        change = partial(replace, lengths=facts.executed)
         yield Hypothesis(miscount=change, says={"padding": "is skipped"})
 
 
-def _padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(1.0, needs=("config", "padded_to"), side=Side.HARDWARE)
+def padding_run(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The hardware runs the padding, which MFU rightly leaves out."""
     if facts.step and facts.executed:
         padded = replace(facts.step, lengths=facts.executed)
         ratio = facts.step.flops() / padded.flops()
         yield Hypothesis(ratio=ratio, says={"padding": "is run"})
 
 
-def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
+@cause(2.0, needs=("config", "lengths"), settled_by=("pack_length",))
+def pack_as_one_sequence(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Sequences are packed, and the count lets each token attend to the whole pack."""
     if facts.step is None or facts.step.lengths.streams != {"tokens"}:
         return
     lengths = facts.step.lengths
@@ -118,8 +140,7 @@ def _pack(facts: CauseFacts) -> Iterator[Hypothesis]:
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
-    """Tokens of a pack. If they are not given, samples of one length are a plain batch; those of several lengths are
-    one pack, or fill packs of a power of two."""
+    """Tokens of a pack. Not given, samples of several lengths are one pack, or fill packs of a power of two."""
     if given is not None:
         return (given,) if given >= lengths.longest() else ()
     tokens = int(lengths.tokens())
@@ -132,92 +153,5 @@ def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:
 def _joined(step: CountedStep, length: int) -> CountedStep:
     """The step with its samples joined to sequences of a length; what is left over is a shorter one."""
     packs, rest = divmod(int(step.lengths.tokens()), length)
-    parts = [
-        fixed(number, tokens=each) for number, each in ((packs, length), (1, rest)) if number * each
-    ]
-    return replace(step, lengths=parts[0] if len(parts) == 1 else parts[0] + parts[1])
-
-
-CAUSES = (
-    MfuCause(
-        "activation_recompute",
-        1.0,
-        _recompute,
-        settled_by=("recompute",),
-        side=Side.HARDWARE,
-        shown_ratio="computed, else 0.75",
-        meaning="the job may recompute activations, which the hardware runs and MFU rightly leaves out",
-    ),
-    MfuCause(
-        "selective_recompute",
-        1.5,
-        _selective,
-        ("config",),
-        ("recompute",),
-        side=Side.HARDWARE,
-        meaning="attention cores run again in the backward pass, which MFU rightly leaves out",
-    ),
-    MfuCause(
-        "recompute_counted",
-        2.0,
-        _recompute_counted,
-        shown_ratio="4/3",
-        meaning="the count is 4 forwards: HFU, reported as MFU",
-    ),
-    MfuCause(
-        "flash_backward",
-        2.0,
-        _flash,
-        ("config",),
-        side=Side.HARDWARE,
-        meaning="flash attention computes its scores again in the backward pass, which no MFU counts",
-    ),
-    MfuCause(
-        "forward_only",
-        3.5,
-        _forward_only,
-        settled_by=("training",),
-        shown_ratio="3; 1/3",
-        meaning="a forward pass is counted as training, or training as a forward pass",
-    ),
-    miscount(
-        "frozen_counted",
-        1.0,
-        "adapters or parts are trained and the rest is frozen, and the count trains everything",
-        lambda step: bool(step.passes.lora or step.passes.frozen),
-        _trained_in_full,
-        TRAINS | {"count": "has backward passes"},
-        shown_ratio="computed, up to 1.5 with adapters",
-    ),
-    MfuCause(
-        "repeats_missed",
-        2.0,
-        _repeats,
-        ("config",),
-        shown_ratio="1/repeats",
-        meaning="the model runs several times per sample (timesteps, guidance, epochs), and the count has one",
-    ),
-    MfuCause(
-        "padding_counted",
-        1.5,
-        _padding_counted,
-        ("config", "padded_to"),
-        meaning="samples are counted as long as they are padded to, and the kernels skip the padding",
-    ),
-    MfuCause(
-        "padding_run",
-        1.0,
-        _padding_run,
-        ("config", "padded_to"),
-        side=Side.HARDWARE,
-        meaning="the hardware runs the padding, which MFU rightly leaves out",
-    ),
-    MfuCause(
-        "pack_as_one_sequence",
-        2.0,
-        _pack,
-        ("config", "lengths"),
-        ("pack_length",),
-        meaning="sequences are packed, and the count lets each token attend to the whole pack",
-    ),
-)
+    sizes = [(number, each) for number, each in ((packs, length), (1, rest)) if number * each]
+    return replace(step, lengths=sum((fixed(n, tokens=each) for n, each in sizes), Lengths()))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.flops.models import Counting, Model, dense_decoder
-from ofu_exporter.flops.shapes import GroupedAttention, Mlp
+from ofu_exporter.flops.models import Counting, Model, dense_decoder, dense_widths
+from ofu_exporter.flops.shapes import GroupedAttention
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 SOFTMAX = 3
@@ -24,15 +24,13 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     if model.softmax_heads:
         return (*model.terms, _softmax(model.softmax_heads, model.counted[0]))
     shape = dense_decoder(model, counting, "chinchilla")
-    hidden, mixers, blocks = shape.hidden, shape.mixers(GroupedAttention), shape.feed_forwards(Mlp)
-    wide = sum(mixer.query_dim for mixer in mixers)
-    keys = sum(mixer.key_dim for mixer in mixers)
-    forward = sum(block.matrices * block.width for block in blocks)
+    hidden, (wide, keys, forward) = shape.hidden, dense_widths(shape)
+    heads = sum(mixer.heads for mixer in shape.mixers(GroupedAttention))
     return (
         Term("embeddings", Part.EMBEDDING, flops=2 * shape.vocab * hidden, in_layers=False),
         Term("attention.qkv", Part.PROJECTION, flops=2 * hidden * (wide + 2 * keys)),
         Term("attention.logits", Part.CORE, Extent(Per.PAIR), flops=2 * wide),
-        _softmax(sum(mixer.heads for mixer in mixers), model.counted[0]),
+        _softmax(heads, model.counted[0]),
         Term("attention.reduction", Part.CORE, Extent(Per.PAIR), flops=2 * wide),
         Term("attention.project", Part.PROJECTION, flops=2 * wide * hidden),
         Term("feedforward", Part.MLP, flops=2 * hidden * forward),

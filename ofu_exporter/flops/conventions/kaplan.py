@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.flops.models import Counting, Model, dense_decoder
-from ofu_exporter.flops.shapes import GroupedAttention, Mlp
+from ofu_exporter.flops.models import Counting, Model, dense_decoder, dense_widths
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The six rows."""
     shape = dense_decoder(model, counting, "kaplan")
-    hidden, mixers, blocks = shape.hidden, shape.mixers(GroupedAttention), shape.feed_forwards(Mlp)
-    wide = sum(mixer.query_dim for mixer in mixers)
-    keys = sum(mixer.key_dim for mixer in mixers)
-    forward = sum(block.matrices * block.width for block in blocks)
+    hidden, (wide, keys, forward) = shape.hidden, dense_widths(shape)
     return (
         Term("embed", Part.EMBEDDING, flops=4 * hidden, in_layers=False),
         Term("attention.qkv", Part.PROJECTION, flops=2 * hidden * (wide + 2 * keys)),

@@ -40,10 +40,9 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
 def _attention(model: Model, layer: Layer) -> GroupedAttention:
     block = layer.feed_forward
     if not isinstance(layer.mixer, GroupedAttention) or block is None or not block.gated:
-        raise NotDefined(
-            "convention kempner is defined for grouped attention and gated MLPs in every layer, "
-            f"which {model.architecture} does not have"
-        )
+        needed = "grouped attention and gated MLPs in every layer"
+        lacking = f"{needed}, which {model.architecture} does not have"
+        raise NotDefined(f"convention kempner is defined for {lacking}")
     if isinstance(block, Experts) and block.latent is not None:
         raise NotDefined("convention kempner is not defined for experts that run on a latent")
     return layer.mixer

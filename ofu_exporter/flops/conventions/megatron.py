@@ -13,20 +13,19 @@ pairs, never a sliding window; head with the padded vocabulary; no embedding, ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from ofu_exporter.flops.blocks import layers
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.recurrences import DELTA_PRODUCTS, SCAN_FLOPS
+from ofu_exporter.flops.recurrences import SCAN_FLOPS
 from ofu_exporter.flops.shapes import (
     Decoder,
-    DeltaNet,
     Experts,
-    FeedForward,
     GroupedAttention,
     LatentAttention,
     Layer,
+    Mamba1,
     Mamba2,
-    Mixer,
-    Mlp,
     grouped,
 )
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
@@ -39,10 +38,9 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     shape = decoder_only(model, counting, "megatron", halved=True, predictions=True)
     hybrid = is_hybrid(shape)
     depth = shape.predictions if counting.predictions else 0
-    layers = shape.layers + (() if hybrid else shape.predicting(depth))
     counted = [
         term
-        for layer, times in grouped(layers)
+        for layer, times in grouped(shape.layers + (() if hybrid else shape.predicting(depth)))
         for term in _layer(model, shape.hidden, layer, times)
     ]
     if depth and not hybrid:
@@ -61,42 +59,34 @@ def is_hybrid(shape: Decoder) -> bool:
 
 
 def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term]:
-    alone = layer.mixer is None or layer.feed_forward is None
-    if layer.mixer is not None:
-        yield from _mixer(model, hidden, layer.mixer, times, alone)
-    if layer.feed_forward is not None:
-        yield from _feed_forward(hidden, layer.feed_forward, times)
-
-
-def _mixer(model: Model, hidden: int, mixer: Mixer, times: int, alone: bool) -> Iterator[Term]:
-    if isinstance(mixer, GroupedAttention):
-        width, keys = mixer.query_dim, mixer.key_dim
-        gate = width if mixer.gated and not alone else 0
-        projections = hidden * (width + 2 * keys + gate) + width * hidden
-        yield Term("attention.linear", Part.PROJECTION, flops=2 * projections * times)
-        yield Term("attention.core", Part.CORE, HALF, flops=4 * width * times)
-    elif isinstance(mixer, LatentAttention) and mixer.keys is None:
-        if not alone:
-            yield from _latent(hidden, mixer, times)
-    elif isinstance(mixer, Mamba2):
-        yield from _mamba(hidden, mixer, times)
-    elif isinstance(mixer, DeltaNet):
-        yield from _delta(hidden, mixer, times)
-    else:
+    """The layer's own products but the router's, and what Megatron-LM counts otherwise of its mixer."""
+    mixer, alone = layer.mixer, layer.mixer is None or layer.feed_forward is None
+    if isinstance(mixer, Mamba1) or (isinstance(mixer, LatentAttention) and mixer.keys is not None):
         raise NotDefined(
             f"convention megatron is not defined for the {type(mixer).__name__} layers of {model.architecture}"
         )
+    if isinstance(mixer, LatentAttention) and not alone:
+        norms = mixer.key_value_rank + (mixer.query_rank or 0)
+        yield Term("attention.linear", Part.PROJECTION, flops=2 * norms * times)
+    if isinstance(mixer, GroupedAttention) and alone:
+        layer = replace(layer, mixer=replace(mixer, gated=False))
+    if isinstance(mixer, Mamba2):
+        yield from _mamba(hidden, mixer, times)
+    if isinstance(mixer, Mamba2) or (isinstance(mixer, LatentAttention) and alone):
+        layer = replace(layer, mixer=None)
+    for term in layers(hidden, (layer,) * times):
+        if term.flops and term.part is not Part.ROUTER:
+            extent = HALF if term.part is Part.CORE else term.extent
+            yield Term(_name(term), term.part, extent, term.flops)
 
 
-def _latent(hidden: int, mixer: LatentAttention, times: int) -> Iterator[Term]:
-    query, rank = mixer.query_dim, mixer.query_rank
-    values = mixer.heads * mixer.value_dim
-    queries = hidden * query if rank is None else rank * (hidden + query + 1)
-    both = mixer.heads * (mixer.nope_dim + mixer.value_dim)
-    shared = mixer.key_value_rank * (hidden + both + 1) + hidden * mixer.rope_dim
-    projections = queries + shared + values * hidden
-    yield Term("attention.linear", Part.PROJECTION, flops=2 * projections * times)
-    yield Term("attention.core", Part.CORE, HALF, flops=2 * (query + values) * times)
+def _name(term: Term) -> str:
+    """The line that a term belongs to."""
+    block = term.name.partition(".")[0]
+    if term.part is Part.EXPERTS:
+        return "shared_experts" if block == "shared_expert" else "experts"
+    names = {Part.PROJECTION: f"{block}.linear", Part.CORE: "attention.core", Part.MLP: "mlp"}
+    return names.get(term.part, term.name)
 
 
 def _mamba(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
@@ -104,31 +94,6 @@ def _mamba(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     wide = 2 * inner + 2 * mixer.groups * mixer.state + mixer.heads
     yield Term("mamba.linear", Part.PROJECTION, flops=2 * hidden * (wide + inner) * times)
     yield Term("mamba.scan", Part.SCAN, flops=SCAN_FLOPS * inner * mixer.state * times)
-
-
-def _delta(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
-    keys, values, heads = mixer.key_dim, mixer.value_dim, mixer.value_heads
-    linear = hidden * (2 * keys + 2 * values + 2 * heads) + hidden * values
-    yield Term("delta.linear", Part.PROJECTION, flops=2 * linear * times)
-    convolution = mixer.kernel * (2 * keys + values)
-    yield Term("delta.conv1d", Part.CONVOLUTION, flops=2 * convolution * times)
-    state = heads * mixer.value_head_dim**2 * DELTA_PRODUCTS
-    yield Term("delta.state", Part.SCAN, flops=2 * state * times)
-
-
-def _feed_forward(hidden: int, block: FeedForward, times: int) -> Iterator[Term]:
-    matrices = block.matrices
-    if isinstance(block, Mlp):
-        yield Term("mlp", Part.MLP, flops=2 * matrices * hidden * block.width * times)
-        return
-    inside = hidden if block.latent is None else block.latent
-    routed = matrices * inside * block.width * block.active
-    if block.latent is not None:
-        routed += 2 * hidden * block.latent
-    yield Term("experts", Part.EXPERTS, flops=2 * routed * times)
-    shared = matrices * hidden * block.shared_width
-    if shared:
-        yield Term("shared_experts", Part.EXPERTS, flops=2 * shared * times)
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:

@@ -9,19 +9,16 @@ If the heads together are h wide and the vocabulary is that constant, NeMo's cou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
 from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
-VOCABULARIES: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        "GPT2LMHeadModel": (51200,),
-        "LlamaForCausalLM": (32000, 128256),
-        "MixtralForCausalLM": (32000,),
-    }
-)
+VOCABULARIES: Mapping[str, tuple[int, ...]] = {
+    "GPT2LMHeadModel": (51200,),
+    "LlamaForCausalLM": (32000, 128256),
+    "MixtralForCausalLM": (32000,),
+}
 """The vocabularies that the formulas of an architecture have as constants."""
 OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
 

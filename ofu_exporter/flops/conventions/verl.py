@@ -15,19 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ofu_exporter.flops import blocks
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    DeltaNet,
-    Experts,
-    FeedForward,
-    GroupedAttention,
-    LatentAttention,
-    Layer,
-    Mixer,
-    Mlp,
-    grouped,
-)
+from ofu_exporter.flops.shapes import Decoder, DeltaNet, Experts, GroupedAttention, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
@@ -37,23 +27,19 @@ NARROW = ("Qwen2_5_VL", "Qwen3VL")
 SPARSE_EVERYWHERE = ("Qwen2Moe", "Qwen3Moe", "Qwen3VLMoe")
 SHARED = ("DeepseekV3", "Qwen3_5Moe")
 WINDOWED = ("Gemma3", "GptOss")
-NORMED = ("Apertus",)
+NORMED, NORMS = ("Apertus",), "attention.norms"
 """Models of verl's table, by the first part of the architecture's name, and what it counts for each."""
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
     """The terms that the model's function in the table counts."""
     name, tower = _name(model), model.terms
+    undefined = f"convention verl is not defined for {model.architecture}"
     if name == "Qwen2VL":
-        raise NotDefined(
-            f"convention verl is not defined for {model.architecture}: "
-            "verl fails without its vision_config.intermediate_size"
-        )
+        raise NotDefined(f"{undefined}: verl fails without its vision_config.intermediate_size")
     shape = decoder_only(replace(model, terms=()), counting, "verl", halved=True)
     if name not in (VISION if tower else (*DENSE, *SPARSE)):
-        raise NotDefined(
-            f"convention verl is not defined for {model.architecture}, which verl counts as 0"
-        )
+        raise NotDefined(f"{undefined}, which verl counts as 0")
     counted = [
         term
         for layer, times in grouped(_layers(shape, name))
@@ -76,9 +62,8 @@ def _vision(tower: Sequence[Term]) -> Iterator[Term]:
             weights = term.linear.inputs * term.linear.outputs * term.linear.stored
             yield replace(term, flops=2 * weights)
         elif term.part is Part.CORE:
-            yield replace(
-                term, name="vision.attention.core", extent=replace(term.extent, chunk=None)
-            )
+            every_pair = replace(term.extent, chunk=None)
+            yield replace(term, name="vision.attention.core", extent=every_pair)
 
 
 def _name(model: Model) -> str:
@@ -99,57 +84,27 @@ def _narrow(hidden: int, layer: Layer) -> Layer:
 
 
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
-    if isinstance(layer.mixer, DeltaNet):
-        yield from _delta_net(hidden, layer.mixer, times)
-    elif layer.mixer is not None:
-        yield from _attention(hidden, layer.mixer, times, name in WINDOWED)
-    if name in NORMED and isinstance(layer.mixer, GroupedAttention):
-        norms = hidden + layer.mixer.key_dim
-        yield Term("attention.norms", Part.NORM, flops=2 * norms * times)
-    if layer.feed_forward is not None:
-        yield from _feed_forward(hidden, layer.feed_forward, times, name in SHARED)
-
-
-def _attention(hidden: int, mixer: Mixer, times: int, has_windows: bool) -> Iterator[Term]:
-    if isinstance(mixer, GroupedAttention):
-        gate = mixer.query_dim if mixer.gated else 0
-        weights = hidden * (2 * (mixer.query_dim + mixer.key_dim) + gate)
-        extent = Extent(Per.PAIR, causal=True, most=mixer.window if has_windows else None)
-        core = 4 * mixer.query_dim
-    else:
-        assert isinstance(mixer, LatentAttention)
-        extent = Extent(Per.PAIR, causal=True)
-        weights, core = _latent(hidden, mixer)
-    yield Term("attention.linear", Part.PROJECTION, flops=2 * weights * times)
-    yield Term("attention.core", Part.CORE, extent, flops=core * times)
-
-
-def _delta_net(hidden: int, mixer: DeltaNet, times: int) -> Iterator[Term]:
-    channels = 2 * mixer.key_dim + mixer.value_dim
-    weights = hidden * (channels + 2 * (mixer.value_dim + mixer.value_heads))
-    weights += mixer.kernel * channels
-    state = mixer.key_head_dim * mixer.value_dim
-    yield Term("delta.linear", Part.PROJECTION, flops=2 * weights * times)
-    yield Term("delta.recurrence", Part.SCAN, flops=5 * state * times)
-
-
-def _latent(hidden: int, mixer: LatentAttention) -> tuple[int, int]:
-    """Weights, and FLOPs per pair."""
-    query, rank, values = mixer.query_dim, mixer.query_rank, mixer.heads * mixer.value_dim
-    queries = hidden * query if rank is None else rank * (hidden + query)
-    both = mixer.heads * (mixer.nope_dim + mixer.value_dim)
-    shared = mixer.key_value_rank * (hidden + both) + hidden * mixer.rope_dim
-    return queries + shared + values * hidden, 2 * (query + values)
-
-
-def _feed_forward(hidden: int, block: FeedForward, times: int, has_shared: bool) -> Iterator[Term]:
-    if isinstance(block, Mlp):
-        yield Term("mlp", Part.MLP, flops=2 * block.matrices * hidden * block.width * times)
-        return
-    width = block.width * block.active + (block.shared_width if has_shared else 0)
-    gate = 1 if has_shared and block.shared_gate else 0
-    yield Term("router", Part.ROUTER, flops=2 * hidden * (block.experts + gate) * times)
-    yield Term("experts", Part.EXPERTS, flops=2 * 3 * hidden * width * times)
+    """The layer's own products in the lines of verl, and what verl counts otherwise."""
+    mixer, block = layer.mixer, layer.feed_forward
+    if isinstance(block, Experts):
+        shared = block.shared_width if name in SHARED else 0
+        layer = replace(layer, feed_forward=replace(block, latent=None, shared_width=shared))
+    window = mixer.window if isinstance(mixer, GroupedAttention) and name in WINDOWED else None
+    for term in blocks.layers(hidden, (layer,) * times):
+        if term.part in (Part.PROJECTION, Part.CONVOLUTION):
+            line = f"{term.name.partition('.')[0]}.linear"
+            yield Term(line, Part.PROJECTION, flops=term.flops)
+        elif term.part is Part.CORE:
+            extent = Extent(Per.PAIR, causal=True, most=window)
+            yield Term("attention.core", Part.CORE, extent, flops=term.flops)
+        elif term.part in (Part.MLP, Part.EXPERTS, Part.ROUTER):
+            yield Term(term.part.value, term.part, flops=term.flops)
+        elif isinstance(mixer, DeltaNet) and term.part is Part.SCAN:
+            state = mixer.key_head_dim * mixer.value_dim
+            yield Term("delta.recurrence", Part.SCAN, flops=5 * state * times)
+        elif isinstance(mixer, GroupedAttention) and name in NORMED and term.name == NORMS:
+            norms = hidden + mixer.key_dim
+            yield Term(term.name, Part.NORM, flops=2 * norms * times)
 
 
 def warnings(model: Model, counting: Counting) -> Sequence[str]:

@@ -56,7 +56,6 @@ def family_of(architecture: str) -> str:
 
         near = difflib.get_close_matches(architecture, family_by_name, 1)
         hint = f"; the nearest is {near[0]}" if near else ""
-        raise ConfigError(
-            f"architectures: {architecture!r} has no closed form here{hint}. {WAYS_ON}"
-        )
+        unread = f"architectures: {architecture!r} has no closed form here{hint}"
+        raise ConfigError(f"{unread}. {WAYS_ON}")
     return family_by_name[architecture]

@@ -124,19 +124,16 @@ def read(fields: Fields, architecture: str) -> Model:
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     mixer, block = attention(fields, plan, hidden), _mlp(fields, plan)
-    layer = Layer(mixer, block, _norms(fields, plan) * plan.norm(hidden))
-    layers = hf_config.windowed(layer, hf_config.windows(fields, number, plan.full_every))
+    # Attention and MLP side by side have one norm.
+    norms = 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
+    mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+    layers = [Layer(each, block, norms * plan.norm(hidden)) for each in mixers]
     shape = replace(
         hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),
         head_bias=plan.head_bias,
         labels=hf_config.labels(fields) if architecture.endswith(CLASSIFIER) else None,
     )
     return Model("decoder", architecture, shape, layers=number)
-
-
-def _norms(fields: Fields, plan: DecoderPlan) -> int:
-    """Norms of a layer: one if attention and MLP are side by side."""
-    return 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
 
 
 def attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttention:
@@ -155,10 +152,8 @@ def attention(fields: Fields, plan: DecoderPlan, hidden: int) -> GroupedAttentio
 
 
 def _mlp(fields: Fields, plan: DecoderPlan) -> Mlp:
-    bias = (
-        fields.flag(plan.bias_field, default=plan.bias)
-        if plan.bias_field == "use_bias"
-        else plan.mlp_bias
-    )
+    bias = plan.mlp_bias
+    if plan.bias_field == "use_bias":
+        bias = fields.flag("use_bias", default=plan.bias)
     bias = fields.flag("mlp_bias", default=bias)
     return Mlp(fields.size("intermediate_size"), plan.gated, bias, plan.activation_parameters)

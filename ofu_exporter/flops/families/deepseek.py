@@ -5,8 +5,7 @@ to the index_topk best keys of its past, which small heads find by scoring every
 (arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and
 GLM-5 (model cards), and the model classes in Hugging Face transformers, whose kernels mask the other keys instead of
 leaving them out. `moe_latent_size` is Megatron-LM's field: activations are projected to that width before the routed
-experts. Layers of multi-token prediction are counted if the user says that they are trained; the published 671B
-parameters and 37B active ones are without them.
+experts. The published 671B parameters and 37B active ones are without layers of multi-token prediction.
 """
 
 from __future__ import annotations
@@ -62,9 +61,8 @@ def _sparse_layers(fields: Fields, number: int) -> list[bool]:
         return [kind == "sparse" for kind in kinds]
     first = fields.size("first_k_dense_replace", least=0)
     if first > number:
-        raise fields.contradiction(
-            "more dense layers than layers", "first_k_dense_replace", "num_hidden_layers"
-        )
+        names = ("first_k_dense_replace", "num_hidden_layers")
+        raise fields.contradiction("more dense layers than layers", *names)
     return [index >= first and index % every == 0 for index in range(number)]
 
 
@@ -87,9 +85,8 @@ def attention(fields: Fields) -> LatentAttention:
     """The latent attention of a configuration, of every pair."""
     heads = fields.size("num_attention_heads")
     if fields.size("num_key_value_heads", default=heads) != heads:
-        raise fields.contradiction(
-            "latent attention has no groups", "num_attention_heads", "num_key_value_heads"
-        )
+        names = ("num_attention_heads", "num_key_value_heads")
+        raise fields.contradiction("latent attention has no groups", *names)
     mixer = LatentAttention(
         heads=heads,
         query_rank=fields.optional("q_lora_rank"),
@@ -99,31 +96,21 @@ def attention(fields: Fields) -> LatentAttention:
         value_dim=fields.size("v_head_dim"),
         bias=fields.flag("attention_bias", default=False),
     )
-    if (
-        fields.size("qk_head_dim", default=mixer.nope_dim + mixer.rope_dim)
-        != mixer.nope_dim + mixer.rope_dim
-    ):
-        raise fields.contradiction(
-            "the head is its rope and its nope part",
-            "qk_head_dim",
-            "qk_nope_head_dim",
-            "qk_rope_head_dim",
-        )
+    both = mixer.nope_dim + mixer.rope_dim
+    if fields.size("qk_head_dim", default=both) != both:
+        parts = ("qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim")
+        raise fields.contradiction("the head is its rope and its nope part", *parts)
     return mixer
 
 
 def _experts(fields: Fields, architecture: str) -> Experts:
-    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
-    width = fields.size("moe_intermediate_size")
+    names = ("moe_intermediate_size", "n_routed_experts", "num_local_experts")
+    routed = hf_config.experts(fields, *names)
     method = "greedy" if architecture == "DeepseekV2ForCausalLM" else "noaux_tc"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")
-    return Experts(
-        number,
-        used,
-        width,
-        gated=True,
-        shared_width=fields.size("n_shared_experts", default=0, least=0) * width,
-        latent=fields.optional("moe_latent_size"),
+    return replace(
+        routed,
+        shared_width=fields.size("n_shared_experts", default=0, least=0) * routed.width,
         outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=fields.word("topk_method", methods, default=method) == "noaux_tc",
     )

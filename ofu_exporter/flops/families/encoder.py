@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.flops import blocks
 from ofu_exporter.flops.fields import Fields, listed
-from ofu_exporter.flops.hf_config import multi_head
+from ofu_exporter.flops.hf_config import FULL, SLIDING, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, linear, vector
+from ofu_exporter.flops.products import embedding, outside, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
@@ -71,11 +71,7 @@ def read(fields: Fields, architecture: str) -> Model:
         if fields.flag(name, default=False):
             raise fields.error(name, "true is not known; known: false")
     tied = fields.flag("tie_word_embeddings", default=True)
-    parts = (
-        _modern(fields, plan, hidden, number)
-        if plan.modern
-        else _classic(fields, plan, hidden, number)
-    )
+    parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
     return Model("encoder", architecture, terms=blocks.useful(terms), layers=number)
 
@@ -88,26 +84,22 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
     yield embedding("embed_types", fields.size("type_vocab_size"), width)
     yield vector("embed_norm", layer_norm(width), in_layers=False)
     if width != hidden:
-        yield linear("embed_project", Part.PROJECTION, width, hidden, bias=True, in_layers=False)
+        yield outside("embed_project", Part.PROJECTION, width, hidden)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     attention = multi_head(fields, hidden, "num_attention_heads")
     layer = Layer(attention, block, 2 * layer_norm(hidden))
     yield from blocks.encoder(hidden, (layer,) * number)
     if plan.pooler:
-        yield linear(
-            "pooler", Part.HEAD, hidden, hidden, bias=True, extent=PER_SEQUENCE, in_layers=False
-        )
+        yield outside("pooler", Part.HEAD, hidden, hidden, PER_SEQUENCE)
     if plan.pairs:
-        yield linear(
-            "next_sentence", Part.HEAD, hidden, 2, bias=True, extent=PER_SEQUENCE, in_layers=False
-        )
+        yield outside("next_sentence", Part.HEAD, hidden, 2, PER_SEQUENCE)
     if plan.tells:
-        yield linear("replaced.dense", Part.HEAD, hidden, hidden, bias=True, in_layers=False)
-        yield linear("replaced", Part.HEAD, hidden, 1, bias=True, in_layers=False)
+        yield outside("replaced.dense", Part.HEAD, hidden, hidden)
+        yield outside("replaced", Part.HEAD, hidden, 1)
     if plan.predicts:
-        yield linear("lm_head.dense", Part.HEAD, hidden, width, bias=True, in_layers=False)
+        yield outside("lm_head.dense", Part.HEAD, hidden, width)
         yield vector("lm_head.norm", layer_norm(width), in_layers=False)
-        yield _decoder(width, vocab, True)
+        yield outside("lm_head", Part.HEAD, width, vocab)
 
 
 def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
@@ -118,30 +110,25 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     bias = fields.flag("attention_bias", default=False)
     mixer = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
-    yield from blocks.encoder(
-        hidden,
-        tuple(Layer(replace(mixer, window=window), block) for window in _windows(fields, number)),
-    )
+    windows = _windows(fields, number)
+    layers = tuple(Layer(replace(mixer, window=window), block) for window in windows)
+    yield from blocks.encoder(hidden, layers)
     output = fields.flag("decoder_bias", default=True)
     head_bias = fields.flag("classifier_bias", default=False)
     if plan.predicts:
-        yield linear("lm_head.dense", Part.HEAD, hidden, hidden, bias=head_bias, in_layers=False)
+        yield outside("lm_head.dense", Part.HEAD, hidden, hidden, bias=head_bias)
         yield vector("lm_head.norm", scale * hidden, in_layers=False)
-        yield _decoder(hidden, vocab, output)
+        yield outside("lm_head", Part.HEAD, hidden, vocab, bias=output)
 
 
 def _windows(fields: Fields, number: int) -> list[int | None]:
     """local_attention W lets a token see W/2 to each side; every global_attn_every_n_layers-th layer sees all."""
     window = 2 * (fields.size("local_attention") // 2) + 1
     if fields.has("layer_types"):
-        kinds = fields.words("layer_types", ("full_attention", "sliding_attention"), number)
-        return [window if kind == "sliding_attention" else None for kind in kinds]
+        kinds = fields.words("layer_types", (FULL, SLIDING), number)
+        return [window if kind == SLIDING else None for kind in kinds]
     every = fields.size("global_attn_every_n_layers")
     return [window if index % every else None for index in range(number)]
-
-
-def _decoder(hidden: int, vocab: int, bias: bool) -> Term:
-    return linear("lm_head", Part.HEAD, hidden, vocab, bias=bias, in_layers=False)
 
 
 def _tied(head: Term) -> Term:

@@ -37,8 +37,7 @@ def gpt2(fields: Fields) -> Decoder:
         raise fields.error("add_cross_attention", "true is not known; known: false")
     attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
     layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
-    layers = (layer,) * fields.size("n_layer", "num_hidden_layers")
-    shape = decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
+    shape = _decoder(fields, hidden, layer, "n_layer", "num_hidden_layers")
     return replace(shape, positions=fields.size("n_positions"))
 
 
@@ -47,8 +46,7 @@ def gptj(fields: Fields) -> Decoder:
     hidden = fields.size("n_embd")
     attention = multi_head(fields, hidden, "n_head", bias=False)
     layer = Layer(attention, _block(fields, "n_inner", hidden), layer_norm(hidden))
-    layers = (layer,) * fields.size("n_layer")
-    return replace(decoder_of(fields, hidden, layers, norm=layer_norm), head_bias=True)
+    return replace(_decoder(fields, hidden, layer, "n_layer", tied=False), head_bias=True)
 
 
 def gpt_neox(fields: Fields) -> Decoder:
@@ -58,8 +56,7 @@ def gpt_neox(fields: Fields) -> Decoder:
     attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     layer = Layer(attention, block, 2 * layer_norm(hidden))
-    layers = (layer,) * fields.size("num_hidden_layers")
-    return decoder_of(fields, hidden, layers, norm=layer_norm)
+    return _decoder(fields, hidden, layer, "num_hidden_layers", tied=False)
 
 
 def opt(fields: Fields) -> Decoder:
@@ -72,9 +69,8 @@ def opt(fields: Fields) -> Decoder:
     attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
     block = Mlp(fields.size("ffn_dim"), gated=False, bias=bias)
     layer = Layer(attention, block, 2 * layer_norm(hidden))
-    layers = (layer,) * fields.size("num_hidden_layers")
     return replace(
-        decoder_of(fields, hidden, layers, tied=True, norm=layer_norm),
+        _decoder(fields, hidden, layer, "num_hidden_layers"),
         positions=fields.size("max_position_embeddings") + OPT_POSITION_OFFSET,
         final_norm_parameters=(before and not removed) * layer_norm(hidden),
         embedding_width=fields.size("word_embed_proj_dim", default=hidden),
@@ -86,8 +82,7 @@ def bloom(fields: Fields) -> Decoder:
     hidden = fields.size("hidden_size", "n_embed")
     attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
     layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
-    layers = (layer,) * fields.size("n_layer", "num_hidden_layers")
-    shape = decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
+    shape = _decoder(fields, hidden, layer, "n_layer", "num_hidden_layers")
     return replace(shape, embedding_norm_parameters=layer_norm(hidden))
 
 
@@ -106,8 +101,7 @@ def falcon(fields: Fields) -> Decoder:
         norms = fields.size("num_ln_in_parallel_attn", default=1 + newer)
     block = _block(fields, "ffn_hidden_size", hidden, bias)
     layer = Layer(replace(attention, groups=groups), block, norms * layer_norm(hidden))
-    layers = (layer,) * fields.size("num_hidden_layers", "n_layer")
-    return decoder_of(fields, hidden, layers, tied=True, norm=layer_norm)
+    return _decoder(fields, hidden, layer, "num_hidden_layers", "n_layer")
 
 
 def mpt(fields: Fields) -> Decoder:
@@ -137,6 +131,12 @@ def read(fields: Fields, architecture: str) -> Model:
     """A decoder of the GPT kind."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("gpt", architecture, shape, layers=len(shape.layers))
+
+
+def _decoder(fields: Fields, hidden: int, layer: Layer, *names: str, tied: bool = True) -> Decoder:
+    """Layer norms, and equal layers, as many as a field says."""
+    layers = (layer,) * fields.size(*names)
+    return decoder_of(fields, hidden, layers, tied=tied, norm=layer_norm)
 
 
 def _block(fields: Fields, name: str, hidden: int, bias: bool = True) -> Mlp:

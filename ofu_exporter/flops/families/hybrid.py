@@ -59,11 +59,8 @@ def nemotron(fields: Fields) -> Decoder:
     }
     # Layers are made only of the kinds that occur, so that a dense model needs no field of experts.
     kinds = _nemotron_kinds(fields)
-    predicted: list[str] = []
-    if fields.size("num_nextn_predict_layers", default=0, least=0):
-        predicted = [
-            RENAMED.get(kind, kind) for kind in fields.words("mtp_layers_block_type", BLOCKS)
-        ]
+    predicts = fields.size("num_nextn_predict_layers", default=0, least=0)
+    predicted = _kinds(fields, "mtp_layers_block_type") if predicts else []
     layer_of = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
     shape = decoder_of(fields, hidden, [layer_of[kind] for kind in kinds])
     return replace(shape, prediction_layers=tuple(layer_of[kind] for kind in predicted))
@@ -72,17 +69,19 @@ def nemotron(fields: Fields) -> Decoder:
 def _nemotron_kinds(fields: Fields) -> list[str]:
     if fields.has("hybrid_override_pattern"):
         pattern = fields.text("hybrid_override_pattern")
-        if unknown := sorted({*pattern} - {*LETTERS}):
-            letters = " ".join(LETTERS)
-            raise fields.error(
-                "hybrid_override_pattern", f"{''.join(unknown)!r} is not known; known: {letters}"
-            )
+        if unknown := "".join(sorted({*pattern} - {*LETTERS})):
+            known = f"{unknown!r} is not known; known: {' '.join(LETTERS)}"
+            raise fields.error("hybrid_override_pattern", known)
         kinds = [LETTERS[letter] for letter in pattern]
     else:
-        kinds = [RENAMED.get(kind, kind) for kind in fields.words("layers_block_type", BLOCKS)]
+        kinds = _kinds(fields, "layers_block_type")
     if not kinds or fields.size("num_hidden_layers", default=len(kinds)) != len(kinds):
         raise fields.contradiction(f"the pattern has {len(kinds)} layers", "num_hidden_layers")
     return kinds
+
+
+def _kinds(fields: Fields, name: str, number: int | None = None) -> list[str]:
+    return [RENAMED.get(kind, kind) for kind in fields.words(name, BLOCKS, number)]
 
 
 def _nemotron_mamba(fields: Fields) -> Mamba2:
@@ -101,15 +100,11 @@ def _mlp(fields: Fields, gated: bool) -> Mlp:
 
 
 def _nemotron_experts(fields: Fields) -> Experts:
-    number, used = hf_config.experts_used(fields, "n_routed_experts", "num_local_experts")
     shared = fields.size("moe_shared_expert_intermediate_size", default=0, least=0)
-    return Experts(
-        number,
-        used,
-        fields.size("moe_intermediate_size"),
+    return replace(
+        hf_config.experts(fields, "moe_intermediate_size", "n_routed_experts", "num_local_experts"),
         gated=False,
         shared_width=shared * fields.size("n_shared_experts", default=1, least=0),
-        latent=fields.optional("moe_latent_size"),
         outer_bias=fields.flag("mlp_bias", default=False),
         correction_bias=True,
     )
@@ -150,8 +145,7 @@ def granite(fields: Fields) -> Decoder:
     """Granite 4: Mamba-2 or attention, then experts, if there are any, and a block that every token goes to."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = hf_config.grouped_attention(fields, hidden)
-    kinds = fields.words("layer_types", BLOCKS, number)
-    attends = [RENAMED.get(kind, kind) == hf_config.FULL for kind in kinds]
+    attends = [kind == hf_config.FULL for kind in _kinds(fields, "layer_types", number)]
     mamba = attention if all(attends) else mixer(fields, fields.size("mamba_expand") * hidden)
     block: FeedForward = Mlp(fields.size("shared_intermediate_size"), gated=True)
     used = fields.size("num_experts_per_tok", default=2)
@@ -165,9 +159,8 @@ def granite(fields: Fields) -> Decoder:
 def _period(fields: Fields, name: str) -> Callable[[int], bool]:
     period, offset = fields.size(f"{name}_period"), fields.size(f"{name}_offset", least=0)
     if offset >= period:
-        raise fields.contradiction(
-            "the offset must be below the period", f"{name}_offset", f"{name}_period"
-        )
+        names = (f"{name}_offset", f"{name}_period")
+        raise fields.contradiction("the offset must be below the period", *names)
     return lambda index: index % period == offset
 
 
@@ -176,11 +169,7 @@ def bamba(fields: Fields) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     attention = hf_config.grouped_attention(fields, hidden)
     mamba = mixer(fields, fields.size("mamba_expand") * hidden)
-    attends = fields.sizes("attn_layer_indices", least=0)
-    if any(index >= number for index in attends):
-        raise fields.contradiction(
-            "a layer that is not there", "attn_layer_indices", "num_hidden_layers"
-        )
+    attends = fields.places("attn_layer_indices", number, "num_hidden_layers")
     mixers = [attention if index in attends else mamba for index in range(number)]
     return _decoder(fields, hidden, mixers, [_mlp(fields, gated=True)] * number)
 
@@ -217,15 +206,10 @@ def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
 
 def _qwen3_next_blocks(fields: Fields) -> list[FeedForward]:
     number = fields.size("num_hidden_layers")
-    experts, used = hf_config.experts_used(fields, "num_experts", "num_local_experts")
-    sparse = Experts(
-        experts,
-        used,
-        fields.size("moe_intermediate_size"),
-        gated=True,
+    sparse = replace(
+        hf_config.experts(fields, "moe_intermediate_size", "num_experts", "num_local_experts"),
         shared_width=fields.size("shared_expert_intermediate_size"),
         shared_gate=True,
-        latent=fields.optional("moe_latent_size"),
     )
     named = hf_config.dense_indices(fields, number)
     if not named:

@@ -42,9 +42,8 @@ def mamba_2(fields: Fields) -> Decoder:
     hidden = fields.size("hidden_size")
     mixer = plain_mixer(fields, "num_heads", "head_dim", "state_size")
     if mixer.inner != fields.size("expand", default=2) * hidden:
-        raise fields.contradiction(
-            "heads must fill the inner width", "num_heads", "head_dim", "expand"
-        )
+        names = ("num_heads", "head_dim", "expand")
+        raise fields.contradiction("heads must fill the inner width", *names)
     layers = [Layer(mixer, None, hidden)] * fields.size("num_hidden_layers")
     return decoder_of(fields, hidden, layers)
 

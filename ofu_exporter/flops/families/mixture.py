@@ -4,13 +4,12 @@ Terms and formulas are those of `blocks.decoder`: a token costs its k experts, t
 never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
 (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
 (arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2 and ERNIE 4.5 (model cards), and the model classes in Hugging
-Face transformers. `moe_latent_size` is Megatron-LM's and Nemotron's field: activations are projected to that width
-before the routed experts.
+Face transformers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.flops import hf_config
@@ -35,36 +34,37 @@ NEUTRAL = listed(
 )
 
 
+Blocks = Callable[[Fields, int], list[FeedForward]]
+"""Makes the feed-forward blocks of a number of layers."""
+NUMBER, SHARED = "num_local_experts", "shared_intermediate_size"
+
+
 @dataclass(frozen=True, slots=True)
 class MixturePlan(DecoderPlan):
     """The same of a sparse decoder."""
 
-    block: Callable[[Fields, int], list[FeedForward]] = field(kw_only=True)
-    """Makes the feed-forward blocks of a number of layers."""
+    block: Blocks = field(kw_only=True)
     sinks: bool = False
     """Whether every head has a learned sink."""
     norm_field: str = "use_qk_norm"
 
 
-def mixtral(fields: Fields, number: int) -> list[FeedForward]:
-    """Every layer is sparse, experts are as wide as intermediate_size."""
-    return [_experts(fields, "num_local_experts", "intermediate_size")] * number
+def everywhere(number: str, shared: str = "", **biases: bool) -> Blocks:
+    """Every layer is sparse. Experts are as wide as intermediate_size, `number` is the field that says how many there
+    are, `shared` the one with the width of a shared expert, and `biases` are those of `Experts`.
+    """
 
+    def blocks(fields: Fields, layers: int) -> list[FeedForward]:
+        block = hf_config.experts(fields, "intermediate_size", number)
+        width = fields.size(shared, default=0, least=0) if shared else 0
+        return [replace(block, shared_width=width, **biases)] * layers
 
-def olmoe(fields: Fields, number: int) -> list[FeedForward]:
-    """Every layer is sparse, experts are as wide as intermediate_size."""
-    return [_experts(fields, "num_experts", "intermediate_size")] * number
-
-
-def gpt_oss(fields: Fields, number: int) -> list[FeedForward]:
-    """Every layer is sparse; router and experts have biases."""
-    block = _experts(fields, "num_local_experts", "intermediate_size")
-    return [replace(block, bias=True, router_bias=True)] * number
+    return blocks
 
 
 def qwen(fields: Fields, number: int) -> list[FeedForward]:
     """Every decoder_sparse_step-th layer is sparse; those of Qwen2 have a gated shared expert."""
-    block = _experts(fields, "num_experts", "moe_intermediate_size", "num_local_experts")
+    block = hf_config.experts(fields, "moe_intermediate_size", "num_experts", "num_local_experts")
     shared = fields.size("shared_expert_intermediate_size", default=0, least=0)
     sparse = replace(block, shared_width=shared, shared_gate=shared > 0)
     dense_indices = hf_config.dense_indices(fields, number)
@@ -74,26 +74,13 @@ def qwen(fields: Fields, number: int) -> list[FeedForward]:
 
 def glm(fields: Fields, number: int) -> list[FeedForward]:
     """The first layers are dense. Experts have a bias that balances the load, and there are shared experts."""
-    block = _experts(fields, "n_routed_experts", "moe_intermediate_size", "num_local_experts")
+    names = ("n_routed_experts", "num_local_experts")
+    block = hf_config.experts(fields, "moe_intermediate_size", *names)
     shared = fields.size("n_shared_experts", default=0, least=0)
     sparse = replace(block, shared_width=shared * block.width, correction_bias=True)
     first = fields.size("first_k_dense_replace", least=0)
     dense = Mlp(fields.size("intermediate_size"), gated=True)
     return [dense if index < first else sparse for index in range(number)]
-
-
-def granite_shared(fields: Fields, number: int) -> list[FeedForward]:
-    """Mixtral's, and a shared expert that every token goes to."""
-    block = _experts(fields, "num_local_experts", "intermediate_size")
-    shared = fields.size("shared_intermediate_size", default=0, least=0)
-    return [replace(block, shared_width=shared)] * number
-
-
-def minimax(fields: Fields, number: int) -> list[FeedForward]:
-    """Mixtral's, and a bias per expert that balances the load."""
-    block = granite_shared(fields, 1)[0]
-    assert isinstance(block, Experts)
-    return [replace(block, correction_bias=True)] * number
 
 
 def llama_4(fields: Fields, number: int) -> list[FeedForward]:
@@ -103,26 +90,23 @@ def llama_4(fields: Fields, number: int) -> list[FeedForward]:
     sparse = Experts(experts, used, width, gated=True, shared_width=width)
     dense = Mlp(fields.size("intermediate_size_mlp"), gated=True)
     every = fields.size("interleave_moe_layer_step", default=1)
-    chosen = range(every - 1, number, every)
-    named = fields.sizes("moe_layers", least=0) if fields.has("moe_layers") else chosen
-    if any(index >= number for index in named):
-        raise fields.contradiction("a layer that is not there", "moe_layers", "num_hidden_layers")
-    return [sparse if index in named else dense for index in range(number)]
+    chosen: Sequence[int] = range(every - 1, number, every)
+    if fields.has("moe_layers"):
+        chosen = fields.places("moe_layers", number, "num_hidden_layers")
+    return [sparse if index in chosen else dense for index in range(number)]
 
 
 def hunyuan(fields: Fields, number: int) -> list[FeedForward]:
     """Every layer is sparse, with a shared expert; a list has the number of experts of each layer."""
     width = fields.size("intermediate_size")
-    stored, used = (
-        hf_config.per_layer(fields, name, number) for name in ("num_experts", "moe_topk")
-    )
-    for name in ("moe_intermediate_size", "num_shared_expert"):
-        expected = width if name == "moe_intermediate_size" else 1
+    stored = hf_config.per_layer(fields, "num_experts", number)
+    used = hf_config.per_layer(fields, "moe_topk", number)
+    for name, expected in (("moe_intermediate_size", width), ("num_shared_expert", 1)):
         if fields.has(name) and {*hf_config.per_layer(fields, name, number)} != {expected}:
             raise fields.error(name, f"is not known; known: {expected}")
-    if any(few < many for few, many in zip(stored, used, strict=True)):
+    sizes = [*zip(stored, used, strict=True)]
+    if any(few < many for few, many in sizes):
         raise fields.contradiction("more experts than there are", "num_experts", "moe_topk")
-    sizes = zip(stored, used, strict=True)
     return [Experts(each, active, width, True, shared_width=width) for each, active in sizes]
 
 
@@ -134,41 +118,37 @@ def ernie(fields: Fields, number: int) -> list[FeedForward]:
     if used > experts:
         raise fields.contradiction("more experts than there are", "moe_num_experts", "moe_k")
     shared = fields.size("moe_num_shared_experts", default=0, least=0)
-    sparse = Experts(
-        experts, used, width, True, shared * width, outer_bias=bias, correction_bias=True
-    )
-    every, start = (
-        fields.size("moe_layer_interval", default=1),
-        fields.size("moe_layer_start_index", least=0),
-    )
-    end = _last(fields, number)
+    sparse = Experts(experts, used, width, True, shared * width)
+    sparse = replace(sparse, outer_bias=bias, correction_bias=True)
+    every = fields.size("moe_layer_interval", default=1)
+    start = fields.size("moe_layer_start_index", least=0)
+    end = fields.integer("moe_layer_end_index", default=-1)
+    end = number - 1 if end == -1 else end
     return [
         sparse if start <= index <= end and (index + 1) % every == 0 else dense
         for index in range(number)
     ]
 
 
-def _last(fields: Fields, number: int) -> int:
-    """The last sparse layer; -1 or null = the last layer of all."""
-    end = fields.integer("moe_layer_end_index", default=-1)
-    return number - 1 if end == -1 else end
-
-
 ARCHITECTURES: dict[str, MixturePlan] = {
-    "MixtralForCausalLM": MixturePlan(block=mixtral),
+    "MixtralForCausalLM": MixturePlan(block=everywhere(NUMBER)),
     "Qwen2MoeForCausalLM": MixturePlan(block=qwen, bias=True, output_bias=False),
     "Qwen3MoeForCausalLM": MixturePlan(block=qwen, query_key_norm="head"),
-    "OlmoeForCausalLM": MixturePlan(block=olmoe, query_key_norm="all"),
-    "FlexOlmoForCausalLM": MixturePlan(block=olmoe, query_key_norm="all"),
-    "GraniteMoeForCausalLM": MixturePlan(block=mixtral),
-    "GraniteMoeSharedForCausalLM": MixturePlan(block=granite_shared),
-    "PhimoeForCausalLM": MixturePlan(block=mixtral, norm=layer_norm),
-    "MiniMaxM2ForCausalLM": MixturePlan(block=minimax, query_key_norm="all"),
+    "OlmoeForCausalLM": MixturePlan(block=everywhere("num_experts"), query_key_norm="all"),
+    "FlexOlmoForCausalLM": MixturePlan(block=everywhere("num_experts"), query_key_norm="all"),
+    "GraniteMoeForCausalLM": MixturePlan(block=everywhere(NUMBER)),
+    "GraniteMoeSharedForCausalLM": MixturePlan(block=everywhere(NUMBER, SHARED)),
+    "PhimoeForCausalLM": MixturePlan(block=everywhere(NUMBER), norm=layer_norm),
+    "MiniMaxM2ForCausalLM": MixturePlan(
+        block=everywhere(NUMBER, SHARED, correction_bias=True), query_key_norm="all"
+    ),
     "Ernie4_5_MoeForCausalLM": MixturePlan(block=ernie, bias_field="use_bias", tied=True),
     "Glm4MoeForCausalLM": MixturePlan(block=glm, output_bias=False),
     "HunYuanMoEV1ForCausalLM": MixturePlan(block=hunyuan, query_key_norm="head"),
     "Llama4ForCausalLM": MixturePlan(block=llama_4, optional_norm=""),
-    "GptOssForCausalLM": MixturePlan(block=gpt_oss, bias=True, sinks=True, full_every=2),
+    "GptOssForCausalLM": MixturePlan(
+        block=everywhere(NUMBER, bias=True, router_bias=True), bias=True, sinks=True, full_every=2
+    ),
 }
 
 
@@ -182,29 +162,13 @@ def read(fields: Fields, architecture: str) -> Model:
     mixer = decoder.attention(fields, plan, hidden)
     sinks = plan.sinks * mixer.heads
     mixer = replace(mixer, norm_parameters=mixer.norm_parameters + sinks)
-    layer = Layer(mixer, None, 2 * plan.norm(hidden))
     if fields.has("attention_chunk_size"):
-        attentions = hf_config.chunked(fields, layer, number)
+        mixers = hf_config.chunked(fields, mixer, number)
     else:
-        windows = hf_config.windows(fields, number, plan.full_every)
-        attentions = hf_config.windowed(layer, windows)
-    layers = tuple(
-        Layer(each.mixer, block, each.norm_parameters)
-        for each, block in zip(attentions, plan.block(fields, number), strict=True)
-    )
+        mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+    pairs = zip(mixers, plan.block(fields, number), strict=True)
+    layers = [Layer(*pair, 2 * plan.norm(hidden)) for pair in pairs]
     shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
     bias = plan.block is ernie and fields.flag("use_bias", default=False)
     shape = replace(shape, head_bias=fields.flag("lm_head_bias", default=bias))
     return Model("mixture", architecture, shape, layers=number)
-
-
-def _experts(fields: Fields, number: str, width: str, other: str | None = None) -> Experts:
-    names = (number,) if other is None else (number, other)
-    experts, used = hf_config.experts_used(fields, *names)
-    return Experts(
-        experts,
-        used,
-        fields.size(width),
-        gated=True,
-        latent=fields.optional("moe_latent_size"),
-    )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import modules
 from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.lengths import check_positive
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.terms import Term, merge
 
@@ -36,34 +37,26 @@ def read(fields: Fields, architecture: str) -> Model:
     listed = fields.items("modules")
     if not listed:
         raise fields.error("modules", "is empty")
-    terms = [_term(fields, index, module) for index, module in enumerate(listed)]
-    return Model(
-        "modules",
-        architecture,
-        terms=merge(terms),
-        counted=(modules.SAMPLE,),
-        lengths={modules.SAMPLE: 1},
-        streams=(),
-    )
+    terms = merge(_term(fields, index, module) for index, module in enumerate(listed))
+    sample, once = (modules.SAMPLE,), {modules.SAMPLE: 1}
+    return Model("modules", architecture, None, terms, counted=sample, lengths=once, streams=())
 
 
 def _term(fields: Fields, index: int, module: object) -> Term:
     where = f"modules[{index}]"
     if not isinstance(module, dict) or "module" not in module:
-        raise fields.error(
-            where, f"{module!r} is not a module; known: {', '.join(sorted(MODULES))}"
-        )
+        known = ", ".join(sorted(MODULES))
+        raise fields.error(where, f"{module!r} is not a module; known: {known}")
     arguments = {**module}
     kind, repeat = arguments.pop("module"), arguments.pop("repeat", 1)
     if kind not in MODULES:
         raise fields.error(where, f"{kind!r} is not known; known: {', '.join(sorted(MODULES))}")
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-        raise fields.error(where, f"repeat: {repeat!r} is not a whole number above 0")
     signature = inspect.signature(MODULES[kind])
     if unknown := sorted(arguments.keys() - signature.parameters.keys()):
         names = ", ".join(signature.parameters)
         raise fields.error(where, f"{', '.join(unknown)} is not known; known: {names}")
     try:
+        check_positive("repeat", repeat)
         term = MODULES[kind](**arguments)
     except (ConfigError, TypeError) as error:
         raise fields.error(where, str(error)) from error

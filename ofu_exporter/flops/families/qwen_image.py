@@ -11,8 +11,8 @@ from __future__ import annotations
 from ofu_exporter.flops import diffusion as d
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import core, vector
-from ofu_exporter.flops.terms import Part, merge
+from ofu_exporter.flops.products import core, outside, vector
+from ofu_exporter.flops.terms import Part
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
@@ -32,28 +32,21 @@ def read(fields: Fields, architecture: str) -> Model:
         if fields.flag(name, default=False):
             raise fields.error(name, "true is not known; known: false")
     terms = (
-        d.outside("img_in", Part.PROJECTION, channels, hidden, d.PER_LATENT),
+        outside("img_in", Part.PROJECTION, channels, hidden, d.PER_LATENT),
         vector("txt_norm", prompt, in_layers=False),
-        d.outside("txt_in", Part.PROJECTION, prompt, hidden, d.PER_PROMPT),
+        outside("txt_in", Part.PROJECTION, prompt, hidden, d.PER_PROMPT),
         *d.embedding("time_embed", d.TIME_CHANNELS, hidden),
         d.per_sample("img_mod", hidden, 6 * hidden, number),
         d.per_sample("txt_mod", hidden, 6 * hidden, number),
-        *d.stream_attention("img_attention", hidden, hidden, number, d.PER_LATENT),
-        *d.stream_attention("txt_attention", hidden, hidden, number, d.PER_PROMPT),
+        *d.queries("img_attention", hidden, number, d.PER_LATENT),
+        *d.queries("txt_attention", hidden, number, d.PER_PROMPT),
         core(hidden, hidden, number, d.JOINT),
-        d.output("img_attention", hidden, hidden, number, d.PER_LATENT),
-        d.output("txt_attention", hidden, hidden, number, d.PER_PROMPT),
+        d.square("img_attention.o_proj", hidden, number, d.PER_LATENT),
+        d.square("txt_attention.o_proj", hidden, number, d.PER_PROMPT),
         vector("attention.norms", 4 * head_dim * number),
         *d.mlp("img_mlp", hidden, d.MLP_RATIO * hidden, number, d.PER_LATENT),
         *d.mlp("txt_mlp", hidden, d.MLP_RATIO * hidden, number, d.PER_PROMPT),
         d.per_sample("norm_out", hidden, 2 * hidden),
-        d.outside("proj_out", Part.HEAD, hidden, outputs, d.PER_LATENT),
+        outside("proj_out", Part.HEAD, hidden, outputs, d.PER_LATENT),
     )
-    return Model(
-        "qwen_image",
-        architecture,
-        terms=merge(terms),
-        layers=number,
-        counted=(d.LATENT,),
-        streams=(d.LATENT, d.PROMPT),
-    )
+    return d.model("qwen_image", architecture, terms, number)

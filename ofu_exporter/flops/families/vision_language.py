@@ -6,8 +6,7 @@ deepstack_visual_indexes, whose outputs are added to the language model's first 
 its own family. Sources: Qwen2-VL (arXiv:2409.12191), Qwen2.5-VL (arXiv:2502.13923), Qwen3-VL (arXiv:2511.21631),
 Qwen3.5 (model cards), the model classes in Hugging Face transformers; verl `flops_counter.py` counts the merger on
 unmerged patches. Streams: `tokens` is the whole sequence of the language model, merged patches included; `image` the
-patches of one image or frame. The towers `vision` and `language` can be frozen apart; a frozen vision tower, with
-nothing trained before it, costs its forward pass only.
+patches of one image or frame. The towers `vision` and `language` can be frozen apart.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from ofu_exporter.flops import blocks, hf_config
 from ofu_exporter.flops.families import decoder, hybrid, mixture
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, linear, vector
-from ofu_exporter.flops.shapes import GroupedAttention, Layer, Mlp, Norms, layer_norm, rms_norm
+from ofu_exporter.flops.products import embedding, outside, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, Norms, layer_norm, rms_norm
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
 
@@ -102,15 +101,8 @@ def _tower(fields: Fields, plan: VisionPlan, out: int) -> Iterator[Term]:
         raise fields.error(plan.out, f"contradicts the language model's {out}")
     pixels = fields.size("temporal_patch_size") * fields.size("patch_size") ** 2
     pixels *= fields.size("in_channels", "in_chans")
-    yield linear(
-        "vision.patch_embed",
-        Part.PROJECTION,
-        pixels,
-        hidden,
-        bias=plan.positions,
-        extent=PER_PATCH,
-        in_layers=False,
-    )
+    part, bias = Part.PROJECTION, plan.positions
+    yield outside("vision.patch_embed", part, pixels, hidden, PER_PATCH, bias=bias)
     if plan.positions:
         yield embedding("vision.embed_positions", fields.size("num_position_embeddings"), hidden)
     yield from blocks.encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
@@ -126,36 +118,28 @@ def _layers(fields: Fields, plan: VisionPlan, hidden: int, depth: int) -> tuple[
     width = fields.size("intermediate_size") if ratio is None else ratio * hidden
     block = Mlp(width, gated=plan.is_windowed, bias=True)
     layer = Layer(attention, block, 2 * plan.norm(hidden))
-    return _windowed(fields, layer, attention, depth) if plan.is_windowed else (layer,) * depth
-
-
-def _windowed(
-    fields: Fields, whole: Layer, attention: GroupedAttention, depth: int
-) -> tuple[Layer, ...]:
-    """Layers with windows of window_size/patch_size patches to a side, except those in fullatt_block_indexes."""
-    side, full = fields.size("window_size"), fields.sizes("fullatt_block_indexes", least=0)
-    if any(index >= depth for index in full):
-        raise fields.contradiction("a layer that is not there", "fullatt_block_indexes", "depth")
-    patches = (side // fields.size("patch_size")) ** 2
-    chunked = replace(whole, mixer=replace(attention, chunk=patches))
-    return tuple(whole if index in full else chunked for index in range(depth))
+    if not plan.is_windowed:
+        return (layer,) * depth
+    # Windows have window_size/patch_size patches to a side.
+    full = fields.places("fullatt_block_indexes", depth, "depth")
+    patches = (fields.size("window_size") // fields.size("patch_size")) ** 2
+    chunked = replace(layer, mixer=replace(attention, chunk=patches))
+    return tuple(layer if index in full else chunked for index in range(depth))
 
 
 def _deep_mergers(fields: Fields, depth: int, deep: bool) -> tuple[int, ...]:
     """The layers with their own merger. Where the class has none, a configuration may not name any."""
-    named = fields.has("deepstack_visual_indexes")
-    layers = fields.sizes("deepstack_visual_indexes", least=0) if named else ()
+    name = "deepstack_visual_indexes"
+    layers = fields.sizes(name, least=0) if fields.has(name) else ()
     if not deep and layers:
-        raise fields.error("deepstack_visual_indexes", f"{list(layers)} is not known; known: []")
-    if any(index >= depth for index in layers):
-        raise fields.contradiction("a layer that is not there", "deepstack_visual_indexes", "depth")
-    return layers
+        raise fields.error(name, f"{list(layers)} is not known; known: []")
+    return fields.places(name, depth, "depth") if layers else ()
 
 
 def _merger(name: str, hidden: int, merged: int, out: int, norm: int) -> Iterator[Term]:
     """Two linear layers on every `merged` patches together, hence 1/`merged` of their FLOPs per patch."""
     wide = hidden * merged
     for side, outputs in (("up_proj", wide), ("down_proj", out)):
-        whole = linear(f"{name}.{side}", Part.PROJECTION, wide, outputs, bias=True, in_layers=False)
-        yield replace(whole, flops=2 * hidden * outputs, extent=PER_PATCH)
+        whole = outside(f"{name}.{side}", Part.PROJECTION, wide, outputs, PER_PATCH)
+        yield replace(whole, flops=2 * hidden * outputs)
     yield vector(f"{name}.norm", norm, in_layers=False)

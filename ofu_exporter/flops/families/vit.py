@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ofu_exporter.flops import blocks, hf_config
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import linear, vector
+from ofu_exporter.flops.products import outside, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
@@ -48,9 +48,8 @@ def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("qkv_bias", default=True)
-    attention = hf_config.multi_head(
-        fields, hidden, "num_attention_heads", bias=bias, out_bias=True
-    )
+    heads = "num_attention_heads"
+    attention = hf_config.multi_head(fields, hidden, heads, bias=bias, out_bias=True)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     patches = _patches(fields)
     terms = (
@@ -90,23 +89,14 @@ def _sides(fields: Fields, name: str) -> tuple[int, int]:
 def _patch_embedding(fields: Fields, hidden: int) -> Term:
     """A linear layer over the pixels of a patch."""
     height, width = _sides(fields, "patch_size")
-    return linear(
-        "patch_embedding",
-        Part.PROJECTION,
-        height * width * fields.size("num_channels"),
-        hidden,
-        bias=True,
-        extent=Extent(stream=PATCHES),
-        in_layers=False,
-    )
+    pixels = height * width * fields.size("num_channels")
+    return outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES))
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:
-    outputs = {f"classifier_{index + 1}": hf_config.labels(fields) for index in range(plan.heads)}
-    if plan.heads == 1:
-        outputs = {"classifier": hf_config.labels(fields)}
+    names = ("classifier_1", "classifier_2") if plan.heads == 2 else ("classifier",) * plan.heads
+    outputs = {name: hf_config.labels(fields) for name in names}
     if plan.pooler:
         outputs["pooler"] = fields.size("pooler_output_size", default=hidden)
     for name, number in outputs.items():
-        extent = Extent(Per.SEQUENCE, IMAGE)
-        yield linear(name, Part.HEAD, hidden, number, bias=True, extent=extent, in_layers=False)
+        yield outside(name, Part.HEAD, hidden, number, Extent(Per.SEQUENCE, IMAGE))

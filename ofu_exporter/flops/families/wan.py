@@ -8,13 +8,14 @@ counts one per layer). Sources: Wan (arXiv:2503.20314), diffusers `transformer_w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
 from ofu_exporter.flops import diffusion as d
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import core, linear, vector
-from ofu_exporter.flops.terms import Part, Term, merge
+from ofu_exporter.flops.products import core, outside, vector
+from ofu_exporter.flops.terms import Part, Term
 
 ARCHITECTURES = ("WanTransformer3DModel",)
 
@@ -29,50 +30,30 @@ def read(fields: Fields, architecture: str) -> Model:
     for name in ("image_dim", "added_kv_proj_dim", "pos_embed_seq_len"):
         if fields.has(name):
             raise fields.error(name, "of an image encoder is not known; known: null")
+    channels, outputs = fields.size("in_channels"), fields.size("out_channels")
     terms = (
-        d.outside(
-            "patch_embedding",
-            Part.PROJECTION,
-            fields.size("in_channels") * patch,
-            hidden,
-            d.PER_LATENT,
-        ),
+        outside("patch_embedding", Part.PROJECTION, channels * patch, hidden, d.PER_LATENT),
         *d.embedding("time_embed", fields.size("freq_dim"), hidden),
         d.per_sample("time_proj", hidden, 6 * hidden),
-        d.outside("text_embed.linear_1", Part.PROJECTION, text, hidden, d.PER_PROMPT),
-        d.outside("text_embed.linear_2", Part.PROJECTION, hidden, hidden, d.PER_PROMPT),
+        outside("text_embed.linear_1", Part.PROJECTION, text, hidden, d.PER_PROMPT),
+        outside("text_embed.linear_2", Part.PROJECTION, hidden, hidden, d.PER_PROMPT),
         *_layers(hidden, number),
         *d.mlp("ffn", hidden, width, number, d.PER_LATENT),
         *_norms(fields, hidden, number),
-        d.outside("proj_out", Part.HEAD, hidden, fields.size("out_channels") * patch, d.PER_LATENT),
+        outside("proj_out", Part.HEAD, hidden, outputs * patch, d.PER_LATENT),
     )
-    return Model(
-        "wan",
-        architecture,
-        terms=merge(terms),
-        layers=number,
-        counted=(d.LATENT,),
-        streams=(d.LATENT, d.PROMPT),
-    )
+    return d.model("wan", architecture, terms, number)
 
 
-def _layers(hidden: int, times: int) -> tuple[Term, ...]:
-    projection = Part.PROJECTION
-    return (
-        *d.stream_attention("self_attention", hidden, hidden, times, d.PER_LATENT),
-        core(hidden, hidden, times, d.SELF, "self_attention.core"),
-        d.output("self_attention", hidden, hidden, times, d.PER_LATENT),
-        *(
-            linear(name, projection, hidden, hidden, times=times, bias=True, extent=extent)
-            for name, extent in (
-                ("cross_attention.q_proj", d.PER_LATENT),
-                ("cross_attention.k_proj", d.PER_PROMPT),
-                ("cross_attention.v_proj", d.PER_PROMPT),
-            )
-        ),
-        core(hidden, hidden, times, d.CROSS, "cross_attention.core"),
-        d.output("cross_attention", hidden, hidden, times, d.PER_LATENT),
-    )
+def _layers(hidden: int, times: int) -> Iterator[Term]:
+    yield from d.queries("self_attention", hidden, times, d.PER_LATENT)
+    yield core(hidden, hidden, times, d.SELF, "self_attention.core")
+    yield d.square("self_attention.o_proj", hidden, times, d.PER_LATENT)
+    yield d.square("cross_attention.q_proj", hidden, times, d.PER_LATENT)
+    yield d.square("cross_attention.k_proj", hidden, times, d.PER_PROMPT)
+    yield d.square("cross_attention.v_proj", hidden, times, d.PER_PROMPT)
+    yield core(hidden, hidden, times, d.CROSS, "cross_attention.core")
+    yield d.square("cross_attention.o_proj", hidden, times, d.PER_LATENT)
 
 
 def _norms(fields: Fields, hidden: int, times: int) -> tuple[Term, ...]:

@@ -49,6 +49,11 @@ class Statement:
     """What to know before comparing the statement."""
 
 
+def stated(flops: float | None, seconds: float | None, rate: float, job: JobFacts) -> Statement:
+    """The statement of an MFU by the FLOP/s of one GPU, as far as the job's peak is known."""
+    return Statement(flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
+
+
 def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
     """FLOP/s of one GPU over its peak; None if either is not known."""
     if flops_per_second is None or job.peak_flops is None:

@@ -8,9 +8,10 @@ backward pass as twice the forward without counting it. Its `FLOPS` lines are ra
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio
+from ofu_exporter.flops.readers import JobFacts, Statement, number, stated
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -67,21 +68,14 @@ def _summary(text: str, job: JobFacts) -> Statement:
     forward = _amount(text, "fwd flops per GPU")
     seconds = _time(text, "iter latency")
     if seconds is None:
-        parts = [_time(text, "fwd latency"), _time(text, "bwd latency")]
-        if None in parts:
+        there, back = _time(text, "fwd latency"), _time(text, "bwd latency")
+        if there is None or back is None:
             raise ConfigError(
                 "DeepSpeed summary: `iter latency`, or `fwd` and `bwd latency`, are missing"
             )
-        seconds = sum(part for part in parts if part is not None)
-    rate = 3 * forward / seconds
-    return Statement(
-        step=int(number(step[1], "step")) if step else None,
-        flops=3 * forward,
-        seconds=seconds,
-        flops_per_second=rate,
-        mfu=ratio(rate, job),
-        notes=_NOTES,
-    )
+        seconds = there + back
+    one = stated(3 * forward, seconds, 3 * forward / seconds, job)
+    return replace(one, step=int(number(step[1], "step")) if step else None, notes=_NOTES)
 
 
 def _amount(text: str, label: str) -> float:

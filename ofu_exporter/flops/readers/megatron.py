@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")
@@ -58,10 +58,5 @@ def _line(line: str, job: JobFacts) -> Statement | None:
     rate = number(throughput[1], "throughput per GPU") * 1e12
     elapsed = _ELAPSED.search(line)
     seconds = number(elapsed[1], "elapsed time per iteration") / 1e3 if elapsed else None
-    return Statement(
-        step=int(number(iteration[1], "iteration")),
-        flops=None if seconds is None else rate * seconds,
-        seconds=seconds,
-        flops_per_second=rate,
-        mfu=ratio(rate, job),
-    )
+    one = stated(None if seconds is None else rate * seconds, seconds, rate, job)
+    return replace(one, step=int(number(iteration[1], "iteration")))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
@@ -26,13 +26,10 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     Raises ConfigError for text that isn't JSON or JSON lines, a value that is no number, a `train_tflop`
     without time or world size, and text without a statement.
     """
-    fields: dict[str, object] = {}
-    statements = []
-    for record in _records(text):
-        fields.update(record)
-        if "train_tflop" in record or "train_throughput_per_gpu" in record:
-            statements.append(_statement(fields, job))
-    return some(statements, "OneLogger metric `train_tflop` or `train_throughput_per_gpu`")
+    return some(
+        [*_statements(text, {}, job)],
+        "OneLogger metric `train_tflop` or `train_throughput_per_gpu`",
+    )
 
 
 class Follower:
@@ -50,11 +47,8 @@ class Follower:
         """
         if not line.lstrip().startswith("{") or not any(name in line for name in _NAMES):
             return None
-        for record in _records(line):
-            self._known.update(record)
-            if "train_tflop" in record or "train_throughput_per_gpu" in record:
-                return self._since(_statement(self._known, self._job))
-        return None
+        total = next(_statements(line, self._known, self._job), None)
+        return total and self._since(total)
 
     def _since(self, total: Statement) -> Statement:
         if total.flops is None or total.seconds is None:
@@ -65,9 +59,8 @@ class Follower:
         flops, seconds = total.flops - before.flops, total.seconds - before.seconds
         if flops < 0 or seconds <= 0:
             return _beginning(total)
-        rate = flops / seconds
-        mfu = ratio(rate, self._job)
-        return replace(total, flops=flops, seconds=seconds, flops_per_second=rate, mfu=mfu)
+        one = stated(flops, seconds, flops / seconds, self._job)
+        return replace(one, step=total.step, notes=total.notes)
 
 
 def _beginning(total: Statement) -> Statement:
@@ -86,6 +79,14 @@ def _records(text: str) -> Iterator[Mapping[str, object]]:
             raise ConfigError(f"OneLogger JSON: {value!r} is not an object")
         inner = value.get("metrics")
         yield inner if isinstance(inner, Mapping) else value
+
+
+def _statements(text: str, known: dict[str, object], job: JobFacts) -> Iterator[Statement]:
+    """The statements of a text, whose objects add to what is known."""
+    for record in _records(text):
+        known.update(record)
+        if "train_tflop" in record or "train_throughput_per_gpu" in record:
+            yield _statement(known, job)
 
 
 def _parsed(line: str) -> object:
@@ -109,14 +110,8 @@ def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
     else:
         flops = tflop * 1e12 / world
         rate = flops / seconds
-    return Statement(
-        step=None if step is None else int(number(str(step), "train_iterations_end")),
-        flops=flops,
-        seconds=seconds,
-        flops_per_second=rate,
-        mfu=ratio(rate, job),
-        notes=(_NOTE,),
-    )
+    number_of_step = None if step is None else int(number(str(step), "train_iterations_end"))
+    return replace(stated(flops, seconds, rate, job), step=number_of_step, notes=(_NOTE,))
 
 
 def _value(fields: Mapping[str, object], name: str) -> float | None:

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -40,8 +40,7 @@ def engine(text: str) -> str | None:
 def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Statement]:
     """FLOP/s and MFU of each engine between two pages that are `seconds` apart.
 
-    Raises ConfigError when nothing can be compared: no time between them, no engine on both, or a
-    counter that went back (the engine was restarted).
+    Raises ConfigError for no time between them, no engine on both, and a counter that went back.
     """
     if not seconds > 0:
         raise ConfigError(f"seconds: {seconds!r} is not above 0")
@@ -55,8 +54,6 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
             raise ConfigError(
                 f"estimated_flops_per_gpu_total{each.name} went back: the engine was restarted"
             )
-        rate = flops / seconds
-        statements.append(
-            replace(each, flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
-        )
+        one = stated(flops, seconds, flops / seconds, job)
+        statements.append(replace(one, name=each.name, notes=each.notes))
     return some(statements, "engine on both pages")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
@@ -52,12 +53,6 @@ def _step(value: str | None, line: int) -> int | None:
 
 def _statement(step: int | None, flops: float, job: JobFacts) -> Statement:
     seconds = job.step_seconds
+    one = Statement(step, flops=flops, seconds=seconds, notes=(_NOTE,))
     rate = None if seconds is None else flops / seconds
-    return Statement(
-        step=step,
-        flops=flops,
-        seconds=seconds,
-        flops_per_second=rate,
-        hfu=ratio(rate, job),
-        notes=(_NOTE,),
-    )
+    return replace(one, flops_per_second=rate, hfu=ratio(rate, job))

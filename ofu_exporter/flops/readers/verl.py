@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.readers import JobFacts, Statement, number, some
@@ -99,14 +100,12 @@ def _line(line: str, job: JobFacts) -> list[Statement]:
         return []
     step, values = _values(line)
     seconds = values.get("perf/time_per_step", NULL)
+    of_line = Statement(
+        step=None if step is None else int(number(step, "step")),
+        seconds=None if seconds == NULL else number(seconds, "perf/time_per_step"),
+    )
     return [
-        _statement(
-            None if step is None else int(number(step, "step")),
-            None if seconds == NULL else number(seconds, "perf/time_per_step"),
-            key.removeprefix(_KEY),
-            number(value, key),
-            job,
-        )
+        _with_mfu(replace(of_line, name=key.removeprefix(_KEY)), number(value, key), job)
         for key, value in values.items()
         if key.startswith(_KEY)
     ]
@@ -129,24 +128,14 @@ def _values(line: str) -> tuple[str | None, dict[str, str]]:
     return None if number_of_step is None else str(number_of_step), values
 
 
-def _statement(
-    step: int | None, seconds: float | None, name: str, value: float, job: JobFacts
-) -> Statement:
+def _with_mfu(of: Statement, value: float, job: JobFacts) -> Statement:
+    """The statement with the right MFU, as far as the job's sizes are known."""
     world, parallel = job.world_size, job.data_parallel_size
-    notes = []
+    notes: tuple[str, ...] = ()
     if world is not None and parallel is not None and world != parallel:
         if world % parallel:
             raise ConfigError(f"data_parallel_size: {parallel} does not divide world_size {world}")
-        notes.append(
-            f"divided by {world}, the world, instead of {parallel}, the data-parallel size"
-        )
+        notes = (f"divided by {world}, the world, instead of {parallel}, the data-parallel size",)
         value = value * parallel / world
     rate = None if job.peak_flops is None else value * job.peak_flops
-    return Statement(
-        step=step,
-        name=name,
-        seconds=seconds,
-        flops_per_second=rate,
-        mfu=value,
-        notes=tuple(notes),
-    )
+    return replace(of, flops_per_second=rate, mfu=value, notes=notes)

@@ -11,14 +11,8 @@ import torch
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.trace.sample import FRAMES, LATENT, PROMPT, ModuleSample, first, ones, zeros
 
-WIDTHS = (
-    "joint_attention_dim",
-    "caption_channels",
-    "cross_attention_dim",
-    "text_dim",
-    "text_embed_dim",
-    "cap_feat_dim",
-)
+TEXT_WIDTHS = ("text_dim", "text_embed_dim", "cap_feat_dim")
+WIDTHS = ("joint_attention_dim", "caption_channels", "cross_attention_dim", *TEXT_WIDTHS)
 """The fields that classes have for the width of a prompt's embedding."""
 
 

@@ -62,16 +62,9 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     uncounted, shapes = Uncounted(recorder.flop_registry), ShapesOnly()
     tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
     on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
-    with contextlib.ExitStack() as stack:
-        for context in (
-            sdpa_kernel(SDPBackend.MATH),
-            recorder,
-            uncounted,
-            torch.set_grad_enabled(backward),
-        ):
-            stack.enter_context(context)
-        if on_meta:
-            stack.enter_context(shapes)
+    gradients = torch.enable_grad() if backward else torch.no_grad()
+    without_values = shapes if on_meta else contextlib.nullcontext()
+    with sdpa_kernel(SDPBackend.MATH), recorder, uncounted, gradients, without_values:
         output = module(*args, **named)
         forward = recorder.by_operator()
         if backward:
@@ -100,16 +93,12 @@ def _backward(output: Any) -> None:
 def _start(output: Any) -> Any:
     """The scalar at which the backward pass begins."""
     loss = getattr(output, "loss", None)
-    outputs = [loss] if loss is not None else pytree.tree_leaves(_plain(output))
+    plain = [*output.values()] if isinstance(output, Mapping) else output
+    outputs = [loss] if loss is not None else pytree.tree_leaves(plain)
     for each in outputs:
         if isinstance(each, torch.Tensor) and each.requires_grad:
             return each.sum()
     raise ConfigError(f"executed: no output has a gradient; {FORWARD_ALONE}")
-
-
-def _plain(output: Any) -> Any:
-    """The values of an output that is an object of the library."""
-    return [*output.values()] if isinstance(output, Mapping) else output
 
 
 def _warnings(uncounted: Uncounted, shapes: ShapesOnly) -> Iterator[str]:

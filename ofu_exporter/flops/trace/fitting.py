@@ -69,13 +69,14 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     full = dict(lengths)
     whole = runs(full)
     variations = [each for name in full if (each := _variation(runs, full, name)) is not None]
-    varied = [each for each in variations if _changes(runs, full, each)]
+    shorter = {each: runs({**full, each.stream: each.fitted[0]}) for each in variations}
+    varied = [each for each in variations if _groups(shorter[each]) != _groups(whole)]
     unused = {each.stream for each in variations if each not in varied}
     named = {each.stream for each in varied}
     factors = _factors(varied)
     points = [*_points(varied, full)]
     counts = [_groups(runs(point)) for point in points]
-    everything = list(dict.fromkeys(group for count in counts for group in count))
+    everything = dict.fromkeys(group for count in counts for group in count)
     inverse = Matrix([[_value(factor, point) for factor in factors] for point in points]).inv()
     polynomials = {
         group: _polynomial(factors, inverse, [count.get(group, 0) for count in counts])
@@ -130,12 +131,6 @@ def _candidates(full: Lengths, stream: str) -> Iterator[Variation]:
             if len({*tried, side, 0}) == len(tried) + 2:
                 sizes = [frames * each**2 if stream in SQUARES else each for each in tried]
                 yield Variation(stream, (sizes[0], sizes[1]), sizes[2])
-
-
-def _changes(runs: Run, full: Lengths, variation: Variation) -> bool:
-    """Whether the count depends on a stream."""
-    shorter = runs({**full, variation.stream: variation.fitted[0]})
-    return _groups(shorter) != _groups(runs(full))
 
 
 def _factors(varied: list[Variation]) -> list[str]:

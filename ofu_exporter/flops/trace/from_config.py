@@ -7,6 +7,7 @@ import importlib
 import io
 import logging
 import warnings
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,11 +29,8 @@ LAZY = "Could not import module"
 def executed_of(
     config: Configuration, lengths: Mapping[str, int], backward: bool = True
 ) -> Executed:
-    """What torch executes of one sample of the model of a configuration.
-
-    Raises ConfigError if the library is missing or does not know the model, or if the model can't be run without
-    weights; the text says why.
-    """
+    """What torch executes of one sample of the model of a configuration. Raises ConfigError, which says why, if the
+    library is missing or does not know the model, or if the model can't be run without weights."""
     return executed_sample(built(config), lengths, backward)
 
 
@@ -60,22 +58,16 @@ def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
     return [name for name in lengths if name in asked.names]
 
 
-class _Asked(Mapping[str, int]):
+class _Asked(UserDict[str, int]):
     """Lengths that remember which of them were asked for."""
 
     def __init__(self, lengths: Mapping[str, int]) -> None:
-        self._lengths = lengths
+        super().__init__(lengths)
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> int:
         self.names.add(name)
-        return self._lengths[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lengths)
-
-    def __len__(self) -> int:
-        return len(self._lengths)
+        return super().__getitem__(name)
 
 
 def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
@@ -108,17 +100,13 @@ def _library(name: str) -> Any:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            raise ConfigError(
-                f"executed: {name} is not installed: {install_command('trace')}"
-            ) from error
+            how = install_command("trace")
+            raise ConfigError(f"executed: {name} is not installed: {how}") from error
 
 
 def _transformer(library: Any, config: Configuration) -> Any:
-    fields = {
-        name: _decoded(value)
-        for name, value in config.items()
-        if name not in {"quantization_config", "auto_map"}
-    }
+    left_out = {"quantization_config", "auto_map"}
+    fields = {name: _decoded(value) for name, value in config.items() if name not in left_out}
     names = fields.get("architectures") or []
     kind = getattr(library, names[0], None) if names else None
     if kind is not None and kind.config_class is not None:
@@ -146,29 +134,21 @@ def _decoded(value: Any) -> Any:
 
 def _of_type(library: Any, config: Any) -> Any:
     """The class for a kind of configuration, with a head over the vocabulary if there is one."""
-    for name in (
-        "AutoModelForCausalLM",
-        "AutoModelForImageTextToText",
-        "AutoModelForSeq2SeqLM",
-        "AutoModel",
-    ):
-        auto = getattr(library, name)
-        if type(config) in auto._model_mapping:
-            return auto._model_mapping[type(config)]
+    for head in ("ForCausalLM", "ForImageTextToText", "ForSeq2SeqLM", ""):
+        known = getattr(library, f"AutoModel{head}")._model_mapping
+        if type(config) in known:
+            return known[type(config)]
     return library.AutoModel
 
 
 def plain_kernels(config: Any) -> None:
     """Choose kernels made of products that the counter knows, in a configuration and its inner ones."""
     config._attn_implementation = "eager"
-    for inner in (
-        config,
-        *(getattr(config, name, None) for name in getattr(config, "sub_configs", {})),
-    ):
-        if inner is not None:
-            inner.__dict__["_experts_implementation_internal"] = "batched_mm"
-            if hasattr(inner, "_experts_implementation"):
-                inner._experts_implementation = "batched_mm"
+    names = getattr(config, "sub_configs", {})
+    for inner in filter(None, (config, *(getattr(config, name, None) for name in names))):
+        inner.__dict__["_experts_implementation_internal"] = "batched_mm"
+        if hasattr(inner, "_experts_implementation"):
+            inner._experts_implementation = "batched_mm"
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def _plain(sample: ModuleSample) -> dict[str, Any]:
     """Images of the configuration's size, or of the size that a model of timm is made for."""
     config, vision = sample.config, sample.vision
     if hasattr(vision, "num_frames") and IMAGE_TOKENS.isdisjoint(vars(config)):
-        return {"pixel_values": _frames(sample)}
+        return {"pixel_values": frames_of(sample)}
     # A backbone inside a configuration may have the size (SAM 2, LW-DETR).
     size = first(("image_size",), vision, *with_inner(config)) or _timm_size(sample.module)
     shape = (sample.lengths.get(IMAGES, 1), _channels(vision), *_both_sides(size))
@@ -89,9 +89,8 @@ def _whole(patches: int, side: int) -> int:
     """How many squares of patches an image has. Raises ConfigError where they do not fill it."""
     units, rest = divmod(patches, side**2)
     if rest or not units:
-        raise ConfigError(
-            f"executed: image={patches} is not a number of whole {side}x{side} patches"
-        )
+        whole = f"whole {side}x{side} patches"
+        raise ConfigError(f"executed: image={patches} is not a number of {whole}")
     return units
 
 
@@ -146,8 +145,7 @@ def _tiles(sample: ModuleSample) -> dict[str, Any]:
 
 
 def _tiled(sample: ModuleSample, name: str) -> dict[str, Any]:
-    """Images with the largest number of tiles that the model takes; the whole text attends to them (Llama 3.2
-    Vision)."""
+    """Images with as many tiles as the model takes; the whole text attends to them (Llama 3.2 Vision)."""
     number, vision = sample.lengths.get(IMAGES, 1), sample.vision
     tiles, size = vision.max_num_tiles, vision.image_size
     return {
@@ -169,12 +167,7 @@ MAKERS: dict[str, Callable[[ModuleSample, str], dict[str, Any]]] = {
 """The function that makes the images for a class, by an argument that only such classes take."""
 
 
-def video(sample: ModuleSample) -> dict[str, Any]:
-    """One video of frames of the configuration's size."""
-    return {"pixel_values_videos": _frames(sample)}
-
-
-def _frames(sample: ModuleSample) -> Any:
+def frames_of(sample: ModuleSample) -> Any:
     """Frames of a video: as many as the configuration fixes, else as are given."""
     vision = sample.vision
     frames = first(("num_frames", "frames_per_clip"), vision) or sample.length(FRAMES)

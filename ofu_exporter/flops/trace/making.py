@@ -48,7 +48,8 @@ def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Re
         for group, polynomial in fit.polynomials.items()
     }
     tokens = Fraction(max(tokens_of(fit.lengths), 1) * samples)
-    is_composed = TOKENS in fit.lengths and len({tower_of(each) for each in recorder.names()}) > 1
+    towers = {tower_of(each.module) for each in recorder.products}
+    is_composed = TOKENS in fit.lengths and len(towers) > 1
     terms = tuple(Accounts(recorder, tokens, is_composed).terms(polynomials))
     return Recipe(
         recipe_version=1,
@@ -82,10 +83,10 @@ def _versions(library: str | None) -> Iterator[tuple[str, str]]:
 def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
     """The recipe of any torch.nn.Module and an example batch: a tensor, a tuple of arguments, or a mapping of them.
 
-    The module itself is not run: its parameters are replaced by their shapes meanwhile, so that nothing of it
-    changes, no gradient is left in it and no memory of a GPU is used. Where the batch has whole numbers of shape
-    (samples, tokens), such as `input_ids`, it is executed at shorter lengths too; else the recipe counts samples alone.
-    Make it before the module is sharded over GPUs. Raises ConfigError where it cannot be run on shapes.
+    Its parameters are replaced by their shapes meanwhile, so that nothing of it changes, no gradient is left in it and
+    no memory of a GPU is used. Where the batch has whole numbers of shape (samples, tokens), such as `input_ids`, it is
+    executed at shorter lengths too; else the recipe counts samples alone. Make it before the module is sharded over
+    GPUs. Raises ConfigError where it cannot be run on shapes.
     """
     module = getattr(module, "module", module) if type(module).__name__ in WRAPPERS else module
     shapes = pytree.tree_map(_shape, _arguments(batch))
@@ -111,17 +112,15 @@ WRAPPERS = {"DistributedDataParallel", "DataParallel"}
 
 def _run(module: Any, batch: Any, backward: bool) -> Executed:
     """One execution, with shapes in place of the values of parameters and buffers; whole numbers keep theirs."""
-    parameters = {name: _parameter(each) for name, each in module.named_parameters()}
+    parameters = {
+        name: torch.nn.Parameter(torch.empty_like(each, device="meta"), each.requires_grad)
+        for name, each in module.named_parameters()
+    }
     buffers = {name: _shape(each) for name, each in module.named_buffers()}
     swap = torch.nn.utils.stateless._reparametrize_module
     failing = f"recipe: {type(module).__name__} cannot be run on shapes alone"
     with swap(module, {**parameters, **buffers}, tie_weights=True), from_config.explained(failing):
         return executed(module, batch, backward)
-
-
-def _parameter(tensor: Any) -> Any:
-    shape = torch.empty_like(tensor, device="meta")
-    return torch.nn.Parameter(shape, requires_grad=tensor.requires_grad)
 
 
 def _shape(value: Any) -> Any:

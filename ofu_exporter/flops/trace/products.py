@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,17 +19,12 @@ WORDS = listed(
     rnn tensordot vdot
     """
 )
-"""Words in the names of operators that multiply. An operator with such a name that torch's counter doesn't know is
-reported."""
+"""Words in the names of operators that multiply: one that torch's counter doesn't know is reported."""
 
 
-def _vector_flops(one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
-    """FLOPs of a matrix or vector by a vector: every element of the first is used once."""
-    return 2 * prod(one)
-
-
-def _added_vector_flops(added: Any, one: Sequence[int], *others: Any, out_shape: Any = None) -> int:
-    return _vector_flops(one)
+def _vector_flops(place: int, *shapes: Sequence[int], out_shape: Any = None) -> int:
+    """FLOPs of a matrix or vector, which stands at a place, by a vector: each of its elements is used once."""
+    return 2 * prod(shapes[place])
 
 
 def _grouped_flops(
@@ -53,9 +49,9 @@ def _convolution_backward_flops(
 
 
 FORMULAS = {
-    aten.mv: _vector_flops,
-    aten.dot: _vector_flops,
-    aten.addmv: _added_vector_flops,
+    aten.mv: partial(_vector_flops, 0),
+    aten.dot: partial(_vector_flops, 0),
+    aten.addmv: partial(_vector_flops, 1),
     aten._grouped_mm: _grouped_flops,
     aten.convolution_backward: _convolution_backward_flops,
 }

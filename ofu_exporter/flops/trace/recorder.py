@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
 from ofu_exporter.flops.trace.products import FORMULAS
+from ofu_exporter.flops.trace.sample import is_tensor
 
 aten = torch.ops.aten
 SECOND = {aten.mm: 1, aten.bmm: 1, aten._grouped_mm: 1, aten.mv: 0, aten.convolution: 1}
@@ -28,8 +29,6 @@ GATHERS = {aten.index, aten.index_select, aten.gather}
 LOOKED_UP = {aten.embedding, aten._embedding_bag}
 CONVOLUTIONS = {aten.convolution, aten._convolution, aten.convolution_overrideable}
 CONVOLUTION_NAMES = {str(each).removeprefix("aten.") for each in CONVOLUTIONS}
-
-
 WHOLE = "Global"
 """The name that torch's counter gives to the sum over all modules."""
 
@@ -136,10 +135,9 @@ class Recorder(FlopCounterMode):
     def __enter__(self) -> Recorder:
         """Begin, and watch which module runs."""
         self._watch = ExitStack()
-        before = hooks.register_module_forward_pre_hook(self._begin)
-        after = hooks.register_module_forward_hook(self._end, always_call=True)
-        self._watch.callback(before.remove)
-        self._watch.callback(after.remove)
+        # A handle of a hook removes it when its context ends.
+        self._watch.enter_context(hooks.register_module_forward_pre_hook(self._begin))
+        self._watch.enter_context(hooks.register_module_forward_hook(self._end, always_call=True))
         self._watch.enter_context(self._fused)
         super().__enter__()
         return self
@@ -149,10 +147,6 @@ class Recorder(FlopCounterMode):
         ended = super().__exit__(*error)
         self._watch.close()
         return ended
-
-    def names(self) -> list[str]:
-        """The names of modules with products."""
-        return [each.module for each in self.products]
 
     def layers(self) -> int:
         """How many members the longest list of modules has."""
@@ -224,7 +218,7 @@ class Recorder(FlopCounterMode):
         for place in (first, *others):
             tensor = args[place] if place < len(args) else None
             is_bias = operator in {aten.addmm, aten.baddbmm} and place == 0
-            if isinstance(tensor, torch.Tensor) and not is_bias:
+            if is_tensor(tensor) and not is_bias:
                 weights = self._weights.get(_storage(tensor))
                 if weights is not None and (operator is not aten.convolution or place < 2):
                     return weights, tensor
@@ -250,7 +244,7 @@ class Recorder(FlopCounterMode):
 
     def _follow(self, operator: Any, out: Any, args: Any, kwargs: Any) -> None:
         """Keep what is made of parameters alone for weights: a copy, a part, another type, chosen experts."""
-        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if _is_tensor(each)]
+        tensors = [each for each in pytree.tree_leaves((args, kwargs)) if is_tensor(each)]
         if not tensors or self.is_backward:
             return
         if operator in LOOKED_UP:
@@ -264,13 +258,9 @@ class Recorder(FlopCounterMode):
         is_routed = largest.is_routed or (operator in GATHERS and len(values) < len(tensors))
         derived = Weights(largest.storage, largest.numel, is_routed)
         for each in pytree.tree_leaves(out):
-            if _is_tensor(each) and _storage(each) not in self._weights:
+            if is_tensor(each) and _storage(each) not in self._weights:
                 self._weights[_storage(each)] = derived
                 self._kept.append(each)
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 def _storage(tensor: Any) -> int:

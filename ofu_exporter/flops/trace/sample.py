@@ -47,6 +47,11 @@ def ones(*shape: int) -> torch.Tensor:
     return torch.ones(shape, dtype=torch.long, device="cpu")
 
 
+def is_tensor(value: object) -> bool:
+    """Whether a leaf of arguments is a tensor."""
+    return isinstance(value, torch.Tensor)
+
+
 def first(names: tuple[str, ...], *configs: Any) -> Any:
     """The first of some fields that is there and neither null nor 0; None for none."""
     values = (getattr(config, name, None) for config in configs for name in names)

@@ -15,6 +15,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from ofu_exporter.flops.trace.sample import is_tensor
+
 KEPT_VALUES = 1 << 22
 """The largest number of elements whose values are kept; larger ones (masks of long texts) keep their shape."""
 
@@ -22,6 +24,7 @@ aten = torch.ops.aten
 CHOICES = {aten.topk.default, aten.sort.default, aten.sort.stable, aten.argmax.default}
 """Operators whose integer results depend on values, such as the experts of a token."""
 EVERYWHERE = "a mask that depends on values was taken to let everything through"
+SPREAD = "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
 FROM_LISTS = {torch.tensor, torch.as_tensor}
 WITH_MASKS = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
 
@@ -34,8 +37,7 @@ class ListsKeepValues(TorchFunctionMode):
     ) -> Any:
         """Run one function, with values where it makes integers."""
         named = dict(kwargs or {})
-        device = named.get("device")
-        if func not in FROM_LISTS or device is None or torch.device(device).type != "meta":
+        if func not in FROM_LISTS or not _wants_meta(named):
             return func(*args, **named)
         values = func(*args, **{**named, "device": "cpu"})
         return func(*args, **named) if values.is_floating_point() else values
@@ -65,7 +67,7 @@ class ShapesOnly(TorchDispatchMode):
     ) -> Any:
         """Run one operator. Raises torch's error if the model reads a value that does not exist."""
         named = _integers_keep_values(func, args, dict(kwargs or {}))
-        tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
+        tensors = [leaf for leaf in pytree.tree_leaves((args, named)) if is_tensor(leaf)]
         if not any(tensor.is_meta for tensor in tensors):
             return _with_values(func, args, named)
         if func is aten._local_scalar_dense.default and tensors[0].dtype is torch.bool:
@@ -77,42 +79,43 @@ class ShapesOnly(TorchDispatchMode):
         if func is aten.masked_select.default:
             func, args = aten.index.Tensor, (args[0], [args[1]])
         if func in WITH_MASKS:
-            if any(_is_tensor(each) and _is_unknown_mask(each) for each in args[1]):
+            if any(is_tensor(each) and _is_unknown_mask(each) for each in args[1]):
                 self.notes.add(EVERYWHERE)
             args = (args[0], _positions(args[1]), *args[2:])
         shaped, named = pytree.tree_map(_shape, (args, named))
         if named.get("device") is not None:
-            named["device"] = torch.device(
-                "meta"
-            )  # a tensor without values can't be copied to a device with values
+            # A tensor without values can't be copied to a device with values.
+            named["device"] = torch.device("meta")
         result = func(*shaped, **named)
         if func in CHOICES and tensors[0].is_floating_point():
-            self.notes.add(
-                "what values choose (experts of tokens, patches of an image) was spread evenly: there are no values"
-            )
+            self.notes.add(SPREAD)
             return _chosen(func, args[0], result, named, args)
         return result
 
 
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
+def _wants_meta(named: Mapping[str, Any]) -> bool:
+    """Whether a new tensor is to have no values."""
+    device = named.get("device")
+    return device is not None and torch.device(device).type == "meta"
+
+
+def _sizes(values: Any) -> list[int]:
+    return [leaf.numel() for leaf in pytree.tree_leaves(values) if is_tensor(leaf)]
 
 
 def _shape(value: Any) -> Any:
     with _disable_current_modes():
-        return value.to("meta") if _is_tensor(value) and value.device.type == "cpu" else value
+        return value.to("meta") if is_tensor(value) and value.device.type == "cpu" else value
 
 
 def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[str, Any]:
     """The named arguments, without the meta device for a new tensor of integers."""
-    device = named.get("device")
-    if device is None or torch.device(device).type != "meta":
+    if not _wants_meta(named):
         return named
     first: Any = args[0] if args else None
-    if _is_tensor(first):
-        keeps_values = (
-            not first.is_meta and not (named.get("dtype") or first.dtype).is_floating_point
-        )
+    if is_tensor(first):
+        kind = named.get("dtype") or first.dtype
+        keeps_values = not first.is_meta and not kind.is_floating_point
     elif named.get("dtype") is not None:
         keeps_values = not named["dtype"].is_floating_point
     else:
@@ -124,16 +127,14 @@ def _integers_keep_values(func: Any, args: Any, named: dict[str, Any]) -> dict[s
 
 def _with_values(func: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
     """The result of an operator on values, or only its shape if there would be too many values."""
-    sizes_before = [leaf.numel() for leaf in pytree.tree_leaves((args, named)) if _is_tensor(leaf)]
-    if sum(sizes_before) ** 2 > KEPT_VALUES and sizes_before:
+    if sum(_sizes((args, named))) ** 2 > KEPT_VALUES:
         shaped, shaped_named = pytree.tree_map(_shape, (args, named))
         try:
             with _disable_current_modes():
                 result = func(*shaped, **shaped_named)
         except RuntimeError:
             return func(*args, **named)  # its shape depends on values
-        sizes = [leaf.numel() for leaf in pytree.tree_leaves(result) if _is_tensor(leaf)]
-        if max(sizes, default=0) > KEPT_VALUES:
+        if max(_sizes(result), default=0) > KEPT_VALUES:
             return func(*shaped, **shaped_named)
     try:
         return func(*args, **named)
@@ -155,9 +156,9 @@ def _positions(indices: Any) -> list[Any]:
     """The indices, with each mask replaced by the positions that it lets through."""
     positions: list[Any] = []
     for index in indices:
-        if _is_tensor(index) and _is_unknown_mask(index):
+        if is_tensor(index) and _is_unknown_mask(index):
             positions += _everywhere(index).unbind(1)
-        elif _is_tensor(index) and index.dtype is torch.bool:
+        elif is_tensor(index) and index.dtype is torch.bool:
             with _disable_current_modes():
                 positions += index.nonzero().unbind(1)
         else:

@@ -22,9 +22,8 @@ def features(sample: ModuleSample) -> dict[str, Any]:
     shape: tuple[int, ...] = (1, frames, bins)
     if _bins_first(sample.module, config, bins):
         shape = (1, bins, frames)
-    elif hasattr(
-        config, "spec_size"
-    ):  # CLAP's spectrogram has a channel, and is as long as makes it a square
+    elif hasattr(config, "spec_size"):
+        # CLAP's spectrogram has a channel, and is as long as makes it a square.
         shape = (1, 1, config.spec_size**2 // bins, bins)
     masks = {"input_features_mask": torch.bool, "feature_attention_mask": torch.long}
     return {

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.image_inputs import features_of, pixels, video
+from ofu_exporter.flops.trace.image_inputs import features_of, frames_of, pixels
 from ofu_exporter.flops.trace.sample import (
     AUDIO,
     FRAMES,
@@ -52,7 +52,7 @@ def inputs_of_transformer(module: Any, lengths: Mapping[str, int]) -> dict[str, 
     ):
         inputs |= pixels(sample)
     if "pixel_values_videos" in names and ("pixel_values" not in names or FRAMES in lengths):
-        inputs |= video(sample)
+        inputs["pixel_values_videos"] = frames_of(sample)
     if "input_ids" in names:
         main = SOURCE if sample.config.is_encoder_decoder and SOURCE in lengths else TOKENS
         ids, kinds = _text(module, sample.length(main), inputs)
@@ -82,9 +82,8 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
         fixed = getattr(config, "audio_soft_tokens_per_image", None)
         number = fixed if kind == "audio" and fixed else features_of(module, inputs, kind)
         if last + number > length:
-            raise ConfigError(
-                f"executed: {kind} alone has {number} tokens; --seq-len {length} is not longer"
-            )
+            needed = f"{kind} alone has {number} tokens; --seq-len {length} is not longer"
+            raise ConfigError(f"executed: {needed}")
         ids[0, last : last + number] = token
         kinds[0, last : last + number] = place + 1
         last += number
@@ -93,10 +92,8 @@ def _text(module: Any, length: int, inputs: Mapping[str, Any]) -> tuple[Any, Any
 
 def _token_ids(config: Any) -> Iterator[int]:
     for name, value in vars(config).items():
-        if name.endswith(("token_id", "token_index")):
-            yield from (
-                each for each in (value if isinstance(value, list) else [value]) if each is not None
-            )
+        if name.endswith(("token_id", "token_index")) and value is not None:
+            yield from value if isinstance(value, list) else [value]
 
 
 def _vectors(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
