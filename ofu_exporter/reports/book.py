@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
@@ -27,7 +26,7 @@ from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Compared
+from ofu_exporter.values.reported import Causes, Reported
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 EXPLAINED_AT_ONCE = 2
@@ -72,15 +71,14 @@ class ReportBook:
         self.rejected: Counter[str] = Counter()
         """Reports that were refused, by reason."""
 
-    def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
+    def resume(self, key: JobKey, run: str, reported: Reported) -> None:
         """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
-        sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
         adjusted = reported.adjusted
         self._entries[key] = Entry(
             run,
-            Coverage(life=sums, reported_until=until),
+            Coverage(life=reported.total, reported_until=until),
             Counter(reported.outcomes),
             # These facts are reported once, by a profile; a training loop repeats its facts in every report.
             facts=MfuReport.model_construct(

@@ -161,20 +161,24 @@ class Entry:
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         mfu, total = self.horizon.mfu, self.total_divergence
+        total_error = total.error if total else NO_ERROR
+        error = self.divergence.error if self.divergence else NO_ERROR
         return ReportsView(
-            outcomes=dict(self.outcomes),
-            at=self.at,
+            **self.coverage.total._asdict(),
+            stderr_ratio=total_error.ratio,
+            stderr_method=total_error.method,
+            last=self.at,
             peak_flops=self.peak_flops,
             precision=self.facts.shares() if self.facts else None,
-            mfu=time_mean(self.coverage, now, policy.horizon) if mfu is None else mfu,
+            framework=self.framework,
+            recent_mfu_ratio=time_mean(self.coverage, now, policy.horizon) if mfu is None else mfu,
+            recent_verdict=self.verdict,
+            recent_stderr_ratio=error.ratio,
+            recent_stderr_method=error.method,
+            verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
+            causes=self.current_causes,
+            outcomes=dict(self.outcomes),
+            adjusted=self.adjusted,
             horizon=self.horizon,
             settled=self.coverage.life,
-            total=self.coverage.total,
-            verdict=self.verdict,
-            error=self.divergence.error if self.divergence else NO_ERROR,
-            total_verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
-            total_error=total.error if total else NO_ERROR,
-            causes=self.current_causes,
-            adjusted=self.adjusted,
-            framework=self.framework,
         )

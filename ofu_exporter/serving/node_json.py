@@ -193,8 +193,8 @@ def _job(view: JobView, history: History) -> NodeJob:
         held_seconds=view.held_seconds,
         compared_utilization_ratio=reports.horizon.ofu if reports else None,
         compared_seconds=reports.horizon.gpu_seconds if reports else 0.0,
-        mfu_ratio=reports.mfu if reports else None,
-        verdict=reports.verdict if reports else None,
+        mfu_ratio=reports.recent_mfu_ratio if reports else None,
+        verdict=reports.recent_verdict if reports else None,
         causes=reports.causes.fitting if reports and reports.causes else (),
         last_hour=_rounded(history.job(job.key, JOB_GROUP)[0]),
     )

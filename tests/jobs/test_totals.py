@@ -14,7 +14,15 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals, merged, resumed, totals_of
+from ofu_exporter.jobs.totals import (
+    GpuTotals,
+    JobTotals,
+    ReportedMfu,
+    RunTotals,
+    merged,
+    resumed,
+    totals_of,
+)
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
@@ -25,7 +33,7 @@ from ofu_exporter.values.reported import (
     Verdict,
 )
 from ofu_exporter.values.snapshot import JobView
-from tests.helpers.documents import REPORTS, VIEW, made, reporting
+from tests.helpers.documents import VIEW, made, reporting
 from tests.helpers.every import every
 
 
@@ -117,7 +125,7 @@ def test_it_survives_json() -> None:
 
 
 def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> None:
-    other = reporting("n2", total=Compared(90.0, 30.0, 100.0, 0.5), at=1200.0)
+    other = reporting("n2", total=Compared(90.0, 30.0, 100.0, 0.5), last=1200.0)
     both = merged([reporting(), other, made("n3")]).reported
     assert both is not None
     assert both.mfu_ratio == pytest.approx(130 / 200)
@@ -130,9 +138,9 @@ def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> No
 
 def test_the_framework_is_that_of_the_last_node_that_was_told_one() -> None:
     nodes = [
-        reporting("n1", at=1200.0),
-        reporting("n2", at=1100.0, framework="nemo"),
-        reporting("n3", at=1000.0, framework="megatron-lm"),
+        reporting("n1", last=1200.0),
+        reporting("n2", last=1100.0, framework="nemo"),
+        reporting("n3", last=1000.0, framework="megatron-lm"),
     ]
     for order in itertools.permutations(nodes):
         both = merged(order).reported
@@ -143,9 +151,11 @@ def test_the_framework_is_that_of_the_last_node_that_was_told_one() -> None:
 def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> None:
     """And one that has reported nothing that could be used does not."""
     nodes = [
-        reporting("n1", at=1200.0, mfu=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)),
-        reporting("n2", at=None, mfu=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
-        reporting("n3", at=1100.0, mfu=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
+        reporting(
+            "n1", last=1200.0, recent_mfu_ratio=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)
+        ),
+        reporting("n2", last=None, recent_mfu_ratio=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
+        reporting("n3", last=1100.0, recent_mfu_ratio=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
     ]
     for order in itertools.permutations(nodes):
         both = merged(order).reported
@@ -167,8 +177,7 @@ POINTS = Compared(40.0, 34.0, 100.0, 0.0, 100.0, 34.0, 10.0, 1.7e10, 2.9e19)
 
 def test_how_an_error_is_known_goes_with_the_verdict() -> None:
     """Also through the state file: the sums are enough to make the error again."""
-    view = replace(VIEW, reports=replace(REPORTS, total=POINTS, total_error=POINTS.error()))
-    before = totals_of(view, "n1", simulated=False)
+    before = reporting(total=POINTS, total_error=POINTS.error())
     reported = JobTotals.model_validate_json(before.model_dump_json()).reported
     assert reported is not None
     assert reported.stderr_method is ErrorMethod.ESTIMATED
@@ -195,12 +204,12 @@ def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str)
 
 
 def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
-    exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), at=1200.0)
+    exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), last=1200.0)
     lower = reporting("n2", adjusted=Adjusted(0.01, "lower", 10.0, 50.0))
     both = merged([exact, lower, reporting("n3")]).reported
     assert both is not None
     assert both.adjusted == Adjusted(0.02, "lower", 40.0, 150.0)
-    unsaid = reporting("n2", adjusted=Adjusted(0.01, None, 10.0, 50.0), at=1300.0)
+    unsaid = reporting("n2", adjusted=Adjusted(0.01, None, 10.0, 50.0), last=1300.0)
     without = merged([exact, unsaid]).reported
     assert without is not None
     assert without.adjusted == Adjusted(0.01, None, 40.0, 150.0), "nobody said lower"
