@@ -17,7 +17,6 @@ from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import (
     GpuTotals,
     JobTotals,
-    ReportedMfu,
     RunTotals,
     merged,
     resumed,
