@@ -11,16 +11,15 @@ from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import (
-    NO_POINTS,
     GpuUsage,
     Job,
     JobKey,
     ObservedSpan,
-    PointReads,
     Run,
     current_run,
 )
 from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reported import NOTHING, Compared
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
@@ -91,16 +90,6 @@ class JobGpu(NamedTuple):
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
-
-
-class Observed(NamedTuple):
-    """Sums over the GPU-seconds in which OFU was measured."""
-
-    gpu_seconds: float
-    utilization_seconds: float
-    variance: float
-    """Variance of the utilization seconds, where it is known; s^2."""
-    points: PointReads
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -260,49 +249,32 @@ def _with_window(
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        return (*recent[first:-1], _joined_span(last, new))
+        return (*recent[first:-1], ObservedSpan(last.start, new.end, last.sums.plus(new.sums)))
     return (*recent[first:], new)
-
-
-def _joined_span(first: ObservedSpan, second: ObservedSpan) -> ObservedSpan:
-    return ObservedSpan(
-        first.start,
-        second.end,
-        first.utilization_seconds + second.utilization_seconds,
-        first.variance + second.variance,
-        first.gpu_seconds + second.gpu_seconds,
-        first.points.plus(second.points),
-    )
 
 
 def _span(window: Window, utilization: float) -> ObservedSpan:
     """A window as a span. An OFU of 0 is exact, whatever the clock was."""
-    seconds = window.gpu_seconds
-    variance, points = 0.0, NO_POINTS
+    seconds, hz = window.gpu_seconds, window.sm_clock_hz
+    sums = Compared(utilization_seconds=utilization * seconds, gpu_seconds=seconds)
     if window.stderr is not None:
-        variance = (window.stderr * seconds) ** 2
-    elif utilization and window.sm_clock_hz:
-        hz = window.sm_clock_hz
-        points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
-    return ObservedSpan(window.start, window.end, utilization * seconds, variance, seconds, points)
+        sums = sums._replace(variance=(window.stderr * seconds) ** 2)
+    elif utilization and hz:
+        sums = Compared(*sums[:4], seconds, utilization * seconds, 1.0, hz, hz * hz)
+    return ObservedSpan(window.start, window.end, sums)
 
 
-def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
+def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Compared:
     """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
-    seconds = utilization = variance = 0.0
-    points = NO_POINTS
+    sums = NOTHING
     for each in usage:
         for stretch in reversed(each.recent):
             if stretch.end <= start:
                 break
             inside = min(end, stretch.end) - max(start, stretch.start)
             if inside > 0:
-                part = inside / (stretch.end - stretch.start)
-                seconds += part * stretch.gpu_seconds
-                utilization += part * stretch.utilization_seconds
-                variance += part * part * stretch.variance
-                points = points.plus(stretch.points, part)
-    return Observed(seconds, utilization, variance, points)
+                sums = sums.plus(stretch.sums, inside / (stretch.end - stretch.start))
+    return sums
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:

@@ -119,8 +119,8 @@ def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, floa
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    seconds, utilization, variance, points = observed(usage, start, end)
-    return Compared(mfu * seconds, utilization, seconds, variance, *points)
+    sums = observed(usage, start, end)
+    return sums._replace(mfu_seconds=mfu * sums.gpu_seconds)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:

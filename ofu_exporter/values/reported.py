@@ -139,8 +139,10 @@ class Compared(NamedTuple):
         deviation = math.sqrt(max(squares, 0.0) / (self.point_reads - 1))
         return deviation * self.point_reads / self.point_hz
 
-    def plus(self, other: Compared) -> Compared:
-        return Compared(*(one + another for one, another in zip(self, other, strict=True)))
+    def plus(self, other: Compared, part: float = 1.0) -> Compared:
+        """The sums with a part of others, of whose variance the square of that part."""
+        sums = [one + part * more for one, more in zip(self, other, strict=True)]
+        return Compared(*sums)._replace(variance=self.variance + part * part * other.variance)
 
 
 NOTHING = Compared()

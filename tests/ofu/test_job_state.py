@@ -24,8 +24,9 @@ from ofu_exporter.ofu.job_state import (
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import NO_POINTS, Claim, Job, JobKey
+from ofu_exporter.values.job import Claim, Job, JobKey
 from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reported import NOTHING, Compared
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -312,11 +313,11 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     node.run(30.0, 60.0, tensor=0.6)
     usage = node.job().usage
     assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
-    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0, NO_POINTS)
+    assert observed(usage, 20.0, 30.0) == NOTHING
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
-    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0), abs=1e-3)
+    assert observed(usage[:1], 35.0, 36.0)[1:4] == pytest.approx((0.6 * CLOCK, 1.0, 0.0), abs=1e-3)
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 
@@ -341,8 +342,8 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
     assert math.sqrt(whole_time.variance) == pytest.approx(window * math.hypot(*errors))
     first, half = (observed(node.job().usage, 0.0, end) for end in (5.0, 2.5))
-    assert half[:3] == pytest.approx((2.5, first.utilization_seconds / 2, first.variance / 4))
-    assert half.points == NO_POINTS
+    assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, first.variance / 4))
+    assert half[4:] == NOTHING[4:]
 
 
 def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
@@ -386,12 +387,10 @@ def test_a_window_with_one_clock_read_adds_to_no_variance() -> None:
     node.run(0.0, 60.0, window=30.0, hz=(1400e6,))
     node.run(60.0, 65.0, hz=(1380e6, 1420e6))
     sums = observed(node.job().usage, 0.0, 65.0)
-    assert sums.points == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
+    assert sums[4:] == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
     assert sums.variance > 0
     half = observed(node.job().usage, 0.0, 15.0)
-    assert half.points == pytest.approx(
-        (15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2)
-    )
+    assert half[4:] == pytest.approx((15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2))
     assert half.variance == 0
 
 
@@ -399,7 +398,7 @@ def test_an_ofu_of_0_is_exact_with_one_clock_read() -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     node.run(0.0, 60.0, tensor=0.0, window=30.0, hz=(1400e6,))
-    assert observed(node.job().usage, 0.0, 60.0) == (60.0, 0.0, 0.0, NO_POINTS)
+    assert observed(node.job().usage, 0.0, 60.0) == Compared(gpu_seconds=60.0)
 
 
 # A job that has GPUs and does not run yet.
