@@ -203,7 +203,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 **_copied(usage, _SECONDS),
                 **_of_sums(usage.sums),
             )
-            for usage in view.usage
+            for usage in view.usage.values()
         ),
         runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
@@ -38,25 +38,12 @@ _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A job that seems to have started longer ago than this comes from a wrong clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+@dataclass(frozen=True)
+class JobState(JobView):
     """What is remembered of one job from tick to tick."""
 
-    job: Job
-    began: float
-    """Unix time at which the job was first seen here."""
-    held_since: float | None = None
-    """Unix time since which its GPUs were counted as held, where that is before it was seen."""
-    earlier: tuple[Run, ...] = ()
-    """The runs before the current one."""
-    run_began: float | None = None
-    """Unix time at which the current run began; None = with the job."""
-    usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
-    distribution: Mapping[int, float] = field(default_factory=dict)
-    ended: float | None = None
-    """Unix time."""
     ended_at: float | None = None
-    """The same instant on the monotonic clock."""
+    """The instant of its end on the monotonic clock."""
     unseen_since: float | None = None
     """Unix time since which nobody had watched the job; None where that time is counted."""
     counted: frozenset[GpuKey] = frozenset()
@@ -295,16 +282,9 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
 def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
-        JobView(
-            job=state.job,
-            usage=tuple(state.usage.values()),
-            distribution=state.distribution,
-            began=state.began,
-            held_since=state.held_since,
-            ended=state.ended,
+        replace(
+            state,
             updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
-            earlier=state.earlier,
-            run_began=state.run_began,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

@@ -227,7 +227,7 @@ class ReportBook:
         owner, stated, interval = receipt
         of_interval = None
         if interval is not None and stated.mfu is not None:
-            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
+            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage.values())
             compared = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
             of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         with self._lock:

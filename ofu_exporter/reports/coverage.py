@@ -7,7 +7,7 @@ span is summed up again and again until it is settled. From then on only its sum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ofu_exporter.ofu.job_state import observed
@@ -76,7 +76,7 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
 
 def summed(
     coverage: Coverage,
-    usage: Sequence[GpuUsage],
+    usage: Collection[GpuUsage],
     now: float,
     horizon: float,
     all_spans: bool = True,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ofu_exporter.reports.stated import Hardware, hardware_of
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+
+NO_USAGE: Mapping[GpuKey, GpuUsage] = MappingProxyType({})
 
 
 class Owner(NamedTuple):
@@ -31,15 +35,14 @@ class Owner(NamedTuple):
         return math.fsum(view.share.ratio for view in self.gpus)
 
     @property
-    def usage(self) -> Sequence[GpuUsage]:
-        return self.view.usage if self.view else ()
+    def usage(self) -> Mapping[GpuKey, GpuUsage]:
+        return self.view.usage if self.view else NO_USAGE
 
 
 def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
     """A job with the GPUs that it has, or had when it has ended."""
     if view.ended is not None:
-        had = {usage.key for usage in view.usage}
-        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
+        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in view.usage)
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
     return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))

@@ -185,9 +185,10 @@ def _job(view: JobView, history: History) -> NodeJob:
         began=view.began,
         ended=view.ended,
         gpus=tuple(
-            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "") for usage in view.usage
+            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "")
+            for usage in view.usage.values()
         ),
-        gpu_count=math.fsum(usage.share for usage in view.usage),
+        gpu_count=math.fsum(usage.share for usage in view.usage.values()),
         utilization_ratio=view.utilization_seconds / observed if observed > 0 else None,
         observed_seconds=observed,
         held_seconds=view.held_seconds,

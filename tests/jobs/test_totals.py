@@ -221,10 +221,10 @@ EVERYTHING = JobView(
         *("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"),
         uid="a run's own",
     ),
-    usage=(
-        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
-        GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
-    ),
+    usage={
+        ("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        ("GPU-1", "3"): GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
+    },
     distribution={100: 90.0, 20: 60.0},
     began=1000.0,
     ended=1090.0,
@@ -238,7 +238,7 @@ def test_all_that_is_known_of_a_job_survives_the_file() -> None:
     assert again == JobState(
         job=EVERYTHING.job,
         began=1000.0,
-        usage={usage.key: usage for usage in EVERYTHING.usage},
+        usage=EVERYTHING.usage,
         distribution=EVERYTHING.distribution,
         run_began=1000.0,
         ended=1090.0,
@@ -270,7 +270,8 @@ def on_instances() -> JobTotals:
         for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
     ]
     whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
-    view = JobView(Job("slurm", "1"), (*usage, whole), {}, began=0.0, ended=None, updated=200.0)
+    used = {each.key: each for each in (*usage, whole)}
+    view = JobView(Job("slurm", "1"), 0.0, used, updated=200.0)
     return totals_of(view, "n1", simulated=False)
 
 
@@ -297,8 +298,8 @@ def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
 
 def waited(seconds: float | None) -> JobTotals:
     """A job of which one GPU waited for this long."""
-    first = replace(VIEW.usage[0], held_seconds=200.0, waiting_seconds=seconds)
-    return totals_of(replace(VIEW, usage=(first, VIEW.usage[1])), "n1", simulated=False)
+    first = replace(VIEW.usage["GPU-0", ""], held_seconds=200.0, waiting_seconds=seconds)
+    return totals_of(replace(VIEW, usage={**VIEW.usage, first.key: first}), "n1", simulated=False)
 
 
 def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:

@@ -11,7 +11,8 @@ from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.values import gpu, health
 
 MINE, OTHER = Job("slurm", "1", uid="u1"), Job("slurm", "2")
-VIEW = JobView(MINE, (GpuUsage("0", gpu(0).key), GpuUsage("1", gpu(1).key)), {}, 0.0, None, 9.0)
+USAGE = {gpu(place).key: GpuUsage(str(place), gpu(place).key) for place in (0, 1)}
+VIEW = JobView(MINE, 0.0, USAGE, updated=9.0)
 
 
 def held(device: Gpu, *holders: Job) -> GpuView:
@@ -37,7 +38,7 @@ def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
 
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
     owner = Owner(("", "9"))
-    assert (owner.run, owner.usage, owner.gpus) == ("", (), ())
+    assert (owner.run, owner.usage, owner.gpus) == ("", {}, ())
 
 
 def test_a_job_is_found_by_its_own_id_and_by_those_of_its_pods() -> None:
