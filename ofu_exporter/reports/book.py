@@ -21,7 +21,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated, completed
+from ofu_exporter.reports.stated import Stated, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -121,7 +121,7 @@ class ReportBook:
         """Take in a report, without slow work. Raises ReportError, which is counted."""
         owner: Owner | None = None
         try:
-            owner, hardware = self._owner(report.job_id)
+            owner = self._owner(report.job_id)
             permission(owner.view.job if owner.view else None)
             _check_effect(report, owner)
             with self._lock:
@@ -129,9 +129,9 @@ class ReportBook:
                 before = self._entry_of(owner)
                 facts = before.facts if before else None
             # It may count a model: not under the lock.
-            taken = completed(report, facts, hardware, self.policy.recipes)
+            taken = completed(report, facts, owner.hardware, self.policy.recipes)
             with self._lock:
-                return self._take(report, owner, hardware, *taken)
+                return self._take(report, owner, *taken)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
@@ -149,8 +149,8 @@ class ReportBook:
             error.retry_after = wait
             raise error
 
-    def _owner(self, job_id: str) -> tuple[Owner, Hardware]:
-        """The job of this id and its GPUs' hardware. Raises ReportError if the job is not here but has to be."""
+    def _owner(self, job_id: str) -> Owner:
+        """The job of this id. Raises ReportError if the job is not here but has to be."""
         owners, snapshot = self._owners, self._snapshot()
         if owners.snapshot is not snapshot:
             owners = self._owners = KnownOwners(snapshot)
@@ -158,13 +158,11 @@ class ReportBook:
         if of_job is not None:
             return of_job
         if self.policy.unowned:
-            return Owner((UNOWNED, job_id)), Hardware()
+            return Owner((UNOWNED, job_id))
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(
-        self, report: MfuReport, owner: Owner, hardware: Hardware, facts: MfuReport, stated: Stated
-    ) -> Receipt:
+    def _take(self, report: MfuReport, owner: Owner, facts: MfuReport, stated: Stated) -> Receipt:
         """Enter a report; `facts` is the report with what earlier ones said."""
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
@@ -175,7 +173,7 @@ class ReportBook:
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
-        entry.facts, entry.hardware, entry.peak_flops = facts, hardware, stated.peak_flops
+        entry.facts, entry.hardware, entry.peak_flops = facts, owner.hardware, stated.peak_flops
         entry.framework = entry.framework or framework_name(facts.framework)
         entry.heard_at = now.monotonic
         entry.outcomes["accepted"] += 1

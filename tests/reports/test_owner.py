@@ -46,7 +46,7 @@ def test_a_job_is_found_by_its_own_id_and_by_those_of_its_pods() -> None:
     owners = KnownOwners(replace(PAGE, jobs=(view,)))
     found = owners.of("1")
     assert found is not None
-    assert found[0].view is view
+    assert found.view is view
     assert owners.of("ns/pod-0") == found
     assert owners.of("1") is found, "it was looked for once"
     assert owners.of("2") is None
@@ -56,7 +56,7 @@ def test_of_two_runs_of_one_id_the_one_that_runs_is_meant() -> None:
     ended, runs = replace(VIEW, ended=8.0, updated=9.5), replace(VIEW, began=8.0)
     found = KnownOwners(replace(PAGE, jobs=(ended, runs))).of("1")
     assert found is not None
-    assert found[0].view is runs
+    assert found.view is runs
 
 
 def test_before_the_first_snapshot_nobody_is_known() -> None:
