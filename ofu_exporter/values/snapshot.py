@@ -22,9 +22,9 @@ class GpuView(NamedTuple):
 
     gpu: Gpu
     rating: Rating | None
-    window: Window | None
+    window: Window | None = None
     """The last window; None when that is too old, or after a fault."""
-    reason: Reason | None
+    reason: Reason | None = Reason.STARTING
     """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
     utilization_seconds: float = 0.0

@@ -331,8 +331,7 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     for number in range(count):
         start = number * window
         node.tick(start + window, reading(start, start + window, 0.5, [1300e6, 1500e6] * 5))
-        last = node.state.gpus[gpu(0).key].window
-        assert last is not None
+        last = node.state.gpus[gpu(0).key].recent[-1]
         assert last.utilization is not None
         assert last.stderr is not None
         utilization = last.utilization

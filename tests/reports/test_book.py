@@ -779,7 +779,7 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
     key = desk.node.gpus[0].key
     state = desk.node.state
     slow = Rating({"low_precision": 0.3e9, "fp64": 0.3e9}, {"bf16": 1e14}, "configured")
-    known = state.gpus[key]._replace(rating=slow)
+    known = state.gpus[key].shows(rating=slow)
     desk.node.state = replace(state, gpus={**state.gpus, key: known})
     desk.run(120.0)
     odd, sound = desk.report("1", mfu="1000%"), desk.report("2", mfu=0.4)
