@@ -67,9 +67,11 @@ def take_reading(
     gap = before.sampled_at is None or reading.start > before.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
     outcome = measure(reading, before.rating, trust, state.clock, before.share.ratio)
-    state = state._replace(
-        suspicion=verdict.suspicion, trust=outcome.trust, clock=outcome.clock or state.clock
-    )
+    memory: dict[str, Any] = {
+        "suspicion": verdict.suspicion,
+        "trust": outcome.trust,
+        "clock": outcome.clock or state.clock,
+    }
     changes: dict[str, Any] = {
         "rejected": _counted(before.rejected, outcome.rejected),
         "window": None,
@@ -78,23 +80,23 @@ def take_reading(
     }
     window = outcome.window
     if window is None:
-        return state.shows(**changes), None
+        return state._replace(view=before._replace(**changes), **memory), None
     if outcome.reason is not None:
         reason, detail = unrated.explain(before.gpu, outcome.reason, outcome.detail)
         changes.update(reason=reason, detail=detail)
     longest = max(interval, window.seconds, reading.pace)
     recent = shown.latest(state.recent, window, interval)
-    state = state._replace(recent=recent)
+    memory["recent"] = recent
     changes.update(window=shown.joined(recent), fresh_until=window.end + 2.5 * longest + 1.0)
     if window.utilization is None or not reading.counts:
-        return state.shows(**changes), None
+        return state._replace(view=before._replace(**changes), **memory), None
     changes.update(
         utilization_seconds=before.utilization_seconds + window.used_seconds,
         observed_seconds=before.observed_seconds + window.observed_seconds,
         sums=before.sums.plus(window.sums),
         sampled_at=window.end,
     )
-    return state.shows(**changes), window
+    return state._replace(view=before._replace(**changes), **memory), window
 
 
 def _refused(state: GpuState, reading: Reading) -> GpuState | None:

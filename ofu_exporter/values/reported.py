@@ -142,10 +142,12 @@ class Compared(NamedTuple):
     def plus(self, other: Compared, part: float = 1.0) -> Compared:
         """The sums with a part of others, of whose variance the square of that part."""
         sums = [one + part * more for one, more in zip(self, other, strict=True)]
-        return Compared(*sums)._replace(variance=self.variance + part * part * other.variance)
+        sums[_VARIANCE] = self.variance + part * part * other.variance
+        return Compared(*sums)
 
 
 NOTHING = Compared()
+_VARIANCE = Compared._fields.index("variance")
 
 
 @dataclass(frozen=True, slots=True)
