@@ -100,7 +100,7 @@ class ChangeLog:
         jobs = {view.job.key: view for view in snapshot.jobs}
         self._verdicts = {key: each for key, each in self._verdicts.items() if key in jobs}
         for key, view in jobs.items():
-            verdict = view.reports.verdict if view.reports else Verdict.INSUFFICIENT_DATA
+            verdict = view.reports.recent_verdict if view.reports else Verdict.INSUFFICIENT_DATA
             if verdict not in (Verdict.INSUFFICIENT_DATA, self._verdicts.get(key)):
                 self._verdicts[key] = verdict
                 yield _Line(Event.VERDICT_TURNED, key[1], _verdict(view))
@@ -237,11 +237,11 @@ def _ended(view: JobView) -> str:
 
 def _verdict(view: JobView) -> str:
     assert view.reports is not None
-    mfu, ofu = view.reports.mfu, view.reports.horizon.ofu
+    mfu, ofu = view.reports.recent_mfu_ratio, view.reports.horizon.ofu
     words = {
         Verdict.AGREE: "agrees with OFU",
         Verdict.MFU_ABOVE_OFU: "reports an MFU above OFU",
         Verdict.MFU_BELOW_OFU: "reports an MFU below OFU",
-    }[view.reports.verdict]
+    }[view.reports.recent_verdict]
     numbers = f"reported MFU {percent(mfu)}, OFU {percent(ofu)} of the same minutes"
     return f"{_job_name(view)} {words}: {numbers}"

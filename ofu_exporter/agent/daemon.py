@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import (
@@ -61,6 +62,19 @@ RELOAD_SECONDS = 10.0
 """How long the configuration may take to be read."""
 PAUSE_CHECK_SECONDS = 1.0
 """Time between two looks for the pause file, where the kernel does not tell of changes."""
+
+_SET_AT_START = (
+    (
+        attrgetter("listen", "telemetry_path"),
+        "a new listen address or telemetry path needs a restart; still serving on {url}",
+    ),
+    (
+        attrgetter("report_socket", "report_token_file", "job_tokens", "pod_tokens"),
+        "changed settings of who may report need a restart; the old ones stay in force",
+    ),
+    (attrgetter("state_file"), "a new state file needs a restart; still writing the old one"),
+)
+"""Settings that a reload leaves as they are, and what it says then."""
 
 
 class Daemon:
@@ -261,17 +275,9 @@ class Daemon:
         if configured == self._configured:
             log.info("configuration reloaded: nothing changed")
             return
-        if _where_served(configured.settings) != _where_served(self._configured.settings):
-            log.warning(
-                "a new listen address or telemetry path needs a restart; still serving on %s",
-                self.url,
-            )
-        if _who_may_write(configured.settings) != _who_may_write(self._configured.settings):
-            log.warning(
-                "changed settings of who may report need a restart; the old ones stay in force"
-            )
-        if configured.settings.state_file != self._configured.settings.state_file:
-            log.warning("a new state file needs a restart; still writing the old one")
+        for setting, warning in _SET_AT_START:
+            if setting(configured.settings) != setting(self._configured.settings):
+                log.warning(warning.format(url=self.url))
         before, self._configured = self._configured, configured
         self._reports.policy = report_policy(configured.settings)
         self._hosts.allow(configured.settings.allowed_hosts)
@@ -324,15 +330,6 @@ def _log_gap(watched_until: float | None) -> None:
             "no agent ran on this node for %s: the GPU time of jobs in it counts as held, but not as observed",
             duration(seconds),
         )
-
-
-def _where_served(settings: Settings) -> tuple[object, ...]:
-    return (settings.listen, settings.telemetry_path)
-
-
-def _who_may_write(settings: Settings) -> tuple[object, ...]:
-    access = (settings.report_token_file, settings.job_tokens, settings.pod_tokens)
-    return (settings.report_socket, *access)
 
 
 def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]) -> None:

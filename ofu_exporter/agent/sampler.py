@@ -154,7 +154,7 @@ class Sampler:
             return True
         if self._is_shown_paused:  # not before: something may be held again by then
             health = replace(self._seen.health, reason=Reason.STARTING, detail="")
-            self._show(replace(self._seen, hung=(), health=health, others=()), Reason.STALE)
+            self._show(health, Reason.STALE)
         if not self._sources.open_first():
             self._tick([])
             return False
@@ -171,11 +171,10 @@ class Sampler:
             self._sources = self._fresh_sources()
         deadline = self._clock() + LET_GO_SECONDS
         self._left = [sources for sources in self._left if not sources.close(deadline)]
-        seen = self._seen
         detail = "" if not self._left else "a call does not return, so not everything is released"
         reason = Reason.HUNG if self._left else Reason.PAUSED
-        health = replace(seen.health, up=False, reason=reason, detail=detail)
-        self._show(replace(seen, hung=(), health=health, others=()), Reason.PAUSED)
+        health = replace(self._seen.health, up=False, reason=reason, detail=detail)
+        self._show(health, Reason.PAUSED)
         self._wake.wait(self._pace.interval)
 
     def _gather(self) -> list[SourceEvent]:
@@ -205,9 +204,10 @@ class Sampler:
         self._seen = seen
         self._publish_tick(seen, events)
 
-    def _show(self, seen: SourceView, reason: Reason) -> None:
+    def _show(self, health: SourceHealth, reason: Reason) -> None:
         """Publish that none of the GPUs is measured, and why."""
         now = self._clock()
+        seen = replace(self._seen, hung=(), health=health, others=())
         self._is_shown_paused = reason is Reason.PAUSED
         self._publish_tick(seen, [Fault(gpu, now, reason) for gpu in seen.gpus])
 

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -57,76 +57,35 @@ class Saved:
     """Unix time of the last snapshot in the file. No agent has seen who held which GPU after that."""
 
 
-class NewerFileError(sqlite3.OperationalError):
-    """A state file of a newer version of this program."""
-
-
-class StateLock:
-    """A lock file next to the state file, held until `close` or the end of the process, even if that is killed.
-
-    Two agents that write one file would each undo what the other wrote. The database itself is not locked: `job show`
-    reads it while an agent runs.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Raises OSError when another agent has the lock."""
-        self._path = path.with_name(f"{path.name}.lock")
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        self._handle = os.open(self._path, flags, 0o600)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._handle)
-            if not isinstance(error, BlockingIOError):
-                raise
-            raise OSError(
-                f"another agent writes it ({self._path.name} is locked); what this one measures is not kept"
-            ) from error
-
-    def is_there(self) -> bool:
-        """Whether the lock's file is still the one that another agent would find."""
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(self._handle))
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        """Release the lock. Calling this again does no harm."""
-        if self._handle >= 0:
-            os.close(self._handle)
-        self._handle = -1
-
-
 class StateFile:
     """The open state file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError when another agent has the file, and NewerFileError."""
-        self._path = path
-        self._lock = StateLock(path)
-        try:
-            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
-        except sqlite3.Error:
-            self._lock.close()
-            raise
-        try:
+        """Raises sqlite3.Error, and OSError when another agent has the file."""
+        lock = path.with_name(f"{path.name}.lock")
+        with ExitStack() as opened:
+            opened.callback(os.close, _locked(lock))
+            self._db = opened.enter_context(
+                closing(sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False))
+            )
             self._prepare()
-        except sqlite3.Error:
-            self.close()
-            raise
-        self._file = _identity(path)
+            self._files = {each: each.stat() for each in (path, lock)}
+            self._opened = opened.pop_all()
 
     def is_there(self) -> bool:
-        """Whether the path still leads to this file. Writes to a file that was removed or replaced would be lost."""
-        is_same = self._file is not None and _identity(self._path) == self._file
-        return is_same and self._lock.is_there()
+        """Whether the paths of the file and its lock still lead to these. Writes to a file that was removed or replaced
+        would be lost."""
+        try:
+            return all(os.path.samestat(each.stat(), was) for each, was in self._files.items())
+        except OSError:
+            return False
 
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise NewerFileError(f"version {version}")
-        if version not in (0, _VERSION):
-            raise sqlite3.DatabaseError(f"its version is {version}")
+        if version not in (0, _VERSION):  # not damaged: it stays as it is
+            raise sqlite3.OperationalError(
+                f"it is of another version of this program ({version}, not {_VERSION}) and is left alone"
+            )
         check = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if check != "ok":
             raise sqlite3.DatabaseError(check)
@@ -241,22 +200,33 @@ class StateFile:
         return _find(self._db, job_id)
 
     def close(self) -> None:
-        self._db.close()
-        self._lock.close()
+        self._opened.close()
+
+
+def _locked(path: Path) -> int:
+    """An open lock file next to the state file, which is locked until it is closed or the process ends, even if that is
+    killed. Raises OSError when another agent has it.
+
+    Two agents that write one file would each undo what the other wrote. The database itself is not locked: `job show`
+    reads it while an agent runs.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    handle = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise OSError(
+            f"another agent writes it ({path.name} is locked); what this one measures is not kept"
+        ) from error
+    return handle
 
 
 def _is_past(value: object, now: float) -> bool:
     """Whether a value of a row is a time in the past. NaN, a time in the future and anything but a number are not."""
     return isinstance(value, (int, float)) and 0 <= value <= now
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """The device and inode behind a path; None where there is nothing."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
@@ -281,56 +251,22 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
 
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
-    """Look a job up in a state file without writing to it. Raises sqlite3.Error.
-
-    If an older agent has its own file next to a newer one's, its jobs are those of the time since the rollback.
-    """
-    beside = own_version_path(path)
-    if not beside.exists():
-        return _found_in(path, job_id)
-    newer: tuple[JobTotals, ...] = ()
-    with suppress(sqlite3.Error):  # it may have other tables
-        newer = _found_in(path, job_id)
-    return (*newer, *_found_in(beside, job_id))
-
-
-def _found_in(path: Path, job_id: str) -> tuple[JobTotals, ...]:
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
-    try:
+    """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
         return _find(db, job_id)
-    finally:
-        db.close()
-
-
-def own_version_path(path: Path) -> Path:
-    """The file of this version in the folder of a state file that a newer version made."""
-    return path.with_name(f"{path.name}.v{_VERSION}")
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:
     """Open a state file. A damaged one is set aside first; `set_aside` is told its new path.
 
-    A newer version's file stays as it is, and a file of this version in the same folder is opened.
     Raises sqlite3.Error, OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return _sound(path, set_aside)
-    except NewerFileError as error:
-        beside = own_version_path(path)
-        log.warning(
-            "state file %s is of a newer version of this program (%s) and is left alone: %s is used",
-            *(path, error, beside.name),
-        )
-        return _sound(beside, set_aside)
-
-
-def _sound(path: Path, set_aside: Callable[[Path], None]) -> StateFile:
-    """Open a state file, or a new one if it is damaged. Raises sqlite3.Error, OSError."""
-    try:
         return StateFile(path)
     except sqlite3.OperationalError:
-        raise  # no permission, no space, a lock: the file itself may be sound
+        raise  # no permission, no space, a lock, another version: the file itself may be sound
     except sqlite3.DatabaseError as error:
         aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.rename(aside)

@@ -7,16 +7,18 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
 
-from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio, reported_of
+from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
+from ofu_exporter.values.reported import Reported
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -26,6 +28,7 @@ _JOB_FIELDS = (
 )
 _VIEW_FIELDS = ("began", "held_since", "ended", "updated")
 _SECONDS = ("held_seconds", "observed_seconds", "utilization_seconds", "waiting_seconds")
+_REPORTED = tuple(each.name for each in fields(Reported))
 """Fields that have the same name where they come from."""
 
 
@@ -200,11 +203,11 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 **_copied(usage, _SECONDS),
                 **_of_sums(usage.sums),
             )
-            for usage in view.usage
+            for usage in view.usage.values()
         ),
         runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
-        reported=None if view.reports is None else reported_of(view.reports),
+        reported=None if view.reports is None else ReportedMfu(**_copied(view.reports, _REPORTED)),
     )
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import (
-    NO_POINTS,
     GpuUsage,
     Job,
     JobKey,
     ObservedSpan,
-    PointReads,
     Run,
     current_run,
 )
 from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reported import NOTHING, Compared
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
@@ -39,25 +38,12 @@ _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A job that seems to have started longer ago than this comes from a wrong clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobState:
+@dataclass(frozen=True)
+class JobState(JobView):
     """What is remembered of one job from tick to tick."""
 
-    job: Job
-    began: float
-    """Unix time at which the job was first seen here."""
-    held_since: float | None = None
-    """Unix time since which its GPUs were counted as held, where that is before it was seen."""
-    earlier: tuple[Run, ...] = ()
-    """The runs before the current one."""
-    run_began: float | None = None
-    """Unix time at which the current run began; None = with the job."""
-    usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
-    distribution: Mapping[int, float] = field(default_factory=dict)
-    ended: float | None = None
-    """Unix time."""
     ended_at: float | None = None
-    """The same instant on the monotonic clock."""
+    """The instant of its end on the monotonic clock."""
     unseen_since: float | None = None
     """Unix time since which nobody had watched the job; None where that time is counted."""
     counted: frozenset[GpuKey] = frozenset()
@@ -91,16 +77,6 @@ class JobGpu(NamedTuple):
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
-
-
-class Observed(NamedTuple):
-    """Sums over the GPU-seconds in which OFU was measured."""
-
-    gpu_seconds: float
-    utilization_seconds: float
-    variance: float
-    """Variance of the utilization seconds, where it is known; s^2."""
-    points: PointReads
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -260,49 +236,32 @@ def _with_window(
     first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
     last = recent[-1] if recent else None
     if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        return (*recent[first:-1], _joined_span(last, new))
+        return (*recent[first:-1], ObservedSpan(last.start, new.end, last.sums.plus(new.sums)))
     return (*recent[first:], new)
-
-
-def _joined_span(first: ObservedSpan, second: ObservedSpan) -> ObservedSpan:
-    return ObservedSpan(
-        first.start,
-        second.end,
-        first.utilization_seconds + second.utilization_seconds,
-        first.variance + second.variance,
-        first.gpu_seconds + second.gpu_seconds,
-        first.points.plus(second.points),
-    )
 
 
 def _span(window: Window, utilization: float) -> ObservedSpan:
     """A window as a span. An OFU of 0 is exact, whatever the clock was."""
-    seconds = window.gpu_seconds
-    variance, points = 0.0, NO_POINTS
+    seconds, hz = window.gpu_seconds, window.sm_clock_hz
+    sums = Compared(utilization_seconds=utilization * seconds, gpu_seconds=seconds)
     if window.stderr is not None:
-        variance = (window.stderr * seconds) ** 2
-    elif utilization and window.sm_clock_hz:
-        hz = window.sm_clock_hz
-        points = PointReads(seconds, utilization * seconds, 1.0, hz, hz * hz)
-    return ObservedSpan(window.start, window.end, utilization * seconds, variance, seconds, points)
+        sums = sums._replace(variance=(window.stderr * seconds) ** 2)
+    elif utilization and hz:
+        sums = Compared(*sums[:4], seconds, utilization * seconds, 1.0, hz, hz * hz)
+    return ObservedSpan(window.start, window.end, sums)
 
 
-def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Observed:
+def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Compared:
     """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
-    seconds = utilization = variance = 0.0
-    points = NO_POINTS
+    sums = NOTHING
     for each in usage:
         for stretch in reversed(each.recent):
             if stretch.end <= start:
                 break
             inside = min(end, stretch.end) - max(start, stretch.start)
             if inside > 0:
-                part = inside / (stretch.end - stretch.start)
-                seconds += part * stretch.gpu_seconds
-                utilization += part * stretch.utilization_seconds
-                variance += part * part * stretch.variance
-                points = points.plus(stretch.points, part)
-    return Observed(seconds, utilization, variance, points)
+                sums = sums.plus(stretch.sums, inside / (stretch.end - stretch.start))
+    return sums
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
@@ -323,16 +282,9 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
 def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
-        JobView(
-            job=state.job,
-            usage=tuple(state.usage.values()),
-            distribution=state.distribution,
-            began=state.began,
-            held_since=state.held_since,
-            ended=state.ended,
+        replace(
+            state,
             updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
-            earlier=state.earlier,
-            run_began=state.run_began,
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

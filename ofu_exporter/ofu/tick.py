@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.hardware.mig_shares import shares
 from ofu_exporter.ofu.doubt import credit_or_set_aside
-from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading, view
+from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
 from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.ofu.unwatched import settle
@@ -22,7 +22,7 @@ from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
 from ofu_exporter.values.reasons import Reason, Rejection
-from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
+from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
 
 FORGET_AFTER_SECONDS = 3600.0
 """A GPU that its source no longer names is remembered this long, so that its totals can go on."""
@@ -77,7 +77,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     state = _watch_clock(state, tick)
     named = _gpus_by_key(tick)
     gpus = _present(state, named, tick)
-    share_of = {gpu_state.gpu: gpu_state.share for gpu_state in gpus.values()}
+    share_of = {each.view.gpu: each.view.share for each in gpus.values()}
     now = Instant(tick.now, tick.unix)
     owners, held_jobs = take_changes(state.owners, state.jobs, share_of, tick.owners, now)
     jobs = dict(held_jobs)
@@ -92,7 +92,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
             if window is not None:
                 _credit(jobs, owners, event.gpu, window)
     gpus = {key: expire(gpu_state, tick.now) for key, gpu_state in gpus.items()}
-    if gpus and all(gpu_state.reason is not Reason.STARTING for gpu_state in gpus.values()):
+    if gpus and all(each.view.reason is not Reason.STARTING for each in gpus.values()):
         owners = count_unknown(owners)  # every GPU has been read, so all names are known
         owners, jobs = settle(owners, all_counted(jobs), share_of, now)
     state = replace(state, at=tick.now, gpus=gpus, jobs=forget(jobs, tick.now), owners=owners)
@@ -119,7 +119,9 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
     return Snapshot(
         at=tick.now,
         gpus=tuple(
-            view(gpu_state, state.owners.holders(key), tick.readers.get(gpu_state.gpu.uuid, ""))
+            gpu_state.view._replace(
+                source=tick.readers.get(key[0], ""), holders=state.owners.holders(key)
+            )
             for key, gpu_state in state.gpus.items()
         ),
         source=tick.source,
@@ -152,7 +154,7 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     gone = [
         (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
         for key, gpu_state in state.gpus.items()
-        if gpu_state.observed_seconds > 0 and gpu_state.gpu.uuid not in there
+        if gpu_state.view.observed_seconds > 0 and key[0] not in there
     ]
     recently_gone = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
     recently_gone.sort(key=lambda each: each[0])
@@ -169,12 +171,10 @@ def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -
     gpu_state = state.gpus.get(gpu.key)
     if gpu_state is None:
         before = state.counted_before.get(gpu.key, -math.inf)
-        return GpuState(gpu, rate(gpu, rows), share, rows, counted_before=before)
-    if (gpu_state.gpu, gpu_state.share, gpu_state.rows, gpu_state.seen_at) == (
-        gpu,
-        share,
-        rows,
-        None,
-    ):
+        view = GpuView(gpu, rate(gpu, rows), share=share)
+        return GpuState(view, rows, counted_before=before)
+    known = gpu_state.view
+    if (known.gpu, known.share, gpu_state.rows, gpu_state.seen_at) == (gpu, share, rows, None):
         return gpu_state
-    return gpu_state._replace(gpu=gpu, rating=rate(gpu, rows), share=share, rows=rows, seen_at=None)
+    described = gpu_state.shows(gpu=gpu, rating=rate(gpu, rows), share=share)
+    return described._replace(rows=rows, seen_at=None)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
@@ -22,12 +21,12 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
-from ofu_exporter.reports.stated import Hardware, Stated, completed
+from ofu_exporter.reports.stated import Stated, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
 from ofu_exporter.values.reasons import ReportRejection
-from ofu_exporter.values.reported import Causes, Compared
+from ofu_exporter.values.reported import Causes, Reported
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 EXPLAINED_AT_ONCE = 2
@@ -72,15 +71,14 @@ class ReportBook:
         self.rejected: Counter[str] = Counter()
         """Reports that were refused, by reason."""
 
-    def resume(self, key: JobKey, run: str, reported: ReportedMfu) -> None:
+    def resume(self, key: JobKey, run: str, reported: Reported) -> None:
         """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
-        sums = Compared(*(getattr(reported, name) for name in Compared._fields))
         until = None if reported.last is None else now.at_unix(reported.last).monotonic
         adjusted = reported.adjusted
         self._entries[key] = Entry(
             run,
-            Coverage(life=sums, reported_until=until),
+            Coverage(life=reported.total, reported_until=until),
             Counter(reported.outcomes),
             # These facts are reported once, by a profile; a training loop repeats its facts in every report.
             facts=MfuReport.model_construct(
@@ -123,7 +121,7 @@ class ReportBook:
         """Take in a report, without slow work. Raises ReportError, which is counted."""
         owner: Owner | None = None
         try:
-            owner, hardware = self._owner(report.job_id)
+            owner = self._owner(report.job_id)
             permission(owner.view.job if owner.view else None)
             _check_effect(report, owner)
             with self._lock:
@@ -131,9 +129,9 @@ class ReportBook:
                 before = self._entry_of(owner)
                 facts = before.facts if before else None
             # It may count a model: not under the lock.
-            taken = completed(report, facts, hardware, self.policy.recipes)
+            taken = completed(report, facts, owner.hardware, self.policy.recipes)
             with self._lock:
-                return self._take(report, owner, hardware, *taken)
+                return self._take(report, owner, *taken)
         except ReportError as error:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
@@ -151,8 +149,8 @@ class ReportBook:
             error.retry_after = wait
             raise error
 
-    def _owner(self, job_id: str) -> tuple[Owner, Hardware]:
-        """The job of this id and its GPUs' hardware. Raises ReportError if the job is not here but has to be."""
+    def _owner(self, job_id: str) -> Owner:
+        """The job of this id. Raises ReportError if the job is not here but has to be."""
         owners, snapshot = self._owners, self._snapshot()
         if owners.snapshot is not snapshot:
             owners = self._owners = KnownOwners(snapshot)
@@ -160,13 +158,11 @@ class ReportBook:
         if of_job is not None:
             return of_job
         if self.policy.unowned:
-            return Owner((UNOWNED, job_id)), Hardware()
+            return Owner((UNOWNED, job_id))
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(
-        self, report: MfuReport, owner: Owner, hardware: Hardware, facts: MfuReport, stated: Stated
-    ) -> Receipt:
+    def _take(self, report: MfuReport, owner: Owner, facts: MfuReport, stated: Stated) -> Receipt:
         """Enter a report; `facts` is the report with what earlier ones said."""
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
@@ -177,7 +173,7 @@ class ReportBook:
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
-        entry.facts, entry.hardware, entry.peak_flops = facts, hardware, stated.peak_flops
+        entry.facts, entry.hardware, entry.peak_flops = facts, owner.hardware, stated.peak_flops
         entry.framework = entry.framework or framework_name(facts.framework)
         entry.heard_at = now.monotonic
         entry.outcomes["accepted"] += 1
@@ -229,7 +225,7 @@ class ReportBook:
         owner, stated, interval = receipt
         of_interval = None
         if interval is not None and stated.mfu is not None:
-            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage)
+            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage.values())
             compared = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
             of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         with self._lock:

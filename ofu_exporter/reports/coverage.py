@@ -7,7 +7,7 @@ span is summed up again and again until it is settled. From then on only its sum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ofu_exporter.ofu.job_state import observed
@@ -76,7 +76,7 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
 
 def summed(
     coverage: Coverage,
-    usage: Sequence[GpuUsage],
+    usage: Collection[GpuUsage],
     now: float,
     horizon: float,
     all_spans: bool = True,
@@ -119,8 +119,8 @@ def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, floa
 
 def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    seconds, utilization, variance, points = observed(usage, start, end)
-    return Compared(mfu * seconds, utilization, seconds, variance, *points)
+    sums = observed(usage, start, end)
+    return sums._replace(mfu_seconds=mfu * sums.gpu_seconds)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.reported import (
     NO_ERROR,
@@ -56,7 +57,7 @@ class Entry:
     """The first framework that the run named. A job that named another one each time would make a new series each
     time."""
     hardware: Hardware = field(default_factory=Hardware)
-    usage: Sequence[GpuUsage] = ()
+    usage: Mapping[GpuKey, GpuUsage] | None = None
     """The usage with which the coverage was summed up."""
     peak_flops: float | None = None
     at: float | None = None
@@ -119,7 +120,7 @@ class Entry:
         """Compare the reports again with everything observed until now."""
         all_spans = owner.usage is not self.usage
         self.usage = owner.usage
-        self.coverage = summed(self.coverage, owner.usage, now, policy.horizon, all_spans)
+        self.coverage = summed(self.coverage, owner.usage.values(), now, policy.horizon, all_spans)
         self.horizon = recent(self.coverage, now, policy.horizon)
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:
@@ -161,20 +162,24 @@ class Entry:
 
     def shown(self, policy: Policy, now: float) -> ReportsView:
         mfu, total = self.horizon.mfu, self.total_divergence
+        total_error = total.error if total else NO_ERROR
+        error = self.divergence.error if self.divergence else NO_ERROR
         return ReportsView(
-            outcomes=dict(self.outcomes),
-            at=self.at,
+            **self.coverage.total._asdict(),
+            stderr_ratio=total_error.ratio,
+            stderr_method=total_error.method,
+            last=self.at,
             peak_flops=self.peak_flops,
             precision=self.facts.shares() if self.facts else None,
-            mfu=time_mean(self.coverage, now, policy.horizon) if mfu is None else mfu,
+            framework=self.framework,
+            recent_mfu_ratio=time_mean(self.coverage, now, policy.horizon) if mfu is None else mfu,
+            recent_verdict=self.verdict,
+            recent_stderr_ratio=error.ratio,
+            recent_stderr_method=error.method,
+            verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
+            causes=self.current_causes,
+            outcomes=dict(self.outcomes),
+            adjusted=self.adjusted,
             horizon=self.horizon,
             settled=self.coverage.life,
-            total=self.coverage.total,
-            verdict=self.verdict,
-            error=self.divergence.error if self.divergence else NO_ERROR,
-            total_verdict=total.verdict if total else Verdict.INSUFFICIENT_DATA,
-            total_error=total.error if total else NO_ERROR,
-            causes=self.current_causes,
-            adjusted=self.adjusted,
-            framework=self.framework,
         )

@@ -51,7 +51,7 @@ _FACTS_OF = attrgetter(*FACTS)
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -68,34 +68,26 @@ def _few_fields(value: object) -> object:
 class ModelBody(_Body):
     """A model and a step of it, from which FLOPs are counted."""
 
-    config: Config | None = Field(
-        default=None, description="The model's own config.json, as it is."
-    )
-    recipe: Recipe | RecipeName | None = Field(
-        default=None,
-        description="In place of config: a recipe, or its name in the site's folder of recipes.",
-    )
-    seq_len: StrictInt | None = Field(
-        default=None,
-        gt=0,
-        le=1 << 30,
-        description="Tokens per sequence; default: a recipe's own.",
-    )
-    lengths: dict[Text, Length] = Field(
-        default={}, max_length=8, description='Lengths of other streams: {"image": 4096}.'
-    )
-    batch_size: StrictInt = Field(default=1, gt=0, le=1 << 30, description="Sequences per step.")
-    forward_only: StrictBool = Field(default=False, description="No backward pass.")
-    mtp: StrictBool = Field(default=False, description="Multi-token-prediction layers are trained.")
-    lora_rank: StrictInt | None = Field(
-        default=None, gt=0, le=1 << 20, description="Adapters of this rank; all else is frozen."
-    )
-    freeze: tuple[Text, ...] = Field(
-        default=(), max_length=16, description="Parts that are not trained."
-    )
-    ignore_fields: tuple[Text, ...] = Field(
-        default=(), max_length=64, description="Unknown fields that do not change the count."
-    )
+    config: Config | None = None
+    """The model's own config.json, as it is."""
+    recipe: Recipe | RecipeName | None = None
+    """In place of config: a recipe, or its name in the site's folder of recipes."""
+    seq_len: StrictInt | None = Field(default=None, gt=0, le=1 << 30)
+    """Tokens per sequence; default: a recipe's own."""
+    lengths: dict[Text, Length] = Field(default={}, max_length=8)
+    """Lengths of other streams: {"image": 4096}."""
+    batch_size: StrictInt = Field(default=1, gt=0, le=1 << 30)
+    """Sequences per step."""
+    forward_only: StrictBool = False
+    """No backward pass."""
+    mtp: StrictBool = False
+    """Multi-token-prediction layers are trained."""
+    lora_rank: StrictInt | None = Field(default=None, gt=0, le=1 << 20)
+    """Adapters of this rank; all else is frozen."""
+    freeze: tuple[Text, ...] = Field(default=(), max_length=16)
+    """Parts that are not trained."""
+    ignore_fields: tuple[Text, ...] = Field(default=(), max_length=64)
+    """Unknown fields that do not change the count."""
 
     @model_validator(mode="after")
     def _is_one_model(self) -> ModelBody:
@@ -117,66 +109,44 @@ class MfuReport(_Body):
     def _is_no_flood(cls, value: object) -> object:
         return checked_text(_few_fields(value))  # in this order: to look at a flood is dear
 
-    job_id: Annotated[Text, Field(min_length=1, max_length=256)] = Field(
-        description="SLURM_JOB_ID, or namespace/name of a workload or a pod."
-    )
-    mfu: Ratio | None = Field(
-        default=None, description='Model FLOP utilization: 0.41 or "41%"; from 1.5 on "150%" only.'
-    )
-    model_flops_per_second: FlopsPerSecond | None = Field(
-        default=None, description="FLOPs that the model needs, per second, over all GPUs."
-    )
-    tflops_per_gpu: TflopsDone | None = Field(
-        default=None, description="The same in TFLOP/s of one GPU."
-    )
-    tokens_per_second: NotNegative | None = Field(
-        default=None, description="Over all GPUs; needs flops_per_token or model."
-    )
-    flops_per_token: Positive | None = Field(
-        default=None, description="Model FLOPs of a token, forward and backward."
-    )
-    model: ModelBody | None = Field(
-        default=None, description="To count FLOPs from, and to explain a divergence."
-    )
-    start: Unix | None = Field(
-        default=None,
-        description="Begin of the interval, Unix time; default: the end of the report before.",
-    )
-    end: Unix | None = Field(default=None, description="End of the interval; default: now.")
-    step: StrictInt | None = Field(default=None, ge=0, lt=1 << 53, description="Training step.")
-    gpus: StrictInt | None = Field(
-        default=None, gt=0, le=10_000_000, description="All GPUs of the job: the world size."
-    )
-    peak_tflops: Tflops | None = Field(
-        default=None, description="TFLOP/s of one GPU that the report divides by."
-    )
-    precision: Shares | None = Field(
-        default=None, description='"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}.'
-    )
-    recompute: Literal["none", "selective", "full"] | None = Field(
-        default=None, description="Activations that are computed again."
-    )
-    accumulation: StrictInt | None = Field(
-        default=None,
-        gt=0,
-        le=1 << 20,
-        description="Micro-batches whose gradients a step adds up.",
-    )
-    pack_length: Length | None = Field(
-        default=None, gt=0, description="Tokens of a pack, where sequences are packed."
-    )
-    framework: Annotated[Text, Field(max_length=64)] | None = Field(
-        default=None, description="Whose formula it is."
-    )
-    tile_overhead: Overhead | None = Field(
-        default=None, description='What tiles add to the FLOPs: 0.02 or "2%".'
-    )
-    tile_overhead_bound: Bound | None = Field(
-        default=None,
-        description=(
-            'Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said.'
-        ),
-    )
+    job_id: Annotated[Text, Field(min_length=1, max_length=256)]
+    """SLURM_JOB_ID, or namespace/name of a workload or a pod."""
+    mfu: Ratio | None = None
+    """Model FLOP utilization: 0.41 or "41%"; from 1.5 on "150%" only."""
+    model_flops_per_second: FlopsPerSecond | None = None
+    """FLOPs that the model needs, per second, over all GPUs."""
+    tflops_per_gpu: TflopsDone | None = None
+    """The same in TFLOP/s of one GPU."""
+    tokens_per_second: NotNegative | None = None
+    """Over all GPUs; needs flops_per_token or model."""
+    flops_per_token: Positive | None = None
+    """Model FLOPs of a token, forward and backward."""
+    model: ModelBody | None = None
+    """To count FLOPs from, and to explain a divergence."""
+    start: Unix | None = None
+    """Begin of the interval, Unix time; default: the end of the report before."""
+    end: Unix | None = None
+    """End of the interval; default: now."""
+    step: StrictInt | None = Field(default=None, ge=0, lt=1 << 53)
+    """Training step."""
+    gpus: StrictInt | None = Field(default=None, gt=0, le=10_000_000)
+    """All GPUs of the job: the world size."""
+    peak_tflops: Tflops | None = None
+    """TFLOP/s of one GPU that the report divides by."""
+    precision: Shares | None = None
+    """"bf16", or shares of the FLOPs: {"bf16": 0.3, "fp8": 0.7}."""
+    recompute: Literal["none", "selective", "full"] | None = None
+    """Activations that are computed again."""
+    accumulation: StrictInt | None = Field(default=None, gt=0, le=1 << 20)
+    """Micro-batches whose gradients a step adds up."""
+    pack_length: Length | None = Field(default=None, gt=0)
+    """Tokens of a pack, where sequences are packed."""
+    framework: Annotated[Text, Field(max_length=64)] | None = None
+    """Whose formula it is."""
+    tile_overhead: Overhead | None = None
+    """What tiles add to the FLOPs: 0.02 or "2%"."""
+    tile_overhead_bound: Bound | None = None
+    """Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said."""
 
     @field_validator("end")
     @classmethod

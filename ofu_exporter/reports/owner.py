@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 
 from ofu_exporter.reports.stated import Hardware, hardware_of
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, JobKey
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
+NO_USAGE: Mapping[GpuKey, GpuUsage] = MappingProxyType({})
 
-class Owner(NamedTuple):
+
+@dataclass(frozen=True)
+class Owner:
     """The job that a report is about, and what it has here."""
 
     key: JobKey
@@ -19,6 +25,10 @@ class Owner(NamedTuple):
     gpus: tuple[GpuView, ...] = ()
     present: frozenset[str] = frozenset()
     """The names of all GPUs of the node."""
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        return hardware_of(self.gpus, self.present)
 
     @property
     def run(self) -> str:
@@ -31,15 +41,14 @@ class Owner(NamedTuple):
         return math.fsum(view.share.ratio for view in self.gpus)
 
     @property
-    def usage(self) -> Sequence[GpuUsage]:
-        return self.view.usage if self.view else ()
+    def usage(self) -> Mapping[GpuKey, GpuUsage]:
+        return self.view.usage if self.view else NO_USAGE
 
 
 def owner_of(view: JobView, snapshot: Snapshot) -> Owner:
     """A job with the GPUs that it has, or had when it has ended."""
     if view.ended is not None:
-        had = {usage.key for usage in view.usage}
-        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in had)
+        gpus = tuple(gpu for gpu in snapshot.gpus if gpu.gpu.key in view.usage)
     else:
         gpus = tuple(gpu for gpu in snapshot.gpus if view.job in gpu.holders)
     return Owner(view.job.key, view, gpus, frozenset(gpu.gpu.name for gpu in snapshot.gpus))
@@ -50,19 +59,13 @@ class KnownOwners:
 
     def __init__(self, snapshot: Snapshot | None) -> None:
         self.snapshot = snapshot
-        self._of_job_id: dict[str, tuple[Owner, Hardware]] = {}
+        self._of_job_id: dict[str, Owner] = {}
 
-    def of(self, job_id: str) -> tuple[Owner, Hardware] | None:
-        """The job of this id, or of the pod with this name, and its GPUs' hardware; None where it is not here."""
-        remembered = self._of_job_id.get(job_id)
-        if remembered is None and (owner := self._owner(job_id)) is not None:
-            remembered = self._of_job_id[job_id] = owner, hardware_of(owner.gpus, owner.present)
-        return remembered
-
-    def _owner(self, job_id: str) -> Owner | None:
-        views = self.snapshot.jobs if self.snapshot else ()
+    def of(self, job_id: str) -> Owner | None:
+        """The job of this id, or of the pod with this name; None where it is not here."""
+        views = self.snapshot.jobs if self.snapshot and job_id not in self._of_job_id else ()
         of_job = [view for view in views if job_id in (view.job.job_id, *view.job.aliases)]
-        if self.snapshot is None or not of_job:
-            return None
-        view = max(of_job, key=lambda each: (each.ended is None, each.updated))
-        return owner_of(view, self.snapshot)
+        if self.snapshot is not None and of_job:
+            view = max(of_job, key=lambda each: (each.ended is None, each.updated))
+            self._of_job_id[job_id] = owner_of(view, self.snapshot)
+        return self._of_job_id.get(job_id)

@@ -79,11 +79,11 @@ class SimulatedReports(OwnReports):
             return
         end = view.updated
         start = self.until.get(view.job.job_id, end - EVERY_SECONDS)
-        back = [usage.recent[-1].end for usage in view.usage if usage.recent]
+        back = [usage.recent[-1].end for usage in view.usage.values() if usage.recent]
         if not back or end <= start:
             return
         latest = max(back)
-        sums = observed(view.usage, latest - (end - start), latest)
+        sums = observed(view.usage.values(), latest - (end - start), latest)
         mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
         mfu *= 1 + self._random.gauss(0, NOISE)
         stated = {"job_id": view.job.job_id, "mfu": quantities.written(mfu)}

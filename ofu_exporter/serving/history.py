@@ -62,8 +62,8 @@ class History:
         tracks = self._jobs[view.job.key]
         tracks.ofu.grow(Sums(view.utilization_seconds, view.observed_seconds), self._at)
         if view.reports is not None:
-            total = view.reports.total
-            tracks.mfu.grow(Sums(total.mfu_seconds, total.gpu_seconds), self._at)
+            reported = Sums(view.reports.mfu_seconds, view.reports.gpu_seconds)
+            tracks.mfu.grow(reported, self._at)
 
     def gpu(self, key: GpuKey, steps: int = 1) -> list[float | None]:
         """The OFU of a GPU over the last hour, in `steps` steps of GPU_STEP_SECONDS; empty when it is not known."""

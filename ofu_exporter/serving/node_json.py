@@ -185,16 +185,17 @@ def _job(view: JobView, history: History) -> NodeJob:
         began=view.began,
         ended=view.ended,
         gpus=tuple(
-            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "") for usage in view.usage
+            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "")
+            for usage in view.usage.values()
         ),
-        gpu_count=math.fsum(usage.share for usage in view.usage),
+        gpu_count=math.fsum(usage.share for usage in view.usage.values()),
         utilization_ratio=view.utilization_seconds / observed if observed > 0 else None,
         observed_seconds=observed,
         held_seconds=view.held_seconds,
         compared_utilization_ratio=reports.horizon.ofu if reports else None,
         compared_seconds=reports.horizon.gpu_seconds if reports else 0.0,
-        mfu_ratio=reports.mfu if reports else None,
-        verdict=reports.verdict if reports else None,
+        mfu_ratio=reports.recent_mfu_ratio if reports else None,
+        verdict=reports.recent_verdict if reports else None,
         causes=reports.causes.fitting if reports and reports.causes else (),
         last_hour=_rounded(history.job(job.key, JOB_GROUP)[0]),
     )

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.text import show, shown
 
-if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job without Gpu
+if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job alone
     from ofu_exporter.values.gpu import GpuKey
+    from ofu_exporter.values.reported import Compared
 
 JobKey = tuple[str, str]
 """(scheduler, job id): what identifies a job on this node."""
@@ -108,41 +109,14 @@ class Run(NamedTuple):
     utilization_seconds: float
 
 
-class PointReads(NamedTuple):
-    """Sums over the windows whose clock is one point read, so that their error is not known."""
-
-    seconds: float = 0.0
-    """GPU-seconds of these windows."""
-    utilization_seconds: float = 0.0
-    """Integral of OFU over them."""
-    reads: float = 0.0
-    """How many reads there are."""
-    hz: float = 0.0
-    """Sum of the clocks that were read."""
-    hz_squares: float = 0.0
-    """Sum of their squares."""
-
-    def plus(self, other: PointReads, share: float = 1.0) -> PointReads:
-        """The sums with a share of others."""
-        return PointReads(*(one + share * more for one, more in zip(self, other, strict=True)))
-
-
-NO_POINTS = PointReads()
-
-
 class ObservedSpan(NamedTuple):
     """A span of time in which one GPU was observed for one job."""
 
     start: float
     """Seconds on the monotonic clock."""
     end: float
-    utilization_seconds: float
-    """Integral of OFU over the span."""
-    variance: float
-    """Variance of that integral, from the clock samples of the windows that have several; s^2."""
-    gpu_seconds: float
-    """The length of the span times the share of the GPU, as the two sums above are."""
-    points: PointReads = NO_POINTS
+    sums: Compared
+    """What was observed in it; no MFU is known yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple
 
@@ -139,11 +139,15 @@ class Compared(NamedTuple):
         deviation = math.sqrt(max(squares, 0.0) / (self.point_reads - 1))
         return deviation * self.point_reads / self.point_hz
 
-    def plus(self, other: Compared) -> Compared:
-        return Compared(*(one + another for one, another in zip(self, other, strict=True)))
+    def plus(self, other: Compared, part: float = 1.0) -> Compared:
+        """The sums with a part of others, of whose variance the square of that part."""
+        sums = [one + part * more for one, more in zip(self, other, strict=True)]
+        sums[_VARIANCE] = self.variance + part * part * other.variance
+        return Compared(*sums)
 
 
 NOTHING = Compared()
+_VARIANCE = Compared._fields.index("variance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,11 @@ class Adjusted:
     gpu_seconds: float = 0.0
     """GPU-seconds in which OFU was observed."""
 
+    @property
+    def utilization_ratio(self) -> float | None:
+        """Mean OFU without the tile overhead."""
+        return self.utilization_seconds / self.gpu_seconds if self.gpu_seconds > 0 else None
+
     def with_overhead(self, tile_overhead: float, bound: Bound | None) -> Adjusted:
         """The same sums, continued with another overhead."""
         return replace(self, tile_overhead=tile_overhead, bound=bound)
@@ -174,48 +183,78 @@ class Adjusted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReportsView:
-    """What a job reported of itself, compared with the OFU of its GPUs on this node over the same seconds."""
+@dataclass(frozen=True)
+class Reported:
+    """What a job reported of itself, and how it compares with OFU over the same seconds."""
 
-    outcomes: Mapping[str, int]
-    """Reports by what became of them."""
-    at: float | None = None
-    """Unix time at which the interval of the last report ended."""
+    mfu_seconds: float = 0.0
+    """Integral of the reported MFU over the compared GPU-seconds."""
+    utilization_seconds: float = 0.0
+    """Integral of OFU over the same GPU-seconds."""
+    gpu_seconds: float = 0.0
+    """GPU-seconds that a report and OFU both cover."""
+    variance: float = 0.0
+    """Variance of the utilization seconds, of windows with several clock samples; s^2."""
+    point_seconds: float = 0.0
+    """GPU-seconds of windows whose clock is one point read, so that their error is not known."""
+    point_utilization_seconds: float = 0.0
+    """Their utilization seconds."""
+    point_reads: float = 0.0
+    """Number of such reads. The next two are the sums of their clocks and of the squared clocks."""
+    point_hz: float = 0.0
+    point_hz_squares: float = 0.0
+    stderr_ratio: float | None = None
+    """Standard error of the OFU of all that was compared; None where it is not known."""
+    stderr_method: ErrorMethod | None = None
+    """How this error is known. Unless it is measured, the limits of the verdict are wider."""
+    last: float | None = None
+    """Unix time up to which the job has reported."""
     peak_flops: float | None = None
-    """Dense peak of one GPU that the MFU divides by, effective over the precisions in use."""
+    """Dense peak of one GPU that the MFU divides by."""
     precision: Mapping[str, float] | None = None
-    """Shares of the FLOPs, as the job reported them; None where the job did not."""
-    mfu: float | None = None
-    """Mean over the horizon; None when the job reported nothing in that time."""
+    """Shares of the FLOPs that the job reported, and that this peak is for."""
+    framework: str = ""
+    """The name of the framework that the job says it uses; empty where none is known."""
+    recent_mfu_ratio: float | None = None
+    """Mean reported MFU over the last minutes."""
+    recent_verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """Verdict on the last minutes."""
+    recent_stderr_ratio: float | None = None
+    """Standard error of the OFU of the last minutes."""
+    recent_stderr_method: ErrorMethod | None = None
+    """How this error is known."""
+    verdict: Verdict = Verdict.INSUFFICIENT_DATA
+    """Verdict on all that was compared; of several nodes together by the default thresholds."""
+    causes: Causes | None = None
+    """Causes of the recent verdict."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """Reports by what became of them."""
+    adjusted: Adjusted | None = None
+    """None where the job has not reported what tiles add."""
+
+    @property
+    def total(self) -> Compared:
+        """All that was compared, including what is already known of the last minute."""
+        return Compared(*map(self.__getattribute__, Compared._fields))
+
+
+@dataclass(frozen=True)
+class ReportsView(Reported):
+    """The same with the sums that only the page shows."""
+
     horizon: Compared = NOTHING
     """Sums over the last minutes."""
     settled: Compared = NOTHING
     """Sums from the first report until a minute ago; they only grow."""
-    total: Compared = NOTHING
-    """Sums since the first report, including what is already known of the last minute."""
-    verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on the horizon."""
-    error: StandardError = NO_ERROR
-    """Of the OFU over the horizon."""
-    total_verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on the total."""
-    total_error: StandardError = NO_ERROR
-    """Of the OFU over the total."""
-    causes: Causes | None = None
-    """Causes of this verdict; None if none were looked for."""
-    adjusted: Adjusted | None = None
-    """None if the job has not reported its tile overhead."""
-    framework: str = ""
-    """The name of the framework that the job says it uses."""
 
     def of_the_past(self) -> ReportsView:
         """The part that stays valid when no report was compared for a while: sums and counts, no verdict."""
         return replace(
             self,
-            mfu=None,
-            horizon=NOTHING,
-            verdict=Verdict.INSUFFICIENT_DATA,
-            error=NO_ERROR,
+            recent_mfu_ratio=None,
+            recent_verdict=Verdict.INSUFFICIENT_DATA,
+            recent_stderr_ratio=None,
+            recent_stderr_method=None,
             causes=None,
+            horizon=NOTHING,
         )

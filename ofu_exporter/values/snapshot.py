@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ofu_exporter.values.gpu import WHOLE, Gpu, Rating, Share
+from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.losses import NO_LOSSES, LossSums
 from ofu_exporter.values.reading import Window
@@ -22,9 +22,9 @@ class GpuView(NamedTuple):
 
     gpu: Gpu
     rating: Rating | None
-    window: Window | None
+    window: Window | None = None
     """The last window; None when that is too old, or after a fault."""
-    reason: Reason | None
+    reason: Reason | None = Reason.STARTING
     """Why there is no OFU; None exactly when the window has one."""
     detail: str = ""
     utilization_seconds: float = 0.0
@@ -73,16 +73,16 @@ class JobView:
     """Everything that the agent's pages may say about one job on this node."""
 
     job: Job
-    usage: tuple[GpuUsage, ...]
-    """The job's use of every GPU that it holds or held here."""
-    distribution: Mapping[int, float]
-    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
     began: float
     """Unix time at which the first of the job's runs was first seen here."""
-    ended: float | None
+    usage: Mapping[GpuKey, GpuUsage] = field(default_factory=dict)
+    """The job's use of every GPU that it holds or held here."""
+    distribution: Mapping[int, float] = field(default_factory=dict)
+    """Observed GPU-seconds by the OFU of their window, in steps of `job_state.STEP`."""
+    ended: float | None = None
     """Unix time at which the job was no longer seen; None while it holds a GPU."""
-    updated: float
-    """Unix time of this view."""
+    updated: float = 0.0
+    """Unix time of this view; 0 = it is not shown yet."""
     reports: ReportsView | None = None
     """None while the job has reported nothing."""
     earlier: tuple[Run, ...] = ()
@@ -101,28 +101,32 @@ class JobView:
     def runs(self) -> tuple[Run, ...]:
         """Every run, the current one last."""
         lasted = (self.current_began, self.ended)
-        return (*self.earlier, current_run(self.job.uid, lasted, self.usage, self.earlier))
+        return (*self.earlier, current_run(self.job.uid, lasted, self.usage.values(), self.earlier))
 
     @property
     def observed_seconds(self) -> float:
-        return math.fsum(usage.observed_seconds for usage in self.usage)
+        return math.fsum(usage.observed_seconds for usage in self.usage.values())
 
     @property
     def utilization_seconds(self) -> float:
-        return math.fsum(usage.utilization_seconds for usage in self.usage)
+        return math.fsum(usage.utilization_seconds for usage in self.usage.values())
 
     @functools.cached_property  # several metrics of each page are made of it
     def sums(self) -> LossSums:
         """Where the rest of the peak went in the observed seconds."""
-        return functools.reduce(LossSums.plus, (usage.sums for usage in self.usage), NO_LOSSES)
+        return functools.reduce(
+            LossSums.plus, (usage.sums for usage in self.usage.values()), NO_LOSSES
+        )
 
     @property
     def held_seconds(self) -> float:
-        return math.fsum(usage.held_seconds for usage in self.usage)
+        return math.fsum(usage.held_seconds for usage in self.usage.values())
 
     @property
     def waiting_seconds(self) -> float | None:
-        waiting = [each.waiting_seconds for each in self.usage if each.waiting_seconds is not None]
+        waiting = [
+            each.waiting_seconds for each in self.usage.values() if each.waiting_seconds is not None
+        ]
         return math.fsum(waiting) if waiting else None
 
 

@@ -13,6 +13,7 @@ import pytest
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.values.reading import Activity
+from ofu_exporter.values.snapshot import GpuView
 from tests.helpers.stored_fleet import BEGIN, read_in, stored
 from tests.helpers.values import H100_RATING, gpu, reading
 
@@ -22,11 +23,11 @@ WINDOW, SCRAPE, RESTART, SECONDS = 5, 15, 1800, 3600
 def pages() -> str:
     """An hour of scrapes: every fifth fails, and at half past the agent begins anew."""
     chance = random.Random("parts")
-    state = GpuState(gpu(), H100_RATING)
+    state = GpuState(GpuView(gpu(), H100_RATING))
     rows: dict[str, list[str]] = {}
     for second in range(0, SECONDS, WINDOW):
         if second == RESTART:
-            state = GpuState(gpu(), H100_RATING)
+            state = GpuState(GpuView(gpu(), H100_RATING))
         tensor = chance.uniform(0.0, 0.7)
         sm = tensor + chance.uniform(0.0, 0.2)
         lacks = chance.random() < 0.2
@@ -50,12 +51,12 @@ def pages() -> str:
 def counters(state: GpuState) -> dict[str, float]:
     lost = {
         f'ofu_gpu_lost_seconds_total{{gpu="0",part="{loss.value}"}}': seconds
-        for loss, seconds in state.sums.lost.items()
+        for loss, seconds in state.view.sums.lost.items()
     }
     return {
-        'ofu_gpu_utilization_seconds_total{gpu="0"}': state.utilization_seconds,
-        'ofu_gpu_observed_seconds_total{gpu="0"}': state.observed_seconds,
-        'ofu_gpu_gained_seconds_total{gpu="0"}': state.sums.gained,
+        'ofu_gpu_utilization_seconds_total{gpu="0"}': state.view.utilization_seconds,
+        'ofu_gpu_observed_seconds_total{gpu="0"}': state.view.observed_seconds,
+        'ofu_gpu_gained_seconds_total{gpu="0"}': state.view.sums.gained,
         **lost,
     }
 

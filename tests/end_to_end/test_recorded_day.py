@@ -159,7 +159,7 @@ def test_what_torch_counted_lies_below_ofu_and_not_far(day: Day, job_id: str, ph
     ],
 )
 def test_the_verdict_of_a_job_is_that_of_the_day(day: Day, job_id: str, verdict: Verdict) -> None:
-    assert day.reports(job_id).verdict is verdict
+    assert day.reports(job_id).recent_verdict is verdict
 
 
 def test_recomputing_comes_first_where_a_job_recomputes(day: Day) -> None:

@@ -81,7 +81,10 @@ class TruthfulJobs:
             if view.reports is not None:
                 found = view.reports
                 said_now = Said(
-                    found.verdict, found.total_verdict, found.error.method, found.error.ratio
+                    found.recent_verdict,
+                    found.verdict,
+                    found.recent_stderr_method,
+                    found.recent_stderr_ratio,
                 )
                 self.said[view.job.job_id].append(said_now)
 

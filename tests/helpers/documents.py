@@ -7,15 +7,23 @@ from typing import Any
 
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.job import GpuUsage, Job
-from ofu_exporter.values.reported import Causes, Compared, LikelyCause, ReportsView, Verdict
+from ofu_exporter.values.reported import (
+    NO_ERROR,
+    Causes,
+    Compared,
+    LikelyCause,
+    ReportsView,
+    StandardError,
+    Verdict,
+)
 from ofu_exporter.values.snapshot import JobView
 
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
-    usage=(
-        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
-        GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
-    ),
+    usage={
+        ("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        ("GPU-1", ""): GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
+    },
     distribution={100: 90.0, 20: 60.0},
     began=1000.0,
     ended=None,
@@ -29,19 +37,25 @@ def made(node: str = "n1", **changes: Any) -> JobTotals:
 
 FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
 REPORTS = ReportsView(
+    **Compared(40.0, 34.0, 100.0, 0.5)._asdict(),
     outcomes={"accepted": 5, "overlap": 1},
-    at=1095.0,
+    last=1095.0,
     peak_flops=989.4e12,
-    mfu=0.42,
+    recent_mfu_ratio=0.42,
     horizon=Compared(21.0, 17.0, 50.0),
     settled=Compared(16.0, 13.0, 40.0, 0.1),
-    total=Compared(40.0, 34.0, 100.0, 0.5),
-    verdict=Verdict.MFU_ABOVE_OFU,
-    total_verdict=Verdict.AGREE,
+    recent_verdict=Verdict.MFU_ABOVE_OFU,
+    verdict=Verdict.AGREE,
     causes=Causes((FIRST,), 1),
 )
 
 
-def reporting(node: str = "n1", **changes: Any) -> JobTotals:
-    view = replace(VIEW, reports=replace(REPORTS, **changes))
-    return totals_of(view, node, simulated=False)
+def reporting(
+    node: str = "n1",
+    total: Compared = REPORTS.total,
+    total_error: StandardError = NO_ERROR,
+    **changes: Any,
+) -> JobTotals:
+    changes |= {"stderr_ratio": total_error.ratio, "stderr_method": total_error.method}
+    reports = replace(REPORTS, **total._asdict(), **changes)
+    return totals_of(replace(VIEW, reports=reports), node, simulated=False)

@@ -15,7 +15,7 @@ from ofu_exporter.values.snapshot import JobView
 NOW = float(round(time.time()))
 VIEW = JobView(
     job=Job("slurm", "12", user="ada"),
-    usage=(GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),),
+    usage={("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0)},
     distribution={100: 90.0},
     began=NOW - 100,
     ended=None,

@@ -21,7 +21,7 @@ def view(
     seconds = updated - began
     usage = GpuUsage("0", ("GPU-0", ""), seconds, seconds, 0.4 * seconds)
     job = Job(scheduler, job_id, uid=uid)
-    return JobView(job, (usage,), {80: seconds}, began, ended, updated)
+    return JobView(job, began, {usage.key: usage}, {80: seconds}, ended, updated)
 
 
 def book(*shown: JobView, remembered: tuple[JobView, ...] = (), simulated: bool = False) -> JobBook:

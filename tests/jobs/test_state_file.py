@@ -274,27 +274,22 @@ def test_a_damaged_file_is_set_aside_and_kept(path: Path, damage: object) -> Non
     assert again.find("12") == (TOTALS,)
 
 
-def test_a_file_of_a_newer_version_is_left_alone_and_another_used_beside_it(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    newer = stored(path)
-    newer.save([TOTALS], {}, NOW)
-    newer.close()
-    change(path, "PRAGMA user_version = 99")
+@pytest.mark.parametrize("version", [99, -1])
+def test_a_file_of_another_version_is_refused_and_stays_as_it_is(path: Path, version: int) -> None:
+    other = stored(path)
+    other.save([TOTALS], {}, NOW)
+    other.close()
+    change(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    other = TOTALS.model_copy(update={"job_id": "13"})
     for _ in range(2):
-        older, aside = opened(path)
-        assert aside is None
-        older.save([other], {}, NOW)
-        assert older.load(NOW).jobs == (other,)
-        older.close()
+        with pytest.raises(
+            sqlite3.OperationalError, match=rf"\({version}, not 1\) and is left alone"
+        ):
+            opened(path)
     assert path.read_bytes() == before
-    assert "is of a newer version of this program (version 99) and is left alone" in caplog.text
-    assert find_in_file(path, "13") == (other,)
-    assert find_in_file(path, "12") == (TOTALS,)
-    change(path, "DROP TABLE jobs")
-    assert find_in_file(path, "13") == (other,)
+    assert {each.name for each in path.parent.iterdir()} == {path.name, f"{path.name}.lock"}
+    change(path, "PRAGMA user_version = 1")
+    assert stored(path).load(NOW).jobs == (TOTALS,)
 
 
 def test_a_row_that_cannot_be_read_costs_itself(path: Path) -> None:

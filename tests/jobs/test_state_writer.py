@@ -273,7 +273,7 @@ def test_a_job_with_a_value_that_cannot_be_costs_the_other_jobs_nothing(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     no_number = GpuUsage("0", ("GPU-0", ""), math.nan, 90.0, 45.0)
-    bad = replace(VIEW, job=replace(VIEW.job, job_id="13"), usage=(no_number,))
+    bad = replace(VIEW, job=replace(VIEW.job, job_id="13"), usage={no_number.key: no_number})
     writer = Page(bad, VIEW).writer(path)
     writer.start()
     writer.stop(5.0)
@@ -287,7 +287,7 @@ def test_a_job_that_cannot_be_written_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     no_number = GpuUsage("0", ("GPU-0", ""), math.nan, 90.0, 45.0)
-    writer = Page(replace(VIEW, usage=(no_number,))).writer(path, interval=0.01)
+    writer = Page(replace(VIEW, usage={no_number.key: no_number})).writer(path, interval=0.01)
     writer.start()
     until(lambda: writer.writes["failed"] > 3)
     writer.stop(5.0)

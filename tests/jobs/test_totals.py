@@ -14,7 +14,14 @@ from pydantic import ValidationError
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals, merged, resumed, totals_of
+from ofu_exporter.jobs.totals import (
+    GpuTotals,
+    JobTotals,
+    RunTotals,
+    merged,
+    resumed,
+    totals_of,
+)
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
@@ -25,7 +32,7 @@ from ofu_exporter.values.reported import (
     Verdict,
 )
 from ofu_exporter.values.snapshot import JobView
-from tests.helpers.documents import REPORTS, VIEW, made, reporting
+from tests.helpers.documents import VIEW, made, reporting
 from tests.helpers.every import every
 
 
@@ -117,7 +124,7 @@ def test_it_survives_json() -> None:
 
 
 def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> None:
-    other = reporting("n2", total=Compared(90.0, 30.0, 100.0, 0.5), at=1200.0)
+    other = reporting("n2", total=Compared(90.0, 30.0, 100.0, 0.5), last=1200.0)
     both = merged([reporting(), other, made("n3")]).reported
     assert both is not None
     assert both.mfu_ratio == pytest.approx(130 / 200)
@@ -130,9 +137,9 @@ def test_reports_of_several_nodes_are_added_as_numerator_and_denominator() -> No
 
 def test_the_framework_is_that_of_the_last_node_that_was_told_one() -> None:
     nodes = [
-        reporting("n1", at=1200.0),
-        reporting("n2", at=1100.0, framework="nemo"),
-        reporting("n3", at=1000.0, framework="megatron-lm"),
+        reporting("n1", last=1200.0),
+        reporting("n2", last=1100.0, framework="nemo"),
+        reporting("n3", last=1000.0, framework="megatron-lm"),
     ]
     for order in itertools.permutations(nodes):
         both = merged(order).reported
@@ -143,9 +150,11 @@ def test_the_framework_is_that_of_the_last_node_that_was_told_one() -> None:
 def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> None:
     """And one that has reported nothing that could be used does not."""
     nodes = [
-        reporting("n1", at=1200.0, mfu=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)),
-        reporting("n2", at=None, mfu=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
-        reporting("n3", at=1100.0, mfu=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
+        reporting(
+            "n1", last=1200.0, recent_mfu_ratio=0.5, adjusted=Adjusted(0.03, "exact", 1.0, 1.0)
+        ),
+        reporting("n2", last=None, recent_mfu_ratio=None, adjusted=Adjusted(0.01, None, 1.0, 1.0)),
+        reporting("n3", last=1100.0, recent_mfu_ratio=0.3, adjusted=Adjusted(0.02, None, 1.0, 1.0)),
     ]
     for order in itertools.permutations(nodes):
         both = merged(order).reported
@@ -167,8 +176,7 @@ POINTS = Compared(40.0, 34.0, 100.0, 0.0, 100.0, 34.0, 10.0, 1.7e10, 2.9e19)
 
 def test_how_an_error_is_known_goes_with_the_verdict() -> None:
     """Also through the state file: the sums are enough to make the error again."""
-    view = replace(VIEW, reports=replace(REPORTS, total=POINTS, total_error=POINTS.error()))
-    before = totals_of(view, "n1", simulated=False)
+    before = reporting(total=POINTS, total_error=POINTS.error())
     reported = JobTotals.model_validate_json(before.model_dump_json()).reported
     assert reported is not None
     assert reported.stderr_method is ErrorMethod.ESTIMATED
@@ -195,12 +203,12 @@ def test_a_summary_says_where_an_error_was_not_measured(reads: float, line: str)
 
 
 def test_ofu_without_tiles_is_added_too_and_one_bound_is_enough() -> None:
-    exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), at=1200.0)
+    exact = reporting(adjusted=Adjusted(0.02, "exact", 30.0, 100.0), last=1200.0)
     lower = reporting("n2", adjusted=Adjusted(0.01, "lower", 10.0, 50.0))
     both = merged([exact, lower, reporting("n3")]).reported
     assert both is not None
     assert both.adjusted == Adjusted(0.02, "lower", 40.0, 150.0)
-    unsaid = reporting("n2", adjusted=Adjusted(0.01, None, 10.0, 50.0), at=1300.0)
+    unsaid = reporting("n2", adjusted=Adjusted(0.01, None, 10.0, 50.0), last=1300.0)
     without = merged([exact, unsaid]).reported
     assert without is not None
     assert without.adjusted == Adjusted(0.01, None, 40.0, 150.0), "nobody said lower"
@@ -213,10 +221,10 @@ EVERYTHING = JobView(
         *("slurm", "12", "llama", "ada", "physics", "gpu", "ml", "10", "2"),
         uid="a run's own",
     ),
-    usage=(
-        GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
-        GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
-    ),
+    usage={
+        ("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        ("GPU-1", "3"): GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
+    },
     distribution={100: 90.0, 20: 60.0},
     began=1000.0,
     ended=1090.0,
@@ -230,7 +238,7 @@ def test_all_that_is_known_of_a_job_survives_the_file() -> None:
     assert again == JobState(
         job=EVERYTHING.job,
         began=1000.0,
-        usage={usage.key: usage for usage in EVERYTHING.usage},
+        usage=EVERYTHING.usage,
         distribution=EVERYTHING.distribution,
         run_began=1000.0,
         ended=1090.0,
@@ -262,7 +270,8 @@ def on_instances() -> JobTotals:
         for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
     ]
     whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
-    view = JobView(Job("slurm", "1"), (*usage, whole), {}, began=0.0, ended=None, updated=200.0)
+    used = {each.key: each for each in (*usage, whole)}
+    view = JobView(Job("slurm", "1"), 0.0, used, updated=200.0)
     return totals_of(view, "n1", simulated=False)
 
 
@@ -289,8 +298,8 @@ def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
 
 def waited(seconds: float | None) -> JobTotals:
     """A job of which one GPU waited for this long."""
-    first = replace(VIEW.usage[0], held_seconds=200.0, waiting_seconds=seconds)
-    return totals_of(replace(VIEW, usage=(first, VIEW.usage[1])), "n1", simulated=False)
+    first = replace(VIEW.usage["GPU-0", ""], held_seconds=200.0, waiting_seconds=seconds)
+    return totals_of(replace(VIEW, usage={**VIEW.usage, first.key: first}), "n1", simulated=False)
 
 
 def test_the_time_before_a_job_ran_is_no_part_of_its_observed_share() -> None:

@@ -60,7 +60,7 @@ def test_a_job_that_is_still_there_has_lost_nothing() -> None:
     node.run(60.0, 70.0)
     assert seconds(node) == pytest.approx((70.0, 70.0))
     assert node.job("ns/1").utilization_seconds == pytest.approx((20 * 0.5 + 50 * 0.9) * CLOCK)
-    recent = node.job("ns/1").usage[0].recent
+    recent = next(iter(node.job("ns/1").usage.values())).recent
     assert [stretch.start for stretch in recent] == sorted(stretch.start for stretch in recent)
 
 
@@ -112,8 +112,8 @@ def test_of_a_job_that_lost_a_gpu_only_the_other_one_counts() -> None:
     silent(node, 10.0, whole(POD, "0", "1"))
     node.run(10.0, 60.0)
     node.give(60.0, whole(POD, "1"))
-    held = {usage.index: usage.held_seconds for usage in node.job("ns/1").usage}
-    observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage}
+    held = {usage.index: usage.held_seconds for usage in node.job("ns/1").usage.values()}
+    observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage.values()}
     assert held == observed == {"0": pytest.approx(10.0), "1": pytest.approx(60.0)}
 
 

@@ -72,15 +72,15 @@ def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
     snapshot = compared()
     (now,) = snapshot.jobs
     assert now.reports is not None
-    assert now.reports.verdict is Verdict.MFU_ABOVE_OFU
+    assert now.reports.recent_verdict is Verdict.MFU_ABOVE_OFU
     one_left = replace(
         snapshot, gpus=(snapshot.gpus[0]._replace(fresh_until=0.0), *snapshot.gpus[1:])
     )
     assert fresh(one_left, snapshot.at).jobs == snapshot.jobs, "the sampler turns"
     (later,) = fresh(snapshot, LATER).jobs
     assert later.reports is not None
-    assert later.reports.mfu is None
-    assert later.reports.verdict is Verdict.INSUFFICIENT_DATA
+    assert later.reports.recent_mfu_ratio is None
+    assert later.reports.recent_verdict is Verdict.INSUFFICIENT_DATA
     assert later.reports.total == now.reports.total
 
 
@@ -90,7 +90,10 @@ def test_where_every_window_is_old_nothing_is_compared_any_more(
 ) -> None:
     """Neither of jobs with GPUs here nor of those without; a GPU that was never measured changes nothing."""
     reports = ReportsView(
-        outcomes={"accepted": 3}, mfu=0.5, horizon=Compared(30.0, 15.0, 60.0), causes=Causes()
+        outcomes={"accepted": 3},
+        recent_mfu_ratio=0.5,
+        horizon=Compared(30.0, 15.0, 60.0),
+        causes=Causes(),
     )
     measured = snapshot_of(reading()).gpus[0]
     gpus = [
@@ -99,7 +102,7 @@ def test_where_every_window_is_old_nothing_is_compared_any_more(
     ]
     snapshot = replace(compared(), gpus=tuple(gpus), unowned_reports=(("2", reports),))
     ((_, later),) = fresh(snapshot, LATER).unowned_reports
-    assert (later.mfu, later.causes, later.outcomes) == (None, None, reports.outcomes)
+    assert (later.recent_mfu_ratio, later.causes, later.outcomes) == (None, None, reports.outcomes)
 
 
 def test_a_job_that_reports_nothing_stays_one() -> None:

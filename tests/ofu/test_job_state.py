@@ -24,8 +24,9 @@ from ofu_exporter.ofu.job_state import (
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import NO_POINTS, Claim, Job, JobKey
+from ofu_exporter.values.job import Claim, Job, JobKey
 from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reported import NOTHING, Compared
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -41,7 +42,7 @@ def test_a_job_gets_the_windows_of_its_gpus_and_no_other() -> None:
     assert view.observed_seconds == pytest.approx(30.0)
     assert view.utilization_seconds == pytest.approx(30.0 * 0.5 * CLOCK)
     assert view.held_seconds == pytest.approx(30.0)
-    assert [usage.key for usage in view.usage] == [gpu(0).key]
+    assert [usage.key for usage in view.usage.values()] == [gpu(0).key]
 
 
 def test_a_job_is_there_with_zeros_from_the_instant_it_starts() -> None:
@@ -69,7 +70,7 @@ def test_a_job_grows_moves_and_shrinks() -> None:
     node.run(10.0, 20.0)
     node.give(20.0, whole(A, "1"))
     node.run(20.0, 30.0)
-    seconds = {usage.index: usage.observed_seconds for usage in node.job().usage}
+    seconds = {usage.index: usage.observed_seconds for usage in node.job().usage.values()}
     assert seconds == {"0": pytest.approx(20.0), "1": pytest.approx(20.0)}
 
 
@@ -310,13 +311,13 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
     node.run(0.0, 20.0, tensor=0.2)
     node.tick(30.0, fault(30.0))
     node.run(30.0, 60.0, tensor=0.6)
-    usage = node.job().usage
+    usage = [*node.job().usage.values()]
     assert observed(usage, 0.0, 60.0).gpu_seconds == pytest.approx(2 * 50)
-    assert observed(usage, 20.0, 30.0) == (0.0, 0.0, 0.0, NO_POINTS)
+    assert observed(usage, 20.0, 30.0) == NOTHING
     assert observed(usage, 10.0, 40.0).utilization_seconds == pytest.approx(
         2 * (10 * 0.2 + 10 * 0.6) * CLOCK
     )
-    assert observed(usage[:1], 35.0, 36.0)[:3] == pytest.approx((1.0, 0.6 * CLOCK, 0.0), abs=1e-3)
+    assert observed(usage[:1], 35.0, 36.0)[1:4] == pytest.approx((0.6 * CLOCK, 1.0, 0.0), abs=1e-3)
     assert observed(usage, 70.0, 80.0).gpu_seconds == 0.0
 
 
@@ -330,19 +331,18 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     for number in range(count):
         start = number * window
         node.tick(start + window, reading(start, start + window, 0.5, [1300e6, 1500e6] * 5))
-        last = node.state.gpus[gpu(0).key].window
-        assert last is not None
+        last = node.state.gpus[gpu(0).key].recent[-1]
         assert last.utilization is not None
         assert last.stderr is not None
         utilization = last.utilization
         errors.append(last.stderr)
     assert min(errors) > 0
-    whole_time = observed(node.job().usage, 0.0, 10.0)
+    whole_time = observed(node.job().usage.values(), 0.0, 10.0)
     assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
     assert math.sqrt(whole_time.variance) == pytest.approx(window * math.hypot(*errors))
-    first, half = (observed(node.job().usage, 0.0, end) for end in (5.0, 2.5))
-    assert half[:3] == pytest.approx((2.5, first.utilization_seconds / 2, first.variance / 4))
-    assert half.points == NO_POINTS
+    first, half = (observed(node.job().usage.values(), 0.0, end) for end in (5.0, 2.5))
+    assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, first.variance / 4))
+    assert half[4:] == NOTHING[4:]
 
 
 def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
@@ -350,7 +350,7 @@ def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
     node.give(0.0, whole(A, "0"))
     node.run(0.0, 20.0)
     node.run(20.0 + RECENT_SECONDS, 30.0 + RECENT_SECONDS)
-    (usage,) = node.job().usage
+    (usage,) = node.job().usage.values()
     assert usage.recent[0].start == 20.0 + RECENT_SECONDS
     assert usage.observed_seconds == pytest.approx(30.0)
 
@@ -370,7 +370,7 @@ def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     node.run(0.0, RECENT_SECONDS + 200.0, window=window)
-    (usage,) = node.job().usage
+    (usage,) = node.job().usage.values()
     assert len(usage.recent) < 1.1 * RECENT_SECONDS / GRAIN_SECONDS
     assert usage.recent[-1].end - usage.recent[0].start == pytest.approx(
         RECENT_SECONDS, abs=max(window, GRAIN_SECONDS)
@@ -385,13 +385,11 @@ def test_a_window_with_one_clock_read_adds_to_no_variance() -> None:
     node.give(0.0, whole(A, "0"))
     node.run(0.0, 60.0, window=30.0, hz=(1400e6,))
     node.run(60.0, 65.0, hz=(1380e6, 1420e6))
-    sums = observed(node.job().usage, 0.0, 65.0)
-    assert sums.points == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
+    sums = observed(node.job().usage.values(), 0.0, 65.0)
+    assert sums[4:] == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
     assert sums.variance > 0
-    half = observed(node.job().usage, 0.0, 15.0)
-    assert half.points == pytest.approx(
-        (15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2)
-    )
+    half = observed(node.job().usage.values(), 0.0, 15.0)
+    assert half[4:] == pytest.approx((15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2))
     assert half.variance == 0
 
 
@@ -399,7 +397,7 @@ def test_an_ofu_of_0_is_exact_with_one_clock_read() -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     node.run(0.0, 60.0, tensor=0.0, window=30.0, hz=(1400e6,))
-    assert observed(node.job().usage, 0.0, 60.0) == (60.0, 0.0, 0.0, NO_POINTS)
+    assert observed(node.job().usage.values(), 0.0, 60.0) == Compared(gpu_seconds=60.0)
 
 
 # A job that has GPUs and does not run yet.
@@ -441,8 +439,8 @@ def test_each_gpu_waits_by_itself() -> None:
     node = Node(2)
     node.give(0.0, Claim(POD, ("0", "1"), waiting=frozenset({"1"})))
     node.run(0.0, 10.0)
-    waited = {usage.index: usage.waiting_seconds for usage in node.job("ns/1").usage}
-    observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage}
+    waited = {usage.index: usage.waiting_seconds for usage in node.job("ns/1").usage.values()}
+    observed = {usage.index: usage.observed_seconds for usage in node.job("ns/1").usage.values()}
     assert waited == {"0": None, "1": pytest.approx(10.0)}
     assert observed == {"0": pytest.approx(10.0), "1": 0.0}
 

@@ -15,6 +15,7 @@ from ofu_exporter.ofu.parts import ROUNDING, believable, losses, split
 from ofu_exporter.values.losses import NO_LOSSES, Loss, LossSums
 from ofu_exporter.values.reading import MAX_RATIO, NO_ACTIVITY, Activity, Window
 from ofu_exporter.values.reasons import Rejection
+from ofu_exporter.values.snapshot import GpuView
 from tests.helpers.values import H100_RATING, gpu, reading
 
 MERGED = {
@@ -99,14 +100,18 @@ def test_a_merge_is_the_sum_of_what_it_merges(
 
 def test_a_clock_above_the_tensor_clock_is_a_gain_and_no_counter_falls() -> None:
     """At 1980 MHz a tensor activity of 0.5 is an OFU of 0.541."""
-    state = GpuState(gpu(), H100_RATING)
+    state = GpuState(GpuView(gpu(), H100_RATING))
     state, window = take_reading(state, reading(tensor=0.5, hz=[1980e6] * 10), 5.0)
     assert window is not None
     assert window.losses[Loss.CLOCK] == pytest.approx(0.5 - 0.5 * 1980 / 1830)
-    assert state.sums.lost[Loss.CLOCK] == 0.0
-    assert state.sums.gained == pytest.approx(5.0 * (0.5 * 1980 / 1830 - 0.5))
-    total = state.utilization_seconds + math.fsum(state.sums.lost.values()) - state.sums.gained
-    assert total == state.observed_seconds
+    assert state.view.sums.lost[Loss.CLOCK] == 0.0
+    assert state.view.sums.gained == pytest.approx(5.0 * (0.5 * 1980 / 1830 - 0.5))
+    total = (
+        state.view.utilization_seconds
+        + math.fsum(state.view.sums.lost.values())
+        - state.view.sums.gained
+    )
+    assert total == state.view.observed_seconds
 
 
 @pytest.mark.parametrize(
@@ -134,11 +139,11 @@ def test_what_cannot_be_is_refused_and_the_rest_is_kept(
 
 def test_a_refused_sum_is_counted_and_costs_the_split_but_not_the_ofu() -> None:
     impossible = reading(tensor=0.5, activity=Activity(engine=0.9, sm=0.2))
-    state, window = take_reading(GpuState(gpu(), H100_RATING), impossible, 5.0)
+    state, window = take_reading(GpuState(GpuView(gpu(), H100_RATING)), impossible, 5.0)
     assert window is not None
     assert window.utilization == pytest.approx(0.5 * 1400 / 1830)
     assert list(window.losses) == [Loss.CLOCK, Loss.ENGINE_WITHOUT_TENSOR, Loss.IDLE]
-    assert state.rejected == {"sm_below_tensor": 1}
+    assert state.view.rejected == {"sm_below_tensor": 1}
 
 
 def test_counters_that_cross_by_their_rounding_leave_nothing_between_them() -> None:
@@ -149,7 +154,7 @@ def test_counters_that_cross_by_their_rounding_leave_nothing_between_them() -> N
 def test_energy_of_a_window_without_a_kernel_is_idle_energy() -> None:
     def sums(engine: float | None) -> LossSums:
         taken = reading(tensor=0.0, activity=Activity(engine=engine, sm=0.0, energy_joules=400.0))
-        window = take_reading(GpuState(gpu(), H100_RATING), taken, 5.0)[1]
+        window = take_reading(GpuState(GpuView(gpu(), H100_RATING)), taken, 5.0)[1]
         assert window is not None
         return window.sums
 

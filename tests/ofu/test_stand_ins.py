@@ -44,7 +44,7 @@ def held_of(node: Node, place: int) -> float:
     return math.fsum(
         usage.held_seconds
         for view in node.last.jobs
-        for usage in view.usage
+        for usage in view.usage.values()
         if usage.key == gpu(place).key
     )
 
@@ -76,7 +76,7 @@ def test_a_job_that_was_there_already_gets_its_pods_time_in_addition() -> None:
     node.give(30.0, whole(replace(JOB, aliases=("ns/web-0", "ns/web-1")), "0", "1"))
     node.run(30.0, 40.0)
     assert shown(node) == ["ns/web"]
-    seconds = {usage.index: usage.observed_seconds for usage in node.job("ns/web").usage}
+    seconds = {usage.index: usage.observed_seconds for usage in node.job("ns/web").usage.values()}
     assert seconds == {"0": pytest.approx(40.0), "1": pytest.approx(30.0)}
 
 
@@ -134,7 +134,9 @@ def test_so_it_does_beside_pods_whose_job_the_api_server_has_said_again() -> Non
         node.give(at, whole(replace(JOB, aliases=("ns/web-0",)), "0"), whole(POD, "1"))
         node.run(at, at + 10.0)
     assert shown(node) == ["ns/web"]
-    assert [usage.held_seconds for usage in node.job("ns/web").usage] == pytest.approx([30.0] * 2)
+    assert [usage.held_seconds for usage in node.job("ns/web").usage.values()] == pytest.approx(
+        [30.0] * 2
+    )
 
 
 def test_what_the_pod_did_while_kubelet_was_silent_too_is_the_jobs() -> None:

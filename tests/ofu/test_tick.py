@@ -230,7 +230,7 @@ def test_instances_add_up_as_the_parts_of_one_gpu(
     assert sum(view.observed_seconds for view in views) == pytest.approx(share * at)
     used = sum(view.utilization_seconds for view in views)
     assert used == pytest.approx(ofu * at, abs=1e-7)
-    compared = sums_of(0.5, 0.0, at, job.usage)
+    compared = sums_of(0.5, 0.0, at, job.usage.values())
     assert compared.gpu_seconds == pytest.approx(share * at)
     assert compared.utilization_seconds == pytest.approx(ofu * at)
     assert compared.mfu_seconds == pytest.approx(0.5 * share * at)

@@ -57,7 +57,9 @@ def share(node: Node, job_id: str = "1") -> float:
 def test_a_job_that_goes_on_held_its_gpus_all_the_while() -> None:
     node = node_after_a_gap(gpu(0).key, gpu(1).key)
     first_tick(node, whole(A, "0", "1"))
-    assert [usage.held_seconds for usage in node.job().usage] == pytest.approx([105.0, 105.0])
+    assert [usage.held_seconds for usage in node.job().usage.values()] == pytest.approx(
+        [105.0, 105.0]
+    )
     assert share(node) == pytest.approx(35.0 / 105.0)
 
 
@@ -70,7 +72,7 @@ def test_so_it_is_with_gpus_that_are_found_one_after_the_other() -> None:
     node.tick(BACK + 5.0, first, present=[gpu(0, "GPU-a"), gpu(1)])
     node.gpus = [gpu(0, "GPU-a"), gpu(1, "GPU-b")]
     node.run(BACK + 5.0, BACK + 15.0)
-    held = {usage.index: usage.held_seconds for usage in node.job().usage}
+    held = {usage.index: usage.held_seconds for usage in node.job().usage.values()}
     assert held == {"0": pytest.approx(115.0), "1": pytest.approx(115.0)}
 
 
@@ -79,7 +81,7 @@ def test_a_gpu_that_a_job_gets_later_was_not_held_before() -> None:
     first_tick(node, whole(A, "0"))
     node.give(BACK + 5.0, whole(A, "0", "1"))
     node.run(BACK + 5.0, BACK + 15.0)
-    held = {usage.index: usage.held_seconds for usage in node.job().usage}
+    held = {usage.index: usage.held_seconds for usage in node.job().usage.values()}
     assert held == {"0": pytest.approx(115.0), "1": pytest.approx(10.0)}
 
 
@@ -87,7 +89,9 @@ def test_a_job_that_ended_meanwhile_held_its_gpus_to_its_end() -> None:
     node = node_after_a_gap(gpu(0).key, gpu(1).key)
     first_tick(node, past(A, 90.0, "0", "1"))
     assert node.job().ended == EPOCH + 90.0
-    assert [usage.held_seconds for usage in node.job().usage] == pytest.approx([90.0, 90.0])
+    assert [usage.held_seconds for usage in node.job().usage.values()] == pytest.approx(
+        [90.0, 90.0]
+    )
     assert share(node) == pytest.approx(LEFT / 90.0)
 
 
@@ -164,4 +168,4 @@ def test_before_every_gpu_is_known_nothing_is_settled() -> None:
     node.tick(BACK, owners=(Ownership(BACK, (past(job, 60.0, "GPU-b"),)),))
     node.gpus = [gpu(0), gpu(1, "GPU-b")]
     node.run(BACK, BACK + 5.0)
-    assert [usage.key for usage in node.job("2").usage] == [gpu(1, "GPU-b").key]
+    assert [usage.key for usage in node.job("2").usage.values()] == [gpu(1, "GPU-b").key]

@@ -103,12 +103,12 @@ def test_what_a_job_says_is_shown_with_it(desk: Desk) -> None:
     desk.run(70.0)
     reports = desk.job().reports
     assert reports is not None
-    assert reports.mfu == pytest.approx(0.4)
+    assert reports.recent_mfu_ratio == pytest.approx(0.4)
     assert reports.horizon.gpu_seconds == pytest.approx(2 * (120 + 30))  # the first covers a minute
     assert reports.settled == pytest.approx(reports.total)
     assert reports.outcomes == {"accepted": 4}
-    assert reports.at == EPOCH + 240
-    assert reports.verdict is reports.total_verdict is Verdict.AGREE
+    assert reports.last == EPOCH + 240
+    assert reports.recent_verdict is reports.verdict is Verdict.AGREE
 
 
 def test_only_what_a_report_covers_is_compared(desk: Desk) -> None:
@@ -146,7 +146,7 @@ def test_a_job_of_which_nothing_was_observed_yet_is_answered_all_the_same() -> N
     desk.show()
     reports = desk.job().reports
     assert reports is not None
-    assert reports.mfu == pytest.approx(0.4)
+    assert reports.recent_mfu_ratio == pytest.approx(0.4)
 
 
 def test_windows_that_come_later_complete_a_report(desk: Desk) -> None:
@@ -183,12 +183,12 @@ def test_a_verdict_does_not_flap(desk: Desk) -> None:
         desk.report(mfu=OFU + (0.017 if number % 2 else 0.019))
         reports = desk.job().reports
         assert reports is not None
-        verdicts.append(reports.verdict)
+        verdicts.append(reports.recent_verdict)
     assert {*verdicts[1:]} == {Verdict.MFU_ABOVE_OFU}
     desk.every(60.0, 12, mfu=OFU + 0.01)
-    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+    assert desk.job().reports.recent_verdict is Verdict.AGREE  # type: ignore[union-attr]
     desk.every(60.0, 12, mfu=OFU + 0.018)
-    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+    assert desk.job().reports.recent_verdict is Verdict.AGREE  # type: ignore[union-attr]
 
 
 def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
@@ -207,8 +207,8 @@ def test_an_answer_says_how_the_error_of_its_ofu_is_known() -> None:
     desk.show()
     reports = desk.job().reports
     assert reports is not None
-    assert reports.error.ratio == answer.horizon.stderr
-    assert reports.total_error.method is ErrorMethod.ESTIMATED
+    assert reports.recent_stderr_ratio == answer.horizon.stderr
+    assert reports.stderr_method is ErrorMethod.ESTIMATED
 
 
 def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
@@ -216,8 +216,8 @@ def test_the_horizon_forgets_and_the_total_does_not(desk: Desk) -> None:
     desk.every(60.0, 12, mfu=OFU)
     reports = desk.job().reports
     assert reports is not None
-    assert reports.verdict is Verdict.AGREE
-    assert reports.total_verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.recent_verdict is Verdict.AGREE
+    assert reports.verdict is Verdict.MFU_ABOVE_OFU
     assert reports.causes is None
 
 
@@ -226,8 +226,8 @@ def test_a_job_that_has_stopped_reporting_has_no_mfu_any_more(desk: Desk) -> Non
     desk.run(700.0)
     reports = desk.job().reports
     assert reports is not None
-    assert reports.mfu is None
-    assert reports.verdict is Verdict.INSUFFICIENT_DATA
+    assert reports.recent_mfu_ratio is None
+    assert reports.recent_verdict is Verdict.INSUFFICIENT_DATA
     assert reports.settled.gpu_seconds == pytest.approx(2 * 60)
 
 
@@ -286,7 +286,7 @@ def test_the_framework_that_an_earlier_agent_knew_is_the_first(
     assert reported is not None
     assert reported.framework == "megatron-lm"
     desk.book = desk.opened(WITHOUT_NOISE)
-    desk.book.resume(A.key, A.uid, reported.model_copy(update={"framework": left}))
+    desk.book.resume(A.key, A.uid, replace(reported, framework=left))
     desk.run(5.0)
     assert framework_of(desk) == shown
     desk.report(framework="nemo")
@@ -344,7 +344,7 @@ def test_what_diverges_is_explained_by_the_thresholds_of_the_site(desk: Desk) ->
     desk.run(5.0)
     reports = desk.job().reports
     assert reports is not None
-    assert reports.total_verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.verdict is Verdict.MFU_ABOVE_OFU
 
 
 def test_there_is_nothing_to_explain_of_what_was_not_compared_or_has_left() -> None:
@@ -401,7 +401,7 @@ def test_causes_are_there_as_soon_as_a_verdict_turns() -> None:
     late_windows(desk, A)
     reports = desk.job().reports
     assert reports is not None
-    assert reports.verdict is Verdict.MFU_ABOVE_OFU
+    assert reports.recent_verdict is Verdict.MFU_ABOVE_OFU
     assert reports.causes is not None
     assert reports.causes.first is not None
 
@@ -518,7 +518,7 @@ def test_what_is_refused_is_counted_and_leaves_nothing(
     reports = desk.job().reports
     assert reports is not None
     assert reports.outcomes == {reason.value: 1}
-    assert (reports.at, reports.mfu, reports.peak_flops) == (None, None, None)
+    assert (reports.last, reports.recent_mfu_ratio, reports.peak_flops) == (None, None, None)
     refused(desk, **fields)
     desk.run(5.0)
     assert desk.job().reports.outcomes == {reason.value: 2}  # type: ignore[union-attr]
@@ -558,7 +558,7 @@ def test_who_may_not_speak_for_a_job_changes_nothing_of_it(desk: Desk) -> None:
         desk.book.report(said(mfu=0.4), nobody)
     desk.run(5.0)
     assert desk.job().reports.outcomes == {"not_yours": 1}  # type: ignore[union-attr]
-    assert desk.job().reports.mfu is None  # type: ignore[union-attr]
+    assert desk.job().reports.recent_mfu_ratio is None  # type: ignore[union-attr]
 
 
 def test_one_job_may_report_so_often_and_no_more(desk: Desk) -> None:
@@ -649,7 +649,11 @@ def test_another_run_of_a_job_goes_on_with_its_sums_and_forgets_its_facts() -> N
     after = reports_of(desk)
     assert (after.total, after.outcomes) == (before.total, before.outcomes)
     assert after.settled.gpu_seconds >= before.settled.gpu_seconds
-    assert (after.verdict, after.mfu, after.at) == (Verdict.INSUFFICIENT_DATA, None, None)
+    assert (after.recent_verdict, after.recent_mfu_ratio, after.last) == (
+        Verdict.INSUFFICIENT_DATA,
+        None,
+        None,
+    )
     desk.run(120.0)
     assert reports_of(desk).adjusted == before.adjusted, "this run has not said what tiles add"
     refused(desk, "ml/train", mfu=0.4, precision="fp4")
@@ -684,7 +688,7 @@ def test_a_restarted_agent_goes_on_with_what_it_knew(desk: Desk) -> None:
     assert reports is not None
     assert reports.total.gpu_seconds == pytest.approx(known)
     assert reports.outcomes == {"accepted": 4}
-    assert reports.at == EPOCH + 240
+    assert reports.last == EPOCH + 240
     assert reports.peak_flops == pytest.approx(dense_peak(H100, "bf16"))
     again = refused(desk, mfu=0.4, start=EPOCH + 200, end=EPOCH + 230)
     assert again.reason is ReportRejection.OVERLAP
@@ -723,7 +727,7 @@ def test_where_the_site_says_so_a_job_without_a_gpu_here_is_kept() -> None:
     desk.run(5.0)
     ((job_id, reports),) = desk.shown.unowned_reports
     assert (job_id, reports.outcomes) == ("head", {"accepted": 1})
-    assert reports.mfu == pytest.approx(0.4)
+    assert reports.recent_mfu_ratio == pytest.approx(0.4)
     desk.run(KEEPING.horizon - 10)
     assert desk.shown.unowned_reports != ()
     desk.run(15)
@@ -775,7 +779,7 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
     key = desk.node.gpus[0].key
     state = desk.node.state
     slow = Rating({"low_precision": 0.3e9, "fp64": 0.3e9}, {"bf16": 1e14}, "configured")
-    known = state.gpus[key]._replace(rating=slow)
+    known = state.gpus[key].shows(rating=slow)
     desk.node.state = replace(state, gpus={**state.gpus, key: known})
     desk.run(120.0)
     odd, sound = desk.report("1", mfu="1000%"), desk.report("2", mfu=0.4)
@@ -791,10 +795,10 @@ def test_one_jobs_odd_numbers_cost_no_other_job_its_own() -> None:
 def test_other_thresholds_hold_from_the_next_tick_on(desk: Desk) -> None:
     desk.report(mfu=OFU + 0.05)
     desk.run(5.0)
-    assert desk.job().reports.verdict is Verdict.MFU_ABOVE_OFU  # type: ignore[union-attr]
+    assert desk.job().reports.recent_verdict is Verdict.MFU_ABOVE_OFU  # type: ignore[union-attr]
     desk.book.policy = Policy(thresholds=Thresholds(above=0.1))
     desk.run(5.0)
-    assert desk.job().reports.verdict is Verdict.AGREE  # type: ignore[union-attr]
+    assert desk.job().reports.recent_verdict is Verdict.AGREE  # type: ignore[union-attr]
 
 
 def test_a_shorter_horizon_forgets_at_once(desk: Desk) -> None:

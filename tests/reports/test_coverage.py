@@ -38,7 +38,11 @@ def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
         str(gpu),
         (f"GPU-{gpu}", ""),
         recent=tuple(
-            ObservedSpan(start, end, ofu * (end - start), (0.01 * (end - start)) ** 2, end - start)
+            ObservedSpan(
+                start,
+                end,
+                Compared(0.0, ofu * (end - start), end - start, (0.01 * (end - start)) ** 2),
+            )
             for start, end, ofu in stretches
         ),
     )
@@ -59,7 +63,7 @@ def test_a_report_is_compared_with_its_own_seconds() -> None:
 
 
 def test_of_a_window_that_is_not_all_inside_its_share_counts() -> None:
-    assert observed([used((0, 10, 0.4))], 5.0, 30.0)[:3] == pytest.approx((5.0, 2.0, 0.25 * 0.01))
+    assert observed([used((0, 10, 0.4))], 5.0, 30.0)[1:4] == pytest.approx((2.0, 5.0, 0.25 * 0.01))
 
 
 def test_every_gpu_counts() -> None:

@@ -11,7 +11,8 @@ from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.values import gpu, health
 
 MINE, OTHER = Job("slurm", "1", uid="u1"), Job("slurm", "2")
-VIEW = JobView(MINE, (GpuUsage("0", gpu(0).key), GpuUsage("1", gpu(1).key)), {}, 0.0, None, 9.0)
+USAGE = {gpu(place).key: GpuUsage(str(place), gpu(place).key) for place in (0, 1)}
+VIEW = JobView(MINE, 0.0, USAGE, updated=9.0)
 
 
 def held(device: Gpu, *holders: Job) -> GpuView:
@@ -37,7 +38,7 @@ def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
 
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
     owner = Owner(("", "9"))
-    assert (owner.run, owner.usage, owner.gpus) == ("", (), ())
+    assert (owner.run, owner.usage, owner.gpus) == ("", {}, ())
 
 
 def test_a_job_is_found_by_its_own_id_and_by_those_of_its_pods() -> None:
@@ -45,7 +46,7 @@ def test_a_job_is_found_by_its_own_id_and_by_those_of_its_pods() -> None:
     owners = KnownOwners(replace(PAGE, jobs=(view,)))
     found = owners.of("1")
     assert found is not None
-    assert found[0].view is view
+    assert found.view is view
     assert owners.of("ns/pod-0") == found
     assert owners.of("1") is found, "it was looked for once"
     assert owners.of("2") is None
@@ -55,7 +56,7 @@ def test_of_two_runs_of_one_id_the_one_that_runs_is_meant() -> None:
     ended, runs = replace(VIEW, ended=8.0, updated=9.5), replace(VIEW, began=8.0)
     found = KnownOwners(replace(PAGE, jobs=(ended, runs))).of("1")
     assert found is not None
-    assert found[0].view is runs
+    assert found.view is runs
 
 
 def test_before_the_first_snapshot_nobody_is_known() -> None:

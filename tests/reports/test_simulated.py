@@ -91,9 +91,11 @@ def test_a_report_covers_the_time_since_the_one_before_and_no_other() -> None:
     simulation.run(until=60, every=30, tensor=0.6)
     second = simulation.of("1")
     assert second
-    assert second.at == EPOCH + 60
+    assert second.last == EPOCH + 60
     assert second.total.gpu_seconds == pytest.approx(35.0)
-    assert second.mfu == pytest.approx((5 * 0.2 + 30 * 0.6) / 35 * CLOCK / 1.015, rel=0.03)
+    assert second.recent_mfu_ratio == pytest.approx(
+        (5 * 0.2 + 30 * 0.6) / 35 * CLOCK / 1.015, rel=0.03
+    )
 
 
 def test_a_report_ends_with_what_it_is_about_and_not_when_it_is_made() -> None:
@@ -103,7 +105,7 @@ def test_a_report_ends_with_what_it_is_about_and_not_when_it_is_made() -> None:
     simulation.reporter.report(view)
     told = simulation.of("1")
     assert told
-    assert told.at == EPOCH + 30
+    assert told.last == EPOCH + 30
 
 
 def test_every_demo_says_the_same() -> None:

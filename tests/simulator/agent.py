@@ -99,7 +99,9 @@ class Agent:
     def observed_seconds(self, gpu: int) -> float:
         """O of a GPU."""
         return next(
-            k.observed_seconds for k in self._state.gpus.values() if k.gpu.index == str(gpu)
+            k.view.observed_seconds
+            for k in self._state.gpus.values()
+            if k.view.gpu.index == str(gpu)
         )
 
     def _wait(self, seconds: float) -> None:
@@ -131,7 +133,7 @@ class Agent:
                 self.shown.setdefault(int(view.gpu.index), []).append(_counted(view.window))
 
     def _tick(self, events: list[Reading | Fault], at: float) -> None:
-        before = {key: known.observed_seconds for key, known in self._state.gpus.items()}
+        before = {key: known.view.observed_seconds for key, known in self._state.gpus.items()}
         tick = Tick(
             now=at,
             interval=self._pace.interval,
@@ -144,7 +146,7 @@ class Agent:
         self._state, self._snapshot = step(self._state, tick)
         self._publish(self._snapshot)
         for view in self._snapshot.gpus:
-            window = self._state.gpus[view.gpu.key].window
+            window = self._state.gpus[view.gpu.key].recent[-1] if view.window else None
             if view.reason is not None:
                 self.troubles[view.reason.value] += 1
             if window is None or view.observed_seconds == before.get(view.gpu.key, 0.0):

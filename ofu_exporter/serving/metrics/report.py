@@ -17,7 +17,7 @@ def _difference(_: str, reports: ReportsView) -> float | None:
 
 
 def _cause(_: str, reports: ReportsView) -> dict[str, float]:
-    if not reports.verdict.diverged or reports.causes is None:
+    if not reports.recent_verdict.diverged or reports.causes is None:
         return {}
     first = reports.causes.first
     return {first.cause if first else NO_CAUSE: 1.0}
@@ -27,7 +27,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     JOB.gauge(
         "ofu_job_reported_mfu_ratio",
         "MFU that the job reported over the last minutes, against the dense peak of its precision.",
-        lambda _, reports: reports.mfu,
+        lambda _, reports: reports.recent_mfu_ratio,
     ),
     JOB.counter(
         "ofu_job_compared_mfu_seconds",
@@ -54,7 +54,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     JOB.gauge(
         "ofu_job_report_timestamp_seconds",
         "Unix time up to which the job has reported.",
-        lambda _, reports: reports.at,
+        lambda _, reports: reports.last,
     ),
     JOB.gauge(
         "ofu_job_report_peak_flops",
@@ -93,7 +93,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     JOB.gauge(
         "ofu_job_divergence_verdict",
         f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
-        lambda _, reports: {reports.verdict.value: 1.0},
+        lambda _, reports: {reports.recent_verdict.value: 1.0},
         "verdict",
     ),
     JOB.gauge(

@@ -27,6 +27,7 @@ from ofu_exporter.sources.dcgm.library import GPU, Entity, Library
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import GpuView
 from tests.doubles.dcgm import Value
 from tests.helpers.dcgm_node import START, DcgmNode, node
 
@@ -255,11 +256,11 @@ def test_dead_counters_are_never_an_ofu_of_zero(node: DcgmNode) -> None:
     """All profiling counters are 0, the driver's utilization and the power draw are not: from the first window on."""
     node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=1.0, power=650, power_limit=700)
     probe = node.opened()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     for _ in range(3):
         state, counted = take_reading(state, node.window(probe)[0], 5.0)
-        assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
-    assert state.observed_seconds == 0
+        assert (state.view.window, state.view.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
+    assert state.view.observed_seconds == 0
 
 
 @pytest.mark.parametrize("seconds", [5, 30])
@@ -270,7 +271,7 @@ def test_dead_counters_hide_no_work_that_comes_and_goes(
     """2 s on and 7 s off: at the end of most windows the GPU is idle, and half of a window is never busy."""
     node.scenario.gpu(0, tensor=0.0, integer=0.0, graphics=0.0, power=90, power_limit=700)
     probe = node.opened()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     work = hidden = 0.0
     for second in range(2 * seconds + 30):
         is_on = (second + begins) % 9 < 2
@@ -282,14 +283,14 @@ def test_dead_counters_hide_no_work_that_comes_and_goes(
             state, counted = take_reading(state, each, seconds)
             hidden += work if counted is not None else 0.0
             work = 0.0
-    assert state.reason is Reason.IMPLAUSIBLE
+    assert state.view.reason is Reason.IMPLAUSIBLE
     assert hidden <= 2.0
 
 
 def test_work_beside_the_tensor_pipes_is_an_ofu_of_zero(node: DcgmNode) -> None:
     node.scenario.gpu(0, tensor=0.0, integer=0.2, graphics=1.0, power=650, power_limit=700)
     probe = node.opened()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     _, counted = take_reading(state, node.window(probe)[0], 5.0)
     assert counted is not None
     assert counted.utilization == 0.0

@@ -21,6 +21,7 @@ from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.snapshot import GpuView
 from tests.doubles import nvml as double
 from tests.helpers.nvml_node import START, NvmlNode, failure
 
@@ -299,11 +300,11 @@ def test_a_driver_with_the_older_name_says_the_same(bench: NvmlNode, code: int) 
 def test_dead_counters_are_never_an_ofu_of_zero(bench: NvmlNode) -> None:
     bench.scenario.gpu(0, **DEAD)
     probe = bench.began()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     for _ in range(3):
         state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
-        assert (state.window, state.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
-    assert state.observed_seconds == 0
+        assert (state.view.window, state.view.reason, counted) == (None, Reason.IMPLAUSIBLE, None)
+    assert state.view.observed_seconds == 0
     bench.scenario.gpu(0, dead=0)
     state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
     assert counted is not None
@@ -320,7 +321,7 @@ def test_counters_that_die_under_work_that_comes_and_goes_hide_none_of_it(
     Utilization trails the work, so what was on when the counters died may be what was before.
     """
     probe = bench.began()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     work = hidden = 0.0
     for half in range(-2 * seconds, 4 * seconds + 60):
         is_on = (half / 2 + begins) % 9 < 2
@@ -335,13 +336,13 @@ def test_counters_that_die_under_work_that_comes_and_goes_hide_none_of_it(
         state, counted = take_reading(state, each, seconds)
         hidden += work if counted is not None and half >= 0 else 0.0
         work = 0.0
-    assert state.reason is Reason.IMPLAUSIBLE
+    assert state.view.reason is Reason.IMPLAUSIBLE
     assert hidden <= 2.0
 
 
 def test_an_idle_gpu_has_an_ofu_of_zero(bench: NvmlNode) -> None:
     probe = bench.began()
-    state = GpuState(probe.gpus()[0], rate(probe.gpus()[0]))
+    state = GpuState(GpuView(probe.gpus()[0], rate(probe.gpus()[0])))
     for _ in range(3):
         state, counted = take_reading(state, bench.window(probe, 5.0), 5.0)
         assert counted is not None
