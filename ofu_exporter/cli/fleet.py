@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -57,17 +57,6 @@ def fleet() -> None:
     """Report on many nodes at once, or simulate them."""
 
 
-class _Wanted(NamedTuple):
-    """The options of `fleet simulate`."""
-
-    listen: str
-    speed: float
-    start: datetime.datetime | None
-    end: datetime.datetime | None
-    history: Path | None
-    begin: datetime.datetime | None
-
-
 @fleet.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
@@ -93,32 +82,34 @@ def simulate(spec: Path, **options: Any) -> None:
     from ofu_exporter.fleet.simulation.spec import read
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    wanted = _Wanted(**options)
-    if not 0 < wanted.speed <= FASTEST:
-        raise ConfigError(f"--speed: {wanted.speed:g} is not between 0 and {FASTEST:g}")
-    if wanted.begin is not None and wanted.history is None:
+    speed, folder, begin = options["speed"], options["history"], options["begin"]
+    if not 0 < speed <= FASTEST:
+        raise ConfigError(f"--speed: {speed:g} is not between 0 and {FASTEST:g}")
+    if begin is not None and folder is None:
         raise ConfigError("--from needs --history")
     file = read(spec)
-    unix = _start(wanted, file.content)
+    unix = _start(file.content, options["start"], options["end"], folder is None)
     simulated = fleet_of(file)
     click.echo(
         f"A simulated fleet, no GPU is measured: {len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs."
     )
-    if wanted.history is not None:
-        _write(simulated, unix, wanted.history, wanted.begin)
+    if folder is not None:
+        _write(simulated, unix, folder, begin)
     else:
-        _serve(simulated, unix, wanted)
+        _serve(simulated, unix, options["listen"], speed)
 
 
-def _start(wanted: _Wanted, spec: FleetSpec) -> float:
+def _start(
+    spec: FleetSpec, start: datetime.datetime | None, end: datetime.datetime | None, is_live: bool
+) -> float:
     """Unix time at which the fleet begins: live pages begin now, whatever the specification says."""
-    if wanted.start is not None and wanted.end is not None:
+    if start is not None and end is not None:
         raise ConfigError("--start and --end: give one of them")
-    if wanted.end is not None:
-        return wanted.end.timestamp() - 60 * spec.length
-    if wanted.start is not None:
-        return wanted.start.timestamp()
-    if wanted.history is None:
+    if end is not None:
+        return end.timestamp() - 60 * spec.length
+    if start is not None:
+        return start.timestamp()
+    if is_live:
         return time.time() // 60 * 60
     if spec.start is None:
         raise ConfigError("--history needs --start or --end, or a start in SPEC")
@@ -153,16 +144,16 @@ def _write(
     click.echo(f"{total} samples")
 
 
-def _serve(simulated: SimulatedFleet, unix: float, wanted: _Wanted) -> None:
+def _serve(simulated: SimulatedFleet, unix: float, listen: str, speed: float) -> None:
     from ofu_exporter.fleet.simulation import app
 
-    served = app.FleetApp(simulated, app.FleetClock(unix, wanted.speed))
-    address = f"http://{wanted.listen}"
+    served = app.FleetApp(simulated, app.FleetClock(unix, speed))
+    address = f"http://{listen}"
     click.echo(f"Targets: {address}/sd   Pages: {address}/nodes/NAME/metrics")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     try:
-        app.serve(served, wanted.listen)
+        app.serve(served, listen)
     except ValueError as error:
         raise ConfigError(f"--listen: {error}") from error
 
@@ -175,8 +166,5 @@ def _end(*_: object) -> None:
     os._exit(0)
 
 
-fleet.add_command(report)
-fleet.add_command(changes)
-fleet.add_command(job)
-fleet.add_command(digest)
-fleet.add_command(mcp)
+for command in (report, changes, job, digest, mcp):
+    fleet.add_command(command)

@@ -12,9 +12,10 @@ from ofu_exporter.cli import flops_rows
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import NUMBER, RATIO, TFLOPS
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, with_options
+from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, with_options
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -104,13 +105,8 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 @click.option(
     "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."
 )
-@click.option(
-    "--tokens-per-second",
-    metavar="N",
-    callback=NUMBER,
-    help="Over all GPUs: 12000, 12,000 or 12k.",
-)
-@click.option("--samples-per-second", metavar="N", callback=NUMBER, help="Over all GPUs.")
+@click.option("--tokens-per-second", type=NUMBER, help="Over all GPUs: 12000, 12,000 or 12k.")
+@click.option("--samples-per-second", type=NUMBER, help="Over all GPUs.")
 @click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
 @click.option(
     "--precision",
@@ -118,17 +114,9 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     metavar="NAMES",
     help="bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
 )
+@click.option("--peak-tflops", type=TFLOPS, help="Peak per GPU, instead of the table's.")
 @click.option(
-    "--peak-tflops",
-    metavar="TFLOPS",
-    callback=TFLOPS,
-    help="Peak per GPU, instead of the table's.",
-)
-@click.option(
-    "--reported-mfu",
-    metavar="RATIO",
-    callback=RATIO,
-    help="MFU that the job reports, to name causes of a gap.",
+    "--reported-mfu", type=RATIO, help="MFU that the job reports, to name causes of a gap."
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
@@ -229,21 +217,17 @@ def table(
 ) -> str:
     """A count, and a job's MFU where one was computed, for people."""
     size = counted.parameters
-    rows = [("TERM", "FLOPs PER TOKEN", "SHARE")]
     total = float(counted.model_flops_per_step)
-    rows += [
+    rows = [
         (line.term.name, _shown(counted.per_token(line)), f"{float(line.model) / total:.1%}")
         for line in counted.lines
     ]
-    width = [max(len(row[column]) for row in rows) for column in range(3)]
+    terms = TextTable(("TERM", "FLOPs PER TOKEN", "SHARE"), (LEFT, RIGHT, RIGHT), rows)
     lines = [
         f"{model.architecture}, family {counted.family}, convention {counted.convention}",
         f"Parameters: {size.total:,} total, {size.active:,} active, {size.embedding:,} embedding",
         "",
-        *(
-            f"{name:{width[0]}}  {value:>{width[1]}}  {share:>{width[2]}}"
-            for name, value, share in rows
-        ),
+        terms.plain(),
         "",
         *_totals(counted),
         *_used(used, hint),

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.quantities import RATIO
+from ofu_exporter.cli.option_types import FILE, RATIO
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
@@ -45,8 +44,7 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 )
 @click.option(
     "--ofu",
-    metavar="RATIO",
-    callback=RATIO,
+    type=RATIO,
     help="OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed.",
 )
 @click.option(

@@ -50,6 +50,11 @@ def listed_options() -> dict[OptionOwner, type[BaseModel]]:
     return {owner: model for owner, model in option_models().items() if first[model] == owner}
 
 
+def setting_names() -> set[str]:
+    """Every setting, and every option of a source or scheduler."""
+    return {*Settings.model_fields}.union(*(each.model_fields for each in option_models().values()))
+
+
 def setting_flags(
     command: CommandT,
     preset: Layer | None = None,
@@ -126,8 +131,7 @@ def load(
     From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
     A flag that is no setting is the command's own. Raises ConfigError, which names what cannot be used.
     """
-    models = option_models()
-    names = {*Settings.model_fields}.union(*(model.model_fields for model in models.values()))
+    models, names = option_models(), setting_names()
     from_flags = {
         name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
@@ -140,18 +144,19 @@ def load(
     from_environment, ignored = environment_layer(environ, names)
     layer = {**from_file, **from_environment, **(preset or {}), **from_flags}
     settings = build(Settings, layer)
-    of_sources = _chosen("source", sources, settings.source, layer)
-    of_schedulers = _chosen("scheduler", schedulers, settings.scheduler, layer)
-    owners = [
-        *(("source", name) for name in of_sources),
-        *(("scheduler", name) for name in of_schedulers),
-    ]
-    _check_used(layer, [models[owner] for owner in owners], settings)
-    built = {owner: build(models[owner], layer, " ".join(owner)) for owner in owners}
+    used = {
+        "source": _chosen("source", sources, settings.source, layer),
+        "scheduler": _chosen("scheduler", schedulers, settings.scheduler, layer),
+    }
+    _check_used(layer, [models[kind, each] for kind in used for each in used[kind]], settings)
+    built = {
+        kind: {each: build(models[kind, each], layer, f"{kind} {each}") for each in used[kind]}
+        for kind in used
+    }
     return Configured(
         settings,
-        sources={name: built["source", name] for name in of_sources},
-        schedulers={name: built["scheduler", name] for name in of_schedulers},
+        sources=built["source"],
+        schedulers=built["scheduler"],
         ignored=ignored,
         file=path,
         file_is_empty=not from_file,

@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.quantities import TFLOPS
+from ofu_exporter.cli.option_types import FILE, TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
@@ -57,8 +56,7 @@ LOOK_SECONDS = 0.25
 )
 @click.option(
     "--peak-tflops",
-    metavar="TFLOPS",
-    callback=TFLOPS,
+    type=TFLOPS,
     help="Peak of one GPU that the job's own MFU divides by.",
 )
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
