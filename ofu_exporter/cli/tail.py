@@ -55,9 +55,7 @@ LOOK_SECONDS = 0.25
     "--data-parallel-size", type=click.IntRange(1), help="Corrects VeRL-Omni's MFU, with --gpus."
 )
 @click.option(
-    "--peak-tflops",
-    type=TFLOPS,
-    help="Peak of one GPU that the job's own MFU divides by.",
+    "--peak-tflops", type=TFLOPS, help="Peak of one GPU that the job's own MFU divides by."
 )
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))

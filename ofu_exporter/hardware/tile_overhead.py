@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import kernel_names
@@ -47,6 +48,10 @@ class Unattributed:
     why: str
     launches: int
     seconds: float
+
+
+RowT = TypeVar("RowT", OverheadRow, Unattributed)
+SUMMED = ("launches", "seconds", "executed_flops", "theoretical_flops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +135,7 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
             rows[kind] = _added(rows[kind], row) if kind in rows else row
         else:
             why = (row.kernel, row.why)
-            more = unattributed.get(why) or Unattributed(*why, 0, 0.0)
-            unattributed[why] = Unattributed(
-                *why, more.launches + row.launches, more.seconds + row.seconds
-            )
+            unattributed[why] = _added(unattributed[why], row) if why in unattributed else row
     return Overhead(
         tuple(sorted(rows.values(), key=lambda row: -row.executed_flops)),
         tuple(sorted(unattributed.values(), key=lambda each: -each.seconds)),
@@ -175,18 +177,10 @@ def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRo
     return Unattributed(launches.kernel, why, *spent)
 
 
-def _added(one: OverheadRow, other: OverheadRow) -> OverheadRow:
+def _added(one: RowT, other: RowT) -> RowT:
     """Two rows of one kind as one: both know their theoretical FLOPs, or neither."""
-    theoretical = one.theoretical_flops
-    return replace(
-        one,
-        launches=one.launches + other.launches,
-        seconds=one.seconds + other.seconds,
-        executed_flops=one.executed_flops + other.executed_flops,
-        theoretical_flops=None
-        if theoretical is None
-        else theoretical + (other.theoretical_flops or 0),
-    )
+    pairs = {name: (getattr(one, name, None), getattr(other, name, None)) for name in SUMMED}
+    return replace(one, **{name: a + b for name, (a, b) in pairs.items() if None not in (a, b)})
 
 
 def _ratio(executed: int, theoretical: int | None) -> float | None:
