@@ -140,17 +140,12 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
-    over = _length(horizon)
+    start, end = horizon.get("start"), horizon.get("end")
+    over = None if start is None or end is None else float(end - start)
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
     click.echo(shown(text))
-
-
-def _length(horizon: Mapping[str, Any]) -> float | None:
-    """The seconds that a comparison is over; None where the answer does not say when it began or ended."""
-    start, end = horizon.get("start"), horizon.get("end")
-    return None if start is None or end is None else float(end - start)
 
 
 def _points(difference: float | None) -> str:

@@ -166,9 +166,9 @@ def _place(
     if options["simulate"]:
         pace = SamplingPace(settings.interval, settings.clock_interval)
         model = configured.sources["simulate"].model_dump()
-        simulation = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
-        watched = stack.enter_context(closing(simulation.watch(pace)))
-        return simulation, watched, simulation.clock
+        both = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
+        stack.enter_context(closing(both))
+        return both, both, both.clock
     machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
     watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import kernel_names
-from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.gemm_csv import GemmRow
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.values.reported import Bound
@@ -115,13 +115,13 @@ class Overhead:
         return [row for row in self.rows if row.theoretical_flops is not None]
 
 
-def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overhead:
+def overhead(profiles: Sequence[Profile], shapes: Sequence[GemmRow] = ()) -> Overhead:
     """The sums over some profiles. `shapes` say what kernels compute where a profile does not.
 
     Raises ConfigError for shapes of a kernel that did not run, or not as often as they say.
     """
     launches = [each for profile in profiles for each in profile.launches]
-    of_kernel: dict[str, list[Shape]] = {}
+    of_kernel: dict[str, list[GemmRow]] = {}
     for shape in shapes:
         of_kernel.setdefault(shape.kernel, []).append(shape)
     if unused := of_kernel.keys() - {each.kernel for each in launches}:
@@ -144,7 +144,7 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
     )
 
 
-def _products(launches: Launches, shapes: Sequence[Shape]) -> list[tuple[Gemm, int]]:
+def _products(launches: Launches, shapes: Sequence[GemmRow]) -> list[tuple[Gemm, int]]:
     """The products that the launches compute, and how many launches compute each; empty = not known."""
     if launches.gemm is not None:
         return [(launches.gemm, launches.number)]

@@ -163,21 +163,17 @@ class Tally:
         number: int = 1,
         gemm: Gemm | None = None,
         why: str = "",
+        flops: Mapping[str, int] | None = None,
     ) -> None:
-        """Add launches of a kernel; `why` says why the product they compute is not known."""
-        if on_tensor_pipe(kernel):
-            self._sum(kernel, gemm, why).add(seconds, number)
-        else:
+        """Add launches of a kernel: `why` says why the product they compute is not known, `flops` are what the
+        hardware counted, in whatever kernel."""
+        if not flops and not on_tensor_pipe(kernel):
             self._other_seconds += seconds
-
-    def count(self, kernel: str, seconds: float, flops: Mapping[str, int]) -> None:
-        """Add one launch whose FLOPs the hardware counted, in whatever kernel."""
-        if not flops:
-            self.add(kernel, seconds, why=NO_SHAPE)
             return
-        sums = self._sum(kernel, None, NO_SHAPE)
-        sums.add(seconds, 1)
-        for precision, more in flops.items():
+        sums = self._kinds.setdefault((kernel, gemm, why), _Sum())
+        sums.seconds += seconds
+        sums.number += number
+        for precision, more in (flops or {}).items():
             sums.flops[precision] = sums.flops.get(precision, 0) + more
 
     def profile(self, format_: str, gpus: frozenset[str] = frozenset()) -> Profile:
@@ -188,16 +184,9 @@ class Tally:
         )
         return Profile(format_, tuple(launches), self._other_seconds, gpus)
 
-    def _sum(self, kernel: str, gemm: Gemm | None, why: str) -> _Sum:
-        return self._kinds.setdefault((kernel, gemm, why), _Sum())
-
 
 @dataclass(slots=True)
 class _Sum:
     number: int = 0
     seconds: float = 0.0
     flops: dict[str, int] = field(default_factory=dict)
-
-    def add(self, seconds: float, number: int) -> None:
-        self.seconds += seconds
-        self.number += number
