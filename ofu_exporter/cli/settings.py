@@ -23,7 +23,7 @@ from ofu_exporter.cli.layers import (
     file_layer,
     shown,
 )
-from ofu_exporter.cli.subjects import COMMON, OWNED, SERVE, subject_of
+from ofu_exporter.cli.subjects import OWNED, SERVE, subject_of
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
@@ -69,11 +69,11 @@ def setting_flags(
     """
     for (kind, owner), model in reversed(listed_options().items()):
         for name, field in reversed(model.model_fields.items()):
-            shape = _shape(name, OWNED[kind], kind not in owners)
-            command = _flag(name, field, preset or {}, shape, owner)(command)
+            shown_as = {"subject": OWNED[kind], "hidden": kind not in owners}
+            command = _flag(name, field, preset or {}, shown_as, owner)(command)
     for name in reversed(SERVE):
-        shape = _shape(name, subject_of(name), name not in names)
-        command = _flag(name, Settings.model_fields[name], preset or {}, shape)(command)
+        shown_as = {"subject": subject_of(name), "hidden": name not in names}
+        command = _flag(name, Settings.model_fields[name], preset or {}, shown_as)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command
     )
@@ -84,23 +84,14 @@ def flag_of(name: str, field: FieldInfo | None = None) -> str:
     return _extra(field, "flag") or "--" + name.replace("_", "-")
 
 
-def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
-    """Under which subject the help shows a flag, and whether it does."""
-    return {
-        "cls": SubjectOption,
-        "subject": subject,
-        "rare": name not in COMMON,
-        "hidden": hidden,
-    }
-
-
 def _flag(
-    name: str, field: FieldInfo, preset: Layer, shape: Mapping[str, Any], owner: str = ""
+    name: str, field: FieldInfo, preset: Layer, shown_as: Mapping[str, Any], owner: str = ""
 ) -> Callable[[CommandT], CommandT]:
+    shape = {"cls": SubjectOption, "default": None, **shown_as}
     flag = flag_of(name, field)
     help_ = f"[{owner}] {field.description}" if owner else field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_, **shape)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, help=help_, **shape)
     if not field.is_required():
         default = preset[name].value if name in preset else field.default
         text = shown(field, default)
@@ -108,7 +99,7 @@ def _flag(
     number = "N" if field.annotation in {int, float} else name.upper()
     metavar = str(field.examples[0]) if field.examples else number
     flags = (flag, *other_flags(field))
-    return click.option(*flags, name, default=None, metavar=metavar, help=help_, **shape)
+    return click.option(*flags, name, metavar=metavar, help=help_, **shape)
 
 
 def other_flags(field: FieldInfo) -> tuple[str, ...]:
