@@ -18,7 +18,7 @@ from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.cli.help import SubjectGroup
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.support.extras import install_command
 
 if TYPE_CHECKING:
@@ -126,10 +126,8 @@ def _write(
     first = 0 if begin is None else int((begin.timestamp() - unix) // 60)
     if not 0 <= first <= simulated.spec.length:
         raise ConfigError("--from: not within the time of the fleet")
-    try:
+    with file_errors(f"--history: {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--history: {folder}: {error.strerror or error}") from error
     total = 0
     go_on = history.stamp(unix + 60 * first)
     try:

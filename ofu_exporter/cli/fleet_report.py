@@ -11,7 +11,7 @@ import click
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, RATIO
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown
 
@@ -148,10 +148,8 @@ def write(content: bytes, output: Path | None) -> None:
     if output is None:
         click.echo(content, nl=False)
         return
-    try:
+    with file_errors(f"--output: {output}"):
         output.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
 def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoReturn:

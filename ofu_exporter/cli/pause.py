@@ -13,7 +13,7 @@ import click
 from pydantic import ValidationError
 
 from ofu_exporter.cli.option_types import DURATION, FILE, with_options
-from ofu_exporter.errors import ConfigError, OfuError, SourceError
+from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
@@ -102,10 +102,8 @@ def resume(file: Path, patience: float, agent: str, address: str | None) -> None
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
         click.echo(_ask(address, HostEngine.resume, done))
-    try:
+    with file_errors(file):
         file.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
     _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
     click.echo("Resumed: the agent takes the GPUs again.")
 
@@ -127,15 +125,13 @@ def _check(address: str | None) -> None:
 def _write(file: Path, text: str) -> None:
     """Write the pause file; a new one each time, since its age counts. Raises ConfigError."""
     fresh = file.with_name(f".{file.name}.new")
-    try:
+    with file_errors(file):
         if not file.parent.exists():
             file.parent.mkdir(parents=True)
             file.parent.chmod(0o755)  # whatever the umask: the agent may be another user
         fresh.write_text(text)
         fresh.chmod(0o644)
         fresh.replace(file)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
 
 
 def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1.0) -> None:

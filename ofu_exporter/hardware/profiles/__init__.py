@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
@@ -91,11 +91,8 @@ names, load = _MODULES.names, _MODULES.load
 
 def read(path: Path) -> Profile:
     """The profile in a file of any known format. Raises ConfigError, which names the file."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    with file_errors(path), path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
     for name in names():
         reader = load(name)
         if reader.recognises(head):
@@ -129,16 +126,6 @@ def amount(path: Path, text: str) -> float:
             f"{path}: {text!r} is not a number of 0 or more as English has it: make the file with LC_ALL=C"
         )
     return float(text.replace(",", ""))
-
-
-@contextmanager
-def file_errors(path: Path, *failures: type[Exception]) -> Iterator[None]:
-    """Turn OSError and other errors of an unreadable file into a ConfigError that names the file."""
-    expected: tuple[type[Exception], ...] = (OSError, *failures)
-    try:
-        yield
-    except expected as error:
-        raise ConfigError(f"{path}: {error}") from error
 
 
 @cache
