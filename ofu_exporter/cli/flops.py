@@ -264,7 +264,7 @@ def _used(used: Utilization | None, hint: str | None) -> list[str]:
     ]
 
 
-def _shown(value: Exact) -> str:
+def _shown(value: Exact | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{float(value):,.1f}"
 
 

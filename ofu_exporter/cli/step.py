@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 << 20
 """The largest file of lengths, some ten million of them."""
 WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
-MANY: dict[str, Any] = {"multiple": True}
 PATH = click.Path(path_type=Path)
 
 
@@ -35,7 +34,7 @@ STEP_OPTIONS: tuple[Option, ...] = (
     step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **WHOLE),
     step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **WHOLE),
     step_option(
-        "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", **MANY
+        "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", multiple=True
     ),
     step_option("--lengths", "File of sequence lengths, one per line: a packed step.", type=PATH),
     step_option("--moments", "Means of length and squared length.", metavar="MEAN,MEAN_SQUARE"),
@@ -44,7 +43,9 @@ STEP_OPTIONS: tuple[Option, ...] = (
     step_option("--mtp", "Multi-token-prediction layers are trained.", is_flag=True),
     step_option("--padded-vocab-size", "Rows of the output head, padding included.", **WHOLE),
     step_option("--recompute-layers", "How many layers recompute; default all.", **WHOLE),
-    step_option("--freeze", "A part that isn't trained, such as vision.", metavar="PART", **MANY),
+    step_option(
+        "--freeze", "A part that isn't trained, such as vision.", metavar="PART", multiple=True
+    ),
     step_option("--lora-rank", "Train adapters of this rank; freeze the rest.", **WHOLE),
     step_option(
         "--lora-targets", "Linear layers with adapters, separated by commas.", metavar="NAMES"
@@ -56,7 +57,7 @@ STEP_OPTIONS: tuple[Option, ...] = (
         "--ignore-field",
         "Unknown field to ignore: it leaves the count as it is.",
         metavar="NAME",
-        **MANY,
+        multiple=True,
     ),
 )
 """Options that describe a step of any model; `explain` has them too."""

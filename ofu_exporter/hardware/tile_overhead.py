@@ -179,8 +179,8 @@ def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRo
 
 def _added(one: RowT, other: RowT) -> RowT:
     """Two rows of one kind as one: both know their theoretical FLOPs, or neither."""
-    pairs = {name: (getattr(one, name, None), getattr(other, name, None)) for name in SUMMED}
-    return replace(one, **{name: a + b for name, (a, b) in pairs.items() if None not in (a, b)})
+    known = [name for name in SUMMED if getattr(one, name, None) is not None]
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in known})
 
 
 def _ratio(executed: int, theoretical: int | None) -> float | None:
