@@ -14,6 +14,9 @@ OfuError
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ofu_exporter.values.reasons import QueryReason, Reason, ReportRejection, SchedulerReason
 
 
@@ -112,3 +115,13 @@ class ReportError(OfuError):
         self.where = where
         self.retry_after: float | None = None
         """Seconds after which another try makes sense; None = not known."""
+
+
+@contextmanager
+def file_errors(named: object, *others: type[Exception]) -> Iterator[None]:
+    """Turns an error of a file that the user named, and others that its content causes, into a ConfigError."""
+    expected: tuple[type[Exception], ...] = (OSError, *others)
+    try:
+        yield
+    except expected as error:
+        raise ConfigError(f"{named}: {getattr(error, 'strerror', None) or error}") from error

@@ -29,48 +29,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Errors of writing to a standard output that is full."""
 
 
-class _Commands(Mapping[str, click.Command]):
-    """The commands by name. Each is imported when it is used, so `job` does not have to load the agent."""
-
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-
-    def __getitem__(self, name: str) -> click.Command:
-        module, _, attribute = self._places[name].partition(":")
-        command = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
-        return cast(click.Command, command)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-COMMANDS = _Commands(
-    {
-        "check": "check:check",
-        "completion": "completion:completion",
-        "demo": "run:demo",
-        "explain": "explain:explain",
-        "files": "files:files",
-        "fleet": "fleet:fleet",
-        "flops": "flops:flops",
-        "help": "help:help_",
-        "job": "job:job",
-        "list": "lists:listing",
-        "mfu": "flops:mfu",
-        "pause": "pause:pause",
-        "profile": "profile:profile",
-        "record": "record:record",
-        "resume": "pause:resume",
-        "run": "run:run",
-        "tail": "tail:tail",
-        "tile": "tile:tile",
-        "top": "top:top",
-        "validate": "validate:validate",
-    }
-)
 SUBJECTS = {
     "Measure and report": ("check", "run", "top", "fleet", "demo"),
     "Jobs on this node": ("tail", "pause", "resume"),
@@ -79,6 +37,31 @@ SUBJECTS = {
     "This program": ("list", "files", "completion", "help"),
 }
 """The commands in the order of the help."""
+ELSEWHERE = {
+    **{"demo": "run:demo", "help": "help:help_", "list": "lists:listing"},
+    **{"mfu": "flops:mfu", "resume": "pause:resume"},
+}
+"""Module and function of the commands that neither is named after."""
+
+
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name. Each is imported when it is used, so `job` does not have to load the agent."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in [*self]:
+            raise KeyError(name)
+        module, _, attribute = ELSEWHERE.get(name, f"{name}:{name}").partition(":")
+        command = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        return cast(click.Command, command)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for names in SUBJECTS.values() for name in names)
+
+    def __len__(self) -> int:
+        return sum(map(len, SUBJECTS.values()))
+
+
+COMMANDS = _Commands()
 
 
 @click.group(

@@ -26,13 +26,13 @@ def print_answer(
     format_: str,
     text: Callable[[], str],
     data: Callable[[], Any],
-    rows: Callable[[], Sequence[Row]],
+    rows: Callable[[], Sequence[Row]] | None = None,
 ) -> None:
-    """Print an answer. Only the form that the format needs is computed."""
+    """Print an answer. Only the form that the format needs is computed. Without `rows` the data are rows."""
     if format_ == "json":
         click.echo(json.dumps(data(), indent=2))
     elif format_ == "csv":
-        click.echo(csv_text(rows()))
+        click.echo(csv_text((rows or data)()))
     else:
         click.echo(text())
 

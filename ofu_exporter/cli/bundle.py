@@ -21,7 +21,7 @@ import click
 
 from ofu_exporter import __revision__, __version__
 from ofu_exporter.cli.record import RecordingSession
-from ofu_exporter.errors import ConfigError, OfuError
+from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.redaction import redacted, redacted_data
 from ofu_exporter.support.secret_files import read_secret
@@ -63,10 +63,8 @@ class Bundle:
         files = {name: text.encode() for name, text in texts.items()}
         files["recording.jsonl.gz"] = gzip.compress(redacted(recorded, secrets).encode(), mtime=0)
         manifest = manifest_of(files)
-        try:
+        with file_errors(self._file):
             _pack(self._file, {"MANIFEST": manifest.encode(), **files})
-        except OSError as error:
-            raise ConfigError(f"{self._file}: {error.strerror or error}") from error
         click.echo(f"\n{self._file} holds:\n\n{manifest}", err=True)
         click.echo(
             f"Read it before you send it: mkdir read && tar -xzf {self._file} -C read", err=True

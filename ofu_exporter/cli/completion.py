@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import file_errors
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "ofu-exporter"
@@ -27,11 +27,9 @@ def completion(shell: str, install: bool) -> None:
         click.echo(text)
         return
     path = place(shell, os.environ)
-    try:
+    with file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
     click.echo(f"{path} is written; new shells complete {PROGRAM}.")
     if shell == "zsh":
         click.echo(f"For zsh, add to ~/.zshrc, before compinit: fpath+=({path.parent})")

@@ -10,6 +10,7 @@ from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.cli.step import recipe_of, step_lengths
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.config_file import read_configuration
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.trace.execution import Executed
@@ -89,18 +90,17 @@ def as_data(name: str, executed: Executed, times: int, tokens: int) -> dict[str,
 
 def table(data: Mapping[str, Any]) -> str:
     """The same for people."""
-    rows = [("OPERATOR", "FORWARD", "BACKWARD")]
-    rows += [
+    rows = [
         (each["name"], f"{each['forward_flops']:,}", f"{each['backward_flops']:,}")
         for each in data["operators"]
     ]
-    width = [max(len(row[column]) for row in rows) for column in range(3)]
+    operators = TextTable(("OPERATOR", "FORWARD", "BACKWARD"), (LEFT, RIGHT, RIGHT), rows)
     per_token = data["executed_flops_per_token"]
     lines = [
         f"{data['architecture']}, as torch executes it",
         f"Parameters: {data['parameters']['total']:,} total",
         "",
-        *(f"{one:{width[0]}}  {two:>{width[1]}}  {three:>{width[2]}}" for one, two, three in rows),
+        operators.plain(),
         "",
         f"{'Executed FLOPs per step:':26}{data['executed_flops_per_step']:>28,}",
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +10,19 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import NUMBER, OVERHEAD, RATIO, STDERR, TFLOPS
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option, with_options
+from ofu_exporter.cli.option_types import (
+    FILE,
+    NUMBER,
+    OVERHEAD,
+    RATIO,
+    STDERR,
+    TFLOPS,
+    with_options,
+)
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support import tables
+from ofu_exporter.support.tables import LEFT, RIGHT, Column
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
@@ -25,6 +34,9 @@ NEED_CONFIG = (
     *("seq_len", "length", "lengths", "moments", "padded_to", "pack_length"),
     *("lora_rank", "freeze", "mtp"),
 )
+OF_A_CAUSE = ("cause", "expected_ratio", "misfit", "rarity", "evidence")
+"""What is told of each cause."""
+AT_LEAST_1: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 
 
 @click.command(
@@ -32,64 +44,25 @@ NEED_CONFIG = (
     short_help="Why a reported MFU differs from OFU.",
     common="mfu ofu config forward_only recompute gpu gpus tokens_per_second seq_len format_",
 )
+@click.option("--mfu", type=RATIO, required=True, help="MFU that the job reports: 0.41 or 41%.")
+@click.option("--ofu", type=RATIO, required=True, help="OFU of its GPUs: 0.41 or 41%.")
 @click.option(
-    "--mfu",
-    metavar="RATIO",
-    callback=RATIO,
-    required=True,
-    help="MFU that the job reports: 0.41 or 41%.",
+    "--ofu-stderr", type=STDERR, default="0.01", help="Standard error of --ofu. Default: 0.01."
 )
-@click.option(
-    "--ofu", metavar="RATIO", callback=RATIO, required=True, help="OFU of its GPUs: 0.41 or 41%."
-)
-@click.option(
-    "--ofu-stderr",
-    metavar="RATIO",
-    callback=STDERR,
-    default="0.01",
-    help="Standard error of --ofu. Default: 0.01.",
-)
-@click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="The model's own config.json."
-)
+@click.option("--config", type=FILE, help="The model's own config.json.")
 @with_options(STEP_OPTIONS)
 @click.option("--forward-only/--training", default=None, help="Whether the job trains.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
 @click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
 @click.option("--gpus", type=int, metavar="N", help="All GPUs of the job: the world size.")
 @click.option(
-    "--tokens-per-second",
-    metavar="N",
-    callback=NUMBER,
-    help="Rate of all GPUs together: 12000, 12,000 or 12k.",
+    "--tokens-per-second", type=NUMBER, help="Rate of all GPUs together: 12000, 12,000 or 12k."
 )
 @click.option("--precision", metavar="NAMES", help="bf16, or shares: bf16=0.3,fp8=0.7.")
-@click.option(
-    "--peak-tflops",
-    metavar="TFLOPS",
-    callback=TFLOPS,
-    help="Peak of one GPU that the report divides by.",
-)
-@step_option(
-    "--accumulation",
-    "Micro-batches whose gradients a step adds up.",
-    rare=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-)
-@step_option(
-    "--pack-length",
-    "Tokens of a pack, where sequences are packed.",
-    rare=True,
-    type=click.IntRange(min=1),
-    metavar="N",
-)
-@click.option(
-    "--tile-overhead",
-    metavar="RATIO",
-    callback=OVERHEAD,
-    help="What tiles add to the FLOPs: 0.02 or 2%.",
-)
+@click.option("--peak-tflops", type=TFLOPS, help="Peak of one GPU that the report divides by.")
+@step_option("--accumulation", "Micro-batches whose gradients a step adds up.", **AT_LEAST_1)
+@step_option("--pack-length", "Tokens of a pack, where sequences are packed.", **AT_LEAST_1)
+@click.option("--tile-overhead", type=OVERHEAD, help="What tiles add to the FLOPs: 0.02 or 2%.")
 @format_option
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
@@ -199,6 +172,14 @@ def _right_mfu(facts: CauseFacts, options: Mapping[str, Any]) -> float | None:
     return used.mfu
 
 
+COLUMNS: tuple[Column[Candidate], ...] = (
+    ("CAUSE", LEFT, lambda each: each.cause),
+    ("EXPECTED RATIO", RIGHT, lambda each: f"{each.expected_ratio:.3f}"),
+    ("MISFIT", RIGHT, lambda each: f"{each.misfit:.1f}"),
+    ("RARITY", RIGHT, lambda each: f"{each.rarity:.1f}"),
+)
+
+
 def as_data(explanation: Explanation) -> dict[str, Any]:
     """An explanation as plain data."""
     return {
@@ -206,14 +187,7 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.divergence.verdict.value,
         "advice": explanation.advice or None,
         "causes": [
-            {
-                "cause": each.cause,
-                "expected_ratio": each.expected_ratio,
-                "misfit": each.misfit,
-                "rarity": each.rarity,
-                "evidence": each.evidence,
-            }
-            for each in explanation.causes
+            {name: getattr(each, name) for name in OF_A_CAUSE} for each in explanation.causes
         ],
     }
 
@@ -221,9 +195,8 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 def rows(explanation: Explanation) -> list[dict[str, Any]]:
     """A row for each cause, which repeats the verdict; one without a cause where none fits."""
     data = as_data(explanation)
-    names = ("cause", "expected_ratio", "misfit", "rarity", "evidence")
-    whole = {name: data[name] for name in ("observed_ratio", "verdict", "advice")}
-    return [{**whole, **cause} for cause in data["causes"] or [dict.fromkeys(names)]]
+    causes = data.pop("causes") or [dict.fromkeys(OF_A_CAUSE)]
+    return [{**data, **cause} for cause in causes]
 
 
 def table(observed: Observation, explanation: Explanation) -> str:
@@ -241,24 +214,13 @@ def table(observed: Observation, explanation: Explanation) -> str:
     if not explanation.looked:
         lines.append("Nothing to explain: the difference is within the thresholds")
     elif causes:
-        lines += ["", *_rows(causes), "", *_ordered(explanation)]
+        lines += ["", tables.table(COLUMNS, causes).plain(), "", *_ordered(explanation)]
         lines.append(f"Likeliest: {causes[0].evidence}")
     else:
         lines.append(advice[0].upper() + advice[1:] if advice else "No known cause fits")
     if explanation.looked and not advice:
         lines += _untried(explanation)
     return "\n".join(lines)
-
-
-def _rows(causes: tuple[Candidate, ...]) -> list[str]:
-    width = max(len("CAUSE"), *(len(each.cause) for each in causes))
-    return [
-        f"{'CAUSE':{width}}  EXPECTED RATIO  MISFIT  RARITY",
-        *(
-            f"{each.cause:{width}}  {each.expected_ratio:14.3f}  {each.misfit:6.1f}  {each.rarity:6.1f}"
-            for each in causes
-        ),
-    ]
 
 
 def _ordered(explanation: Explanation) -> list[str]:

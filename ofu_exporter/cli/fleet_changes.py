@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, NAMES_OF, say_nothing_found, write
+from ofu_exporter.cli.fleet_report import (
+    EXIT_INCOMPLETE,
+    NAMES_OF,
+    OUTPUT,
+    say_nothing_found,
+    write,
+)
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.fleet.changes.survey import Kind
@@ -41,9 +47,7 @@ FORMATS = ("text", "json", "markdown")
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
-)
+@OUTPUT
 def changes(
     format_: str,
     rows: int,

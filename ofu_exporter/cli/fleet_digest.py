@@ -18,6 +18,7 @@ from ofu_exporter.cli.fleet_report import (
 )
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import FILE
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
 from ofu_exporter.values.text import shown
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.result import Digest
 
-_FILE = click.Path(path_type=Path)
-
 
 @click.command(
     cls=SubjectCommand,
@@ -38,9 +37,7 @@ _FILE = click.Path(path_type=Path)
 )
 @server_options
 @click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)
-@click.option(
-    "--config", type=_FILE, metavar="FILE", help="YAML: exemptions, targets, how to send."
-)
+@click.option("--config", type=FILE, help="YAML: exemptions, targets, how to send.")
 @PRICES
 @TARGET
 @click.option(
@@ -48,7 +45,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--output",
-    type=_FILE,
+    type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Folder for a text file and a page of each digest.",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, write
+from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, OUTPUT, write
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     "--cluster", default="", help="Cluster of the job, where several have a job of this id."
 )
 @click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
-)
+@OUTPUT
 def job(job_id: str, cluster: str, format_: str, output: Path | None, **options: Any) -> None:
     """What one job did: over time, by GPU, and against its earlier runs.
 

@@ -10,8 +10,8 @@ import click
 
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import RATIO
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.cli.option_types import FILE, RATIO
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown
 
@@ -30,9 +30,11 @@ PRICES = click.option(
 )
 TARGET = click.option(
     "--target",
-    metavar="RATIO",
-    callback=RATIO,
+    type=RATIO,
     help="OFU that waste is counted against; default: the recording rules' own.",
+)
+OUTPUT = click.option(
+    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
 )
 
 
@@ -54,8 +56,7 @@ TARGET = click.option(
 @TARGET
 @click.option(
     "--changes",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
+    type=FILE,
     help="Answer of `fleet changes --format json`, to include in the report (text, html, markdown).",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -66,9 +67,7 @@ TARGET = click.option(
     show_default=True,
     help="Most rows of a table of text.",
 )
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
-)
+@OUTPUT
 def report(
     format_: str, rows: int, changes: Path | None, output: Path | None, **options: Any
 ) -> None:
@@ -149,10 +148,8 @@ def write(content: bytes, output: Path | None) -> None:
     if output is None:
         click.echo(content, nl=False)
         return
-    try:
+    with file_errors(f"--output: {output}"):
         output.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"--output: {output}: {error.strerror or error}") from error
 
 
 def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoReturn:

@@ -6,34 +6,27 @@ import datetime
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.option_types import FILE, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 CLOCK_SECONDS = 60.0
 """Difference of the server's clock from ours above which a note is printed."""
-_FILE = click.Path(path_type=Path)
 ACCESS = (
-    "bearer_token_file",
-    "user",
-    "password_file",
-    "ca",
-    "client_cert",
-    "client_key",
-    "tenant",
+    *("bearer_token_file", "user", "password_file"),
+    *("ca", "client_cert", "client_key", "tenant"),
 )
+"""The options of `ServerAccess`."""
 
 OPTIONS = (
     click.option(
@@ -44,36 +37,22 @@ OPTIONS = (
         envvar="OFU_EXPORTER_PROMETHEUS_URL",
         help="Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
     ),
-    click.option(
-        "--since",
-        default="14d",
-        show_default=True,
-        help="Time to read: 12h, 14d, 4w.",
-    ),
+    click.option("--since", default="14d", show_default=True, help="Time to read: 12h, 14d, 4w."),
     click.option("--until", metavar="TIME", help="End, ISO 8601 (UTC); default: now."),
     click.option(
         "--bearer-token-file",
-        type=_FILE,
-        metavar="FILE",
+        type=FILE,
         help="File of a token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.",
     ),
     click.option("--user", metavar="NAME", help="User name, with --password-file."),
     click.option(
         "--password-file",
-        type=_FILE,
-        metavar="FILE",
+        type=FILE,
         help="File of the user's password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.",
     ),
-    click.option("--ca", type=_FILE, metavar="FILE", help="Authorities (PEM) of the server."),
-    click.option(
-        "--client-cert", type=_FILE, metavar="FILE", help="Certificate (PEM) to show the server."
-    ),
-    click.option(
-        "--client-key",
-        type=_FILE,
-        metavar="FILE",
-        help="Its key, if not in the same file.",
-    ),
+    click.option("--ca", type=FILE, help="Authorities (PEM) of the server."),
+    click.option("--client-cert", type=FILE, help="Certificate (PEM) to show the server."),
+    click.option("--client-key", type=FILE, help="Its key, if not in the same file."),
     click.option("--tenant", metavar="NAME", help="Sent as X-Scope-OrgID (Mimir, Thanos, Loki)."),
     click.option(
         "--progress/--no-progress",
@@ -83,11 +62,8 @@ OPTIONS = (
 )
 
 
-def server_options(command: CommandT) -> CommandT:
-    """Add these flags to a command, which gets them as one dictionary of options."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+server_options = with_options(OPTIONS)
+"""Adds these flags to a command, which gets them as one dictionary of options."""
 
 
 @contextmanager

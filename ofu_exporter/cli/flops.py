@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli import flops_rows
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.quantities import NUMBER, RATIO, TFLOPS
-from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, with_options
+from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, with_options
+from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -34,6 +34,13 @@ MODEL_OPTIONS = (
     *STEP_OPTIONS,
     format_option,
 )
+OF_A_ROW = (
+    *("config", "architecture", "family", "convention", "parameters", "active_parameters"),
+    *("model_flops_per_token", "hardware_flops_per_token", "model_flops_per_step"),
+    *("mfu", "hfu", "error"),
+)
+SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
+"""The keys of a row, and those that the table shows."""
 
 
 @click.command(
@@ -74,7 +81,7 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
         return
     if len(configs) > 1 or format_ == "csv":
         rows = [_row(config, options) for config in configs]
-        print_answer(format_, lambda: flops_rows.table(rows), lambda: rows, lambda: rows)
+        print_answer(format_, lambda: rows_table(rows), lambda: rows)
         raise SystemExit(2 if any(each["error"] for each in rows) else 0)
     model, counted = _count(configs[0], options)
     print_answer(format_, lambda: table(model, counted), lambda: as_data(counted), list)
@@ -84,8 +91,8 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         model, counted = _count(config, options)
     except ConfigError as error:
-        return flops_rows.refused(str(config), str(error))
-    return flops_rows.row(str(config), model.architecture, as_data(counted))
+        return _refused(str(config), str(error))
+    return _one_row(str(config), model.architecture, as_data(counted))
 
 
 @click.command(
@@ -104,13 +111,8 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 @click.option(
     "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."
 )
-@click.option(
-    "--tokens-per-second",
-    metavar="N",
-    callback=NUMBER,
-    help="Over all GPUs: 12000, 12,000 or 12k.",
-)
-@click.option("--samples-per-second", metavar="N", callback=NUMBER, help="Over all GPUs.")
+@click.option("--tokens-per-second", type=NUMBER, help="Over all GPUs: 12000, 12,000 or 12k.")
+@click.option("--samples-per-second", type=NUMBER, help="Over all GPUs.")
 @click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
 @click.option(
     "--precision",
@@ -118,17 +120,9 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     metavar="NAMES",
     help="bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
 )
+@click.option("--peak-tflops", type=TFLOPS, help="Peak per GPU, instead of the table's.")
 @click.option(
-    "--peak-tflops",
-    metavar="TFLOPS",
-    callback=TFLOPS,
-    help="Peak per GPU, instead of the table's.",
-)
-@click.option(
-    "--reported-mfu",
-    metavar="RATIO",
-    callback=RATIO,
-    help="MFU that the job reports, to name causes of a gap.",
+    "--reported-mfu", type=RATIO, help="MFU that the job reports, to name causes of a gap."
 )
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
@@ -155,7 +149,7 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
         format_,
         lambda: table(model, counted, used, causes, hint),
         lambda: data,
-        lambda: [flops_rows.row(str(config), model.architecture, data)],
+        lambda: [_one_row(str(config), model.architecture, data)],
     )
 
 
@@ -229,21 +223,17 @@ def table(
 ) -> str:
     """A count, and a job's MFU where one was computed, for people."""
     size = counted.parameters
-    rows = [("TERM", "FLOPs PER TOKEN", "SHARE")]
     total = float(counted.model_flops_per_step)
-    rows += [
+    rows = [
         (line.term.name, _shown(counted.per_token(line)), f"{float(line.model) / total:.1%}")
         for line in counted.lines
     ]
-    width = [max(len(row[column]) for row in rows) for column in range(3)]
+    terms = TextTable(("TERM", "FLOPs PER TOKEN", "SHARE"), (LEFT, RIGHT, RIGHT), rows)
     lines = [
         f"{model.architecture}, family {counted.family}, convention {counted.convention}",
         f"Parameters: {size.total:,} total, {size.active:,} active, {size.embedding:,} embedding",
         "",
-        *(
-            f"{name:{width[0]}}  {value:>{width[1]}}  {share:>{width[2]}}"
-            for name, value, share in rows
-        ),
+        terms.plain(),
         "",
         *_totals(counted),
         *_used(used, hint),
@@ -274,5 +264,38 @@ def _used(used: Utilization | None, hint: str | None) -> list[str]:
     ]
 
 
-def _shown(value: Exact) -> str:
+def _shown(value: Exact | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{float(value):,.1f}"
+
+
+def _one_row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a configuration, from its count as plain data."""
+    size = data["parameters"]
+    of_model = {"config": config, "architecture": architecture}
+    values = {**data, **of_model, "parameters": size["total"], "active_parameters": size["active"]}
+    return {name: values.get(name) for name in OF_A_ROW}
+
+
+def _refused(config: str, why: str) -> dict[str, Any]:
+    """The row of a configuration that cannot be counted."""
+    return {**dict.fromkeys(OF_A_ROW), "config": config, "error": why}
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows for people."""
+    lines = [[name.upper().replace("_", " ").replace("FLOPS", "FLOPs") for name in SHOWN]]
+    lines += [[_cell(each[name]) for name in SHOWN] for each in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            f"{cell:{'<' if column in (0, 4) else '>'}{widths[column]}}"
+            for column, cell in enumerate(line)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return _shown(value) if isinstance(value, int | float) else str(value)

@@ -14,12 +14,11 @@ _WIDEST = 34
 
 
 class SubjectOption(click.Option):
-    """An option with a subject; a rare one is shown by --help-all alone."""
+    """An option with a subject."""
 
-    def __init__(self, *args: Any, subject: str = OPTIONS, rare: bool = False, **kwargs: Any):
+    def __init__(self, *args: Any, subject: str = OPTIONS, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.subject = subject
-        self.rare = rare
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Its names and what it does; a second name is shown by --help-all alone."""
@@ -32,8 +31,7 @@ class SubjectOption(click.Option):
 class SubjectCommand(click.Command):
     """A command whose help has a section for each subject of its options.
 
-    `common` has the names of the options that --help shows, with spaces between them; without it --help shows all that
-    are not rare themselves.
+    `common` has the names of the options that --help shows, with spaces between them; without it --help shows all.
     """
 
     def __init__(self, *args: Any, common: str = "", **kwargs: Any) -> None:
@@ -59,9 +57,7 @@ class SubjectCommand(click.Command):
                 formatter.write_dl(records, col_max=_WIDEST)
 
     def _is_rare(self, param: click.Parameter) -> bool:
-        if self._common:
-            return param.name not in self._common and not param.is_eager
-        return bool(getattr(param, "rare", False))
+        return bool(self._common) and param.name not in self._common and not param.is_eager
 
 
 def _help_all() -> click.Option:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import click
 
 from ofu_exporter.cli.answers import format_option
 from ofu_exporter.cli.help import SubjectGroup
-from ofu_exporter.cli.option_types import FILE, FOLDER
+from ofu_exporter.cli.option_types import FILE, FOLDER, with_options
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue
@@ -52,34 +51,20 @@ def job() -> None:
     """Note that a Slurm job starts or stops here; show a job's totals."""
 
 
-def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that both hooks have; the command gets the job's id, the node, and squeue."""
-
-    @wraps(command)
-    def hook(
-        job_id: str,
-        job_dir: Path,
-        token_dir: Path | None,
-        slurm_bin: str,
-        ask_seconds: float,
-        no_ask: bool,
-        **extra: Any,
-    ) -> None:
-        squeue = Squeue(os.environ, slurm_bin, 0.0 if no_ask else ask_seconds)
-        node = hooks.Node(job_dir, tokens=token_dir or job_tokens.beside(job_dir))
-        command(_checked(job_id), node, squeue, **extra)
-
-    for flag in (
-        click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
+hook_flags = with_options(
+    (
         click.option(
-            "--ask-seconds",
-            type=float,
-            default=ASK_SECONDS,
-            show_default=True,
-            metavar="S",
-            help="How long to wait for an answer of Slurm.",
+            "--job-id",
+            envvar="SLURM_JOB_ID",
+            required=True,
+            metavar="N",
+            help="Id of the job; default: SLURM_JOB_ID.",
         ),
-        click.option("--slurm-bin", default="", metavar="DIR", help="Where squeue is."),
+        click.option(
+            "--token-dir",
+            type=FOLDER,
+            help="Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
+        ),
         click.option(
             "--job-dir",
             type=FOLDER,
@@ -88,21 +73,29 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             help="Directory of the job files.",
         ),
+        click.option("--slurm-bin", default="", metavar="DIR", help="Where squeue is."),
         click.option(
-            "--token-dir",
-            type=FOLDER,
-            help="Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
+            "--ask-seconds",
+            type=float,
+            default=ASK_SECONDS,
+            show_default=True,
+            metavar="S",
+            help="How long to wait for an answer of Slurm.",
         ),
-        click.option(
-            "--job-id",
-            envvar="SLURM_JOB_ID",
-            required=True,
-            metavar="N",
-            help="Id of the job; default: SLURM_JOB_ID.",
-        ),
-    ):
-        hook = flag(hook)
-    return hook
+        click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
+    )
+)
+"""The flags that both hooks have."""
+
+
+def _hooked(options: Mapping[str, Any]) -> tuple[str, hooks.Node, Squeue]:
+    """The job's id, the node, and squeue, as the flags of a hook say. Raises ConfigError."""
+    seconds = 0.0 if options["no_ask"] else options["ask_seconds"]
+    folder, tokens = options["job_dir"], options["token_dir"]
+    node = hooks.Node(folder, tokens=tokens or job_tokens.beside(folder))
+    if not job_files.is_job_id(options["job_id"]):
+        raise ConfigError(f"--job-id: {options['job_id']!r} is not the number of a job")
+    return options["job_id"], node, Squeue(os.environ, options["slurm_bin"], seconds)
 
 
 @job.command(cls=_Hook)
@@ -113,8 +106,9 @@ def hook_flags(command: Callable[..., None]) -> Callable[..., None]:
     metavar="UNIX",
     help="When hook.sh wrote the job's file, which is completed if it is still there.",
 )
-def start(job_id: str, node: hooks.Node, squeue: Squeue, noted: float | None) -> None:
+def start(noted: float | None, **options: Any) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
+    job_id, node, squeue = _hooked(options)
     hooks.start(node, job_id, os.environ, squeue.ask, time.time(), noted)
     _print_problem(squeue)
 
@@ -131,8 +125,9 @@ agent_flag = click.option(
 @job.command(cls=_Hook)
 @hook_flags
 @agent_flag
-def stop(job_id: str, node: hooks.Node, squeue: Squeue, agent: str | None) -> None:
+def stop(agent: str | None, **options: Any) -> None:
     """Put the file of the job aside, remove its token, and say what its GPUs did, or why the agent does not tell."""
+    job_id, node, squeue = _hooked(options)
     deadline = time.monotonic() + STOP_SECONDS
     had_gpus = hooks.stop(node, job_id, squeue.ask, time.time())
     _print_problem(squeue)
@@ -170,33 +165,20 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
 )
 @click.option("--write", is_flag=True, help="Write the line into the job's AdminComment.")
 @click.option("--slurm-bin", default="", metavar="DIR", help="Where Slurm's commands are.")
-def gather(  # noqa: PLR0913, PLR0917 - one per flag
-    job_id: str | None,
-    running: bool,
-    nodes: str | None,
-    port: int,
-    https: bool,
-    wait: float,
-    write: bool,
-    slurm_bin: str,
-) -> None:
+def gather(job_id: str | None, nodes: str | None, write: bool, **options: Any) -> None:
     """Ask the agents of all nodes of a job, and print its totals as one line."""
     from ofu_exporter.cli import job_totals
 
-    slurm = job_totals.commands(slurm_bin, needed=running or write or "[" in (nodes or ""))
-    agents = job_totals.node_agents(port, https)
+    running = options["running"]
+    needs_slurm = running or write or "[" in (nodes or "")
+    slurm = job_totals.commands(options["slurm_bin"], needs_slurm)
+    agents = job_totals.node_agents(options["port"], options["https"])
     if running and not job_id:
         job_totals.gather_running(slurm, agents, write)
     elif job_id and nodes and not running:
-        job_totals.gather_and_write(slurm, job_id, nodes, agents, wait, write)
+        job_totals.gather_and_write(slurm, job_id, nodes, agents, options["wait"], write)
     else:
         raise ConfigError("give a job and its --nodes, or --running")
-
-
-def _checked(job_id: str) -> str:
-    if not job_files.is_job_id(job_id):
-        raise ConfigError(f"--job-id: {job_id!r} is not the number of a job")
-    return job_id
 
 
 def _print_problem(squeue: Squeue) -> None:

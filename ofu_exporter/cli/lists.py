@@ -27,16 +27,12 @@ def list_sources(format_: str) -> None:
     """Counter sources, and the order in which `auto` tries them."""
     from ofu_exporter import sources
 
-    order = sources.automatic()
+    place = {name: number for number, name in enumerate(sources.automatic(), 1)}
     rows: Rows = [
-        {
-            "source": name,
-            "auto": order.index(name) + 1 if name in order else None,
-            "summary": sources.summary(name),
-        }
+        {"source": name, "auto": place.get(name), "summary": sources.summary(name)}
         for name in sources.names()
     ]
-    _print_drivers(format_, rows, lambda row: f"auto, {row['auto']}.")
+    _print(format_, rows, lambda row: _driver(row, f"auto, {row['auto']}."))
 
 
 @listing.command("schedulers")
@@ -45,29 +41,22 @@ def list_schedulers(format_: str) -> None:
     """Schedulers that can say which job owns which GPU."""
     from ofu_exporter import schedulers
 
+    automatic = schedulers.automatic()
     rows: Rows = [
-        {
-            "scheduler": name,
-            "auto": name in schedulers.automatic(),
-            "summary": schedulers.summary(name),
-        }
+        {"scheduler": name, "auto": name in automatic, "summary": schedulers.summary(name)}
         for name in schedulers.names()
     ]
-    _print_drivers(format_, rows, lambda _: "auto")
+    _print(format_, rows, lambda row: _driver(row, "auto"))
 
 
-def _print_drivers(format_: str, rows: Rows, auto: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print rows of a name, whether `auto` tries it, and what it is."""
-
-    def line(row: Mapping[str, Any]) -> str:
-        name, _, summary = row.values()
-        return f"{name:15}{auto(row) if row['auto'] else 'on request':12}{summary}"
-
-    _print(format_, rows, line)
+def _driver(row: Mapping[str, Any], auto: str) -> str:
+    """A source or scheduler, whether `auto` tries it, and what it is."""
+    name, is_automatic, summary = row.values()
+    return f"{name:15}{auto if is_automatic else 'on request':12}{summary}"
 
 
 def _print(format_: str, rows: Rows, line: Callable[[Mapping[str, Any]], str]) -> None:
-    print_answer(format_, lambda: "\n".join(map(line, rows)), lambda: rows, lambda: rows)
+    print_answer(format_, lambda: "\n".join(map(line, rows)), lambda: rows)
 
 
 @listing.command("gpus")
@@ -77,7 +66,7 @@ def list_gpus(format_: str) -> None:
     from ofu_exporter.hardware import gpu_models
 
     rows = [_gpu_row(row) for row in gpu_models.ROWS]
-    print_answer(format_, gpu_models.markdown, lambda: rows, lambda: rows)
+    print_answer(format_, gpu_models.markdown, lambda: rows)
 
 
 def _gpu_row(row: GpuModel) -> dict[str, Any]:
@@ -101,12 +90,7 @@ def list_metrics(format_: str) -> None:
     from ofu_exporter.serving import metrics
 
     rows: Rows = [
-        {
-            "metric": spec.shown_name,
-            "type": spec.kind,
-            "labels": list(spec.labels),
-            "help": spec.help,
-        }
+        {"metric": spec.shown_name, "type": spec.kind, "labels": [*spec.labels], "help": spec.help}
         for spec in metrics.every_metric()
     ]
     _print(format_, rows, _metric)
@@ -132,7 +116,7 @@ def list_architectures(format_: str) -> None:
     ]
     ready = f"Recipes that come with this version: {', '.join(config_file.ready_recipes())}."
     text = [*map(_architecture, rows), "", *architectures.summary(listed, closed), ready]
-    print_answer(format_, lambda: "\n".join(text), lambda: rows, lambda: rows)
+    print_answer(format_, lambda: "\n".join(text), lambda: rows)
 
 
 def _architecture_row(row: Row, closed: Mapping[str, str]) -> dict[str, Any]:

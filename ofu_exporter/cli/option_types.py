@@ -1,12 +1,29 @@
-"""Types of options: a file, a folder, a length of time."""
+"""Types of options: a file, a folder, a length of time, ratios and rates of FLOPs. Adds options that commands share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.values import quantities
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+Option = Callable[[Any], Any]
+
+
+def with_options(options: Sequence[Option]) -> Callable[[CommandT], CommandT]:
+    """Adds options to a command, in their order."""
+
+    def add(command: CommandT) -> CommandT:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def _path(metavar: str) -> click.Path:
@@ -30,4 +47,23 @@ class _Duration(click.ParamType[float]):
             raise ConfigError(f"{name}: {error}") from error
 
 
+class _Quantity(click.ParamType[float]):
+    """A number that `values.quantities` reads; the refusal of another names the option."""
+
+    def __init__(self, name: str, read: Callable[[str], float]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: str, param: click.Parameter | None, _: click.Context | None) -> float:
+        try:
+            return self._read(value)
+        except ValueError as error:
+            raise ConfigError(f"{param.name if param else self.name}: {error}") from error
+
+
 FILE, FOLDER, DURATION = _path("file"), _path("dir"), _Duration()
+RATIO = _Quantity("ratio", quantities.ratio)
+OVERHEAD = _Quantity("ratio", lambda text: quantities.ratio(text, quantities.OVERHEAD))
+STDERR = _Quantity("ratio", lambda text: quantities.ratio(text, 1.0))
+NUMBER = _Quantity("n", quantities.number)
+TFLOPS = _Quantity("tflops", lambda text: quantities.tflops(quantities.number(text)))

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
 
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.cli.option_types import DURATION, FILE
-from ofu_exporter.errors import ConfigError, OfuError, SourceError
+from ofu_exporter.cli.option_types import DURATION, FILE, with_options
+from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
@@ -22,8 +21,6 @@ from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
 from ofu_exporter.support.durations import duration
 from ofu_exporter.terminal.agent_access import AgentAccess
-
-CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 SHARED = (
     "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "
@@ -34,20 +31,15 @@ ASK_SECONDS = 0.2
 PAGE = Limits(seconds=5.0, most_bytes=16 << 20)
 
 
-def _common_flags(command: CommandT) -> CommandT:
-    for flag in (
+_flags = with_options(
+    (
         click.option(
-            "--dcgm-address",
-            "address",
-            metavar="ADDRESS",
-            help="Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
-        ),
-        click.option(
-            "--agent",
-            envvar="OFU_AGENT",
-            default="http://127.0.0.1:9846",
-            metavar="URL",
-            help="The agent of this node. Default: OFU_AGENT, or http://127.0.0.1:9846.",
+            "--wait",
+            "patience",
+            type=DURATION,
+            default="30s",
+            show_default=True,
+            help="Longest wait for the agent.",
         ),
         click.option(
             "--pause-file",
@@ -59,16 +51,21 @@ def _common_flags(command: CommandT) -> CommandT:
             help="The file that the agent looks for.",
         ),
         click.option(
-            "--wait",
-            "patience",
-            type=DURATION,
-            default="30s",
-            show_default=True,
-            help="Longest wait for the agent.",
+            "--agent",
+            envvar="OFU_AGENT",
+            default="http://127.0.0.1:9846",
+            metavar="URL",
+            help="The agent of this node. Default: OFU_AGENT, or http://127.0.0.1:9846.",
         ),
-    ):
-        command = flag(command)
-    return command
+        click.option(
+            "--dcgm-address",
+            "address",
+            metavar="ADDRESS",
+            help="Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
+        ),
+    )
+)
+"""The flags of both commands."""
 
 
 @click.command(short_help="Make the agent let go of the GPUs.")
@@ -78,7 +75,7 @@ def _common_flags(command: CommandT) -> CommandT:
     type=DURATION,
     help="Longest time of the pause, such as 2h; default: until `resume`.",
 )
-@_common_flags
+@_flags
 def pause(
     longest: float | None, file: Path, patience: float, agent: str, address: str | None
 ) -> None:
@@ -90,27 +87,23 @@ def pause(
     _check(address)
     _write(file, "" if longest is None else duration(longest))
     _await(agent, "ofu_exporter_released", patience, file)
-    until = "`ofu-exporter resume`" + (
-        "" if longest is None else f", at most for {duration(longest)}"
-    )
-    click.echo(f"Paused: the agent holds no GPU until {until}.")
+    most = "" if longest is None else f", at most for {duration(longest)}"
+    click.echo(f"Paused: the agent holds no GPU until `ofu-exporter resume`{most}.")
     if address is not None:
         done = f"Paused: the host engine at {address} holds no profiling counters."
         click.echo(_ask(address, HostEngine.pause, done))
 
 
 @click.command(short_help="Make the agent take the GPUs again.")
-@_common_flags
+@_flags
 def resume(file: Path, patience: float, agent: str, address: str | None) -> None:
     """Make the agent take the GPUs again after `pause`."""
     _check(address)
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
         click.echo(_ask(address, HostEngine.resume, done))
-    try:
+    with file_errors(file):
         file.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
     _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
     click.echo("Resumed: the agent takes the GPUs again.")
 
@@ -132,15 +125,13 @@ def _check(address: str | None) -> None:
 def _write(file: Path, text: str) -> None:
     """Write the pause file; a new one each time, since its age counts. Raises ConfigError."""
     fresh = file.with_name(f".{file.name}.new")
-    try:
+    with file_errors(file):
         if not file.parent.exists():
             file.parent.mkdir(parents=True)
             file.parent.chmod(0o755)  # whatever the umask: the agent may be another user
         fresh.write_text(text)
         fresh.chmod(0o644)
         fresh.replace(file)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
 
 
 def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1.0) -> None:

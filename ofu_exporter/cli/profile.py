@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.quantities import RATIO
+from ofu_exporter.cli.option_types import FILE, RATIO
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support import tables
+from ofu_exporter.support.tables import LEFT, RIGHT, Column
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
@@ -44,10 +44,7 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
     "--gpu", help="GPU whose effective peak to use; default: the one that the profile names."
 )
 @click.option(
-    "--ofu",
-    metavar="RATIO",
-    callback=RATIO,
-    help="OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed.",
+    "--ofu", type=RATIO, help="OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed."
 )
 @click.option(
     "--post", is_flag=True, help="Send the result to the agent of this node; needs --job."
@@ -177,28 +174,28 @@ def _peak(overhead: Overhead, gpu: str | None) -> tuple[str | None, float | None
 
 
 def table(overhead: Overhead, data: dict[str, Any]) -> str:
-    head = ("FAMILY", "PRECISION", "LAUNCHES", "SECONDS", "THEORETICAL", "EXECUTED", "OVERHEAD")
-    kernels = TextTable(head, [LEFT, LEFT, *[RIGHT] * 5], [*map(_cells, overhead.rows)])
-    lines = [kernels.plain(), "", *_summary(overhead, data), *_unattributed(overhead)]
-    return "\n".join(lines)
+    kernels = tables.table(COLUMNS, overhead.rows).plain()
+    return "\n".join([kernels, "", *_summary(overhead, data), *_unattributed(overhead)])
 
 
-def _cells(row: OverheadRow) -> tuple[str, ...]:
-    return (
-        row.family,
-        row.precision,
-        f"{row.launches:,}",
-        f"{row.seconds:.4g}",
-        "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}",
-        f"{row.executed_flops:.4g}",
-        _overhead_cell(row.overhead_ratio, row.bound),
-    )
+def _theoretical(row: OverheadRow) -> str:
+    return "-" if row.theoretical_flops is None else f"{row.theoretical_flops:.4g}"
 
 
-def _overhead_cell(ratio: float | None, bound: str) -> str:
-    if ratio is None:
-        return "-"
-    return f"{'>= ' if bound == 'lower' else ''}{ratio:.3%}"
+def _overhead(row: OverheadRow) -> str:
+    least = ">= " if row.bound == "lower" else ""
+    return "-" if row.overhead_ratio is None else f"{least}{row.overhead_ratio:.3%}"
+
+
+COLUMNS: tuple[Column[OverheadRow], ...] = (
+    ("FAMILY", LEFT, lambda row: row.family),
+    ("PRECISION", LEFT, lambda row: row.precision),
+    ("LAUNCHES", RIGHT, lambda row: f"{row.launches:,}"),
+    ("SECONDS", RIGHT, lambda row: f"{row.seconds:.4g}"),
+    ("THEORETICAL", RIGHT, _theoretical),
+    ("EXECUTED", RIGHT, lambda row: f"{row.executed_flops:.4g}"),
+    ("OVERHEAD", RIGHT, _overhead),
+)
 
 
 def _summary(overhead: Overhead, data: dict[str, Any]) -> list[str]:

@@ -30,7 +30,11 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 
 
-@click.command(cls=SubjectCommand, short_help="Record what a source reads, to replay it.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Record what a source reads, to replay it.",
+    common="file duration config source interval log_level url path",
+)
 @click.argument("file", type=FILE)
 @click.option("--duration", type=DURATION, help="How long to record; default: until stopped.")
 @partial(setting_flags, preset=QUIET, names=MEASURE, owners=("source",))

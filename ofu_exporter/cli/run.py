@@ -15,6 +15,7 @@ from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given, Layer
 from ofu_exporter.cli.settings import load, option_models, setting_flags, start_logging
+from ofu_exporter.cli.subjects import COMMON
 from ofu_exporter.recordings import H100_TRAINING, recording
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.settings import Configured
@@ -36,10 +37,14 @@ SIMULATED = {
     "source": Given("simulate", "demo"),
     "scheduler": Given("simulate", "demo"),
 }
+SHOWN = " ".join(("config", *COMMON))
+"""The options that --help shows."""
 
 
 @click.command(
-    cls=SubjectCommand, short_help="Run the agent: sample the GPUs, serve OFU to Prometheus."
+    cls=SubjectCommand,
+    short_help="Run the agent: sample the GPUs, serve OFU to Prometheus.",
+    common=SHOWN,
 )
 @setting_flags
 def run(**flags: Any) -> None:
@@ -51,7 +56,11 @@ def run(**flags: Any) -> None:
     leave()
 
 
-@click.command(cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Run the agent on a recording or simulated GPUs.",
+    common=SHOWN,
+)
 @partial(setting_flags, preset=REPLAY)
 def demo(**flags: Any) -> None:
     """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate

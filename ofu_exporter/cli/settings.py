@@ -23,7 +23,7 @@ from ofu_exporter.cli.layers import (
     file_layer,
     shown,
 )
-from ofu_exporter.cli.subjects import COMMON, OWNED, SERVE, subject_of
+from ofu_exporter.cli.subjects import OWNED, SERVE, subject_of
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
@@ -50,6 +50,11 @@ def listed_options() -> dict[OptionOwner, type[BaseModel]]:
     return {owner: model for owner, model in option_models().items() if first[model] == owner}
 
 
+def setting_names() -> set[str]:
+    """Every setting, and every option of a source or scheduler."""
+    return {*Settings.model_fields}.union(*(each.model_fields for each in option_models().values()))
+
+
 def setting_flags(
     command: CommandT,
     preset: Layer | None = None,
@@ -64,11 +69,11 @@ def setting_flags(
     """
     for (kind, owner), model in reversed(listed_options().items()):
         for name, field in reversed(model.model_fields.items()):
-            shape = _shape(name, OWNED[kind], kind not in owners)
-            command = _flag(name, field, preset or {}, shape, owner)(command)
+            shown_as = {"subject": OWNED[kind], "hidden": kind not in owners}
+            command = _flag(name, field, preset or {}, shown_as, owner)(command)
     for name in reversed(SERVE):
-        shape = _shape(name, subject_of(name), name not in names)
-        command = _flag(name, Settings.model_fields[name], preset or {}, shape)(command)
+        shown_as = {"subject": subject_of(name), "hidden": name not in names}
+        command = _flag(name, Settings.model_fields[name], preset or {}, shown_as)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command
     )
@@ -79,23 +84,14 @@ def flag_of(name: str, field: FieldInfo | None = None) -> str:
     return _extra(field, "flag") or "--" + name.replace("_", "-")
 
 
-def _shape(name: str, subject: str, hidden: bool) -> dict[str, Any]:
-    """Under which subject the help shows a flag, and whether it does."""
-    return {
-        "cls": SubjectOption,
-        "subject": subject,
-        "rare": name not in COMMON,
-        "hidden": hidden,
-    }
-
-
 def _flag(
-    name: str, field: FieldInfo, preset: Layer, shape: Mapping[str, Any], owner: str = ""
+    name: str, field: FieldInfo, preset: Layer, shown_as: Mapping[str, Any], owner: str = ""
 ) -> Callable[[CommandT], CommandT]:
+    shape = {"cls": SubjectOption, "default": None, **shown_as}
     flag = flag_of(name, field)
     help_ = f"[{owner}] {field.description}" if owner else field.description or ""
     if field.annotation is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help_, **shape)
+        return click.option(f"{flag}/--no-{flag[2:]}", name, help=help_, **shape)
     if not field.is_required():
         default = preset[name].value if name in preset else field.default
         text = shown(field, default)
@@ -103,7 +99,7 @@ def _flag(
     number = "N" if field.annotation in {int, float} else name.upper()
     metavar = str(field.examples[0]) if field.examples else number
     flags = (flag, *other_flags(field))
-    return click.option(*flags, name, default=None, metavar=metavar, help=help_, **shape)
+    return click.option(*flags, name, metavar=metavar, help=help_, **shape)
 
 
 def other_flags(field: FieldInfo) -> tuple[str, ...]:
@@ -126,8 +122,7 @@ def load(
     From strongest to weakest: a flag, `preset` (the values that the command itself sets), the environment, the file.
     A flag that is no setting is the command's own. Raises ConfigError, which names what cannot be used.
     """
-    models = option_models()
-    names = {*Settings.model_fields}.union(*(model.model_fields for model in models.values()))
+    models, names = option_models(), setting_names()
     from_flags = {
         name: Given(value, flag_of(name, Settings.model_fields.get(name)))
         for name, value in flags.items()
@@ -140,18 +135,19 @@ def load(
     from_environment, ignored = environment_layer(environ, names)
     layer = {**from_file, **from_environment, **(preset or {}), **from_flags}
     settings = build(Settings, layer)
-    of_sources = _chosen("source", sources, settings.source, layer)
-    of_schedulers = _chosen("scheduler", schedulers, settings.scheduler, layer)
-    owners = [
-        *(("source", name) for name in of_sources),
-        *(("scheduler", name) for name in of_schedulers),
-    ]
-    _check_used(layer, [models[owner] for owner in owners], settings)
-    built = {owner: build(models[owner], layer, " ".join(owner)) for owner in owners}
+    used = {
+        "source": _chosen("source", sources, settings.source, layer),
+        "scheduler": _chosen("scheduler", schedulers, settings.scheduler, layer),
+    }
+    _check_used(layer, [models[kind, each] for kind in used for each in used[kind]], settings)
+    built = {
+        kind: {each: build(models[kind, each], layer, f"{kind} {each}") for each in used[kind]}
+        for kind in used
+    }
     return Configured(
         settings,
-        sources={name: built["source", name] for name in of_sources},
-        schedulers={name: built["scheduler", name] for name in of_schedulers},
+        sources=built["source"],
+        schedulers=built["scheduler"],
         ignored=ignored,
         file=path,
         file_is_empty=not from_file,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ofu_exporter.cli.help import SubjectOption
+from ofu_exporter.cli.option_types import Option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
@@ -18,89 +19,48 @@ if TYPE_CHECKING:
     from ofu_exporter.flops import How, Lengths, Model
     from ofu_exporter.flops.recipes import Recipe
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-Option = Callable[[Any], Any]
 MOST_BYTES = 64 << 20
 """The largest file of lengths, some ten million of them."""
 WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
+PATH = click.Path(path_type=Path)
 
 
-def step_option(name: str, help_: str, *, rare: bool = False, **settings: Any) -> Option:
+def step_option(name: str, help_: str, **settings: Any) -> Option:
     """An option that describes a step."""
-    return click.option(name, help=help_, cls=SubjectOption, subject="Step", rare=rare, **settings)
+    return click.option(name, help=help_, cls=SubjectOption, subject="Step", **settings)
 
 
 STEP_OPTIONS: tuple[Option, ...] = (
     step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **WHOLE),
     step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **WHOLE),
     step_option(
-        "--length",
-        "Tokens per sample of one stream, STREAM=N.",
-        multiple=True,
-        metavar="STREAM=N",
+        "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", multiple=True
     ),
-    step_option(
-        "--lengths",
-        "File of sequence lengths, one per line: a packed step.",
-        rare=True,
-        type=click.Path(path_type=Path),
-    ),
-    step_option(
-        "--moments",
-        "Means of length and squared length.",
-        rare=True,
-        metavar="MEAN,MEAN_SQUARE",
-    ),
-    step_option(
-        "--padded-to", "Tokens that each sequence is padded to; HFU only.", rare=True, **WHOLE
-    ),
-    step_option(
-        "--causal/--full-attention", "Override how attention is counted.", rare=True, default=None
-    ),
+    step_option("--lengths", "File of sequence lengths, one per line: a packed step.", type=PATH),
+    step_option("--moments", "Means of length and squared length.", metavar="MEAN,MEAN_SQUARE"),
+    step_option("--padded-to", "Tokens that each sequence is padded to; HFU only.", **WHOLE),
+    step_option("--causal/--full-attention", "Override how attention is counted.", default=None),
     step_option("--mtp", "Multi-token-prediction layers are trained.", is_flag=True),
+    step_option("--padded-vocab-size", "Rows of the output head, padding included.", **WHOLE),
+    step_option("--recompute-layers", "How many layers recompute; default all.", **WHOLE),
     step_option(
-        "--padded-vocab-size", "Rows of the output head, padding included.", rare=True, **WHOLE
-    ),
-    step_option(
-        "--recompute-layers", "How many layers recompute; default all.", rare=True, **WHOLE
-    ),
-    step_option(
-        "--freeze", "A part that isn't trained, such as vision.", multiple=True, metavar="PART"
+        "--freeze", "A part that isn't trained, such as vision.", metavar="PART", multiple=True
     ),
     step_option("--lora-rank", "Train adapters of this rank; freeze the rest.", **WHOLE),
     step_option(
-        "--lora-targets",
-        "Linear layers with adapters, separated by commas.",
-        rare=True,
-        metavar="NAMES",
+        "--lora-targets", "Linear layers with adapters, separated by commas.", metavar="NAMES"
     ),
     step_option(
-        "--repeats",
-        "Timesteps * guidance passes, or epochs. Default: 1.",
-        rare=True,
-        default=1,
-        **WHOLE,
+        "--repeats", "Timesteps * guidance passes, or epochs. Default: 1.", default=1, **WHOLE
     ),
     step_option(
         "--ignore-field",
         "Unknown field to ignore: it leaves the count as it is.",
-        rare=True,
-        multiple=True,
         metavar="NAME",
+        multiple=True,
     ),
 )
 """Options that describe a step of any model; `explain` has them too."""
-
-
-def with_options(options: Sequence[Option]) -> Callable[[CommandT], CommandT]:
-    """Adds options to a command, in their order."""
-
-    def add(command: CommandT) -> CommandT:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 def shares(text: str) -> dict[str, float]:

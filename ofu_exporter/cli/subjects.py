@@ -35,7 +35,7 @@ COMMON = frozenset(
         *("log_level", "url", "path"),
     }
 )
-"""What --help shows; the rest is shown by --help-all."""
+"""What --help shows of a command that serves; the rest is shown by --help-all."""
 SERVE = tuple(name for names in SUBJECTS.values() for name in names)
 """The settings of a command that serves: all of them."""
 MEASURE = ("source", "interval", "clock_interval", *SUBJECTS[LOG])

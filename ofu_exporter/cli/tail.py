@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.quantities import TFLOPS
+from ofu_exporter.cli.option_types import FILE, TFLOPS
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
@@ -56,10 +55,7 @@ LOOK_SECONDS = 0.25
     "--data-parallel-size", type=click.IntRange(1), help="Corrects VeRL-Omni's MFU, with --gpus."
 )
 @click.option(
-    "--peak-tflops",
-    metavar="TFLOPS",
-    callback=TFLOPS,
-    help="Peak of one GPU that the job's own MFU divides by.",
+    "--peak-tflops", type=TFLOPS, help="Peak of one GPU that the job's own MFU divides by."
 )
 @click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
@@ -144,17 +140,12 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
     text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
-    over = _length(horizon)
+    start, end = horizon.get("start"), horizon.get("end")
+    over = None if start is None or end is None else float(end - start)
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
     click.echo(shown(text))
-
-
-def _length(horizon: Mapping[str, Any]) -> float | None:
-    """The seconds that a comparison is over; None where the answer does not say when it began or ended."""
-    start, end = horizon.get("start"), horizon.get("end")
-    return None if start is None or end is None else float(end - start)
 
 
 def _points(difference: float | None) -> str:

@@ -7,8 +7,8 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +17,7 @@ from ofu_exporter.cli.answers import FORMATS, csv_text
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.settings import QUIET, load, setting_flags, setting_names, start_quiet_logging
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.bounded_get import NoAnswerError
@@ -50,20 +50,11 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
 @click.option(
     "--hosts", metavar="LIST", help="Many agents: node[1-8],m7, or addresses as for --agent."
 )
-@click.option(
-    "--hosts-file",
-    type=FILE,
-    help="A file of such hosts; # begins a comment.",
-)
+@click.option("--hosts-file", type=FILE, help="A file of such hosts; # begins a comment.")
 @click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
 @click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
 @click.option("--once", is_flag=True, help="Print one page of text and exit.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    help="Print one page, and end.",
-)
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Print one page, and end.")
 @click.option(
     "--view",
     type=click.Choice([*VIEWS]),
@@ -91,65 +82,47 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     help="Whether --once is coloured: auto = on a terminal.",
 )
 @click.option(
-    "--width",
-    type=click.IntRange(40, 1000),
-    help="Width of --once; default: the terminal's.",
+    "--width", type=click.IntRange(40, 1000), help="Width of --once; default: the terminal's."
 )
-def top(  # noqa: PLR0913, PLR0917 - one per flag
-    agent: str | None,
-    hosts: str | None,
-    hosts_file: Path | None,
-    port: int,
-    https: bool,
-    once: bool,
-    format_: str | None,
-    view: str,
-    words: str,
-    sort: str | None,
-    theme: str | None,
-    color: str,
-    width: int | None,
-    **flags: Any,
-) -> None:
+def top(once: bool, format_: str | None, **options: Any) -> None:
     """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
 
     By default this command asks the agent of this node. Without an agent, or with a setting of a source, it samples
     the GPUs itself, as `check` does. It never ends a process.
     """
     is_screen = not (once or format_) and _can_show_screen()
-    named = _hosts(agent, hosts, hosts_file, port, "https" if https else "http")
-    feed, seconds = _feed(named, flags, is_screen)
-    choice = Choice(view, words, sort or "")
+    feed, seconds = _feed(_hosts(options), options, is_screen)
+    choice = Choice(options["view"], options["words"], options["sort"] or "")
     if is_screen:
-        _run_screen(feed, choice, theme)
+        _run_screen(feed, choice, options["theme"])
         return
     feed.start()
     try:
         scene = feed.complete(seconds)
     finally:
         feed.stop()
-    _print(scene, choice, format_, width, _is_coloured(color))
+    _print(scene, choice, format_, options)
     if not any(node.gpus for node in scene.nodes):
         sys.exit(EXIT_SOURCE)
 
 
-def _hosts(
-    agent: str | None, hosts: str | None, file: Path | None, port: int, scheme: str
-) -> list[Host]:
+def _hosts(options: Mapping[str, Any]) -> list[Host]:
     """The agents that are named. Raises ConfigError."""
-    if sum(each is not None for each in (agent, hosts, file)) > 1:
+    ways = {name: options[name] for name in ("agent", "hosts", "hosts_file")}
+    if sum(each is not None for each in ways.values()) > 1:
         raise ConfigError("give one of --agent, --hosts and --hosts-file")
-    if file is not None:
-        return read_hosts(file, port, scheme)
-    if hosts is not None:
-        return parse_hosts(hosts, port, scheme)
-    agent = agent or os.environ.get("OFU_AGENT")
+    port, scheme = options["port"], "https" if options["https"] else "http"
+    if ways["hosts_file"] is not None:
+        return read_hosts(ways["hosts_file"], port, scheme)
+    if ways["hosts"] is not None:
+        return parse_hosts(ways["hosts"], port, scheme)
+    agent = ways["agent"] or os.environ.get("OFU_AGENT")
     return [] if agent is None else parse_hosts(agent, port, scheme)
 
 
-def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
+def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """Where scenes come from, and how long the first one may take."""
-    samples = any(value is not None for value in flags.values())
+    samples = any(options.get(name) is not None for name in ("config", *setting_names()))
     if hosts:
         if samples:
             raise ConfigError("agents sample by their own settings: leave out the sources' flags")
@@ -163,10 +136,10 @@ def _feed(hosts: list[Host], flags: dict[str, Any], is_screen: bool) -> tuple[Fe
             click.echo(
                 f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True
             )
-    return _own_sampler(flags, is_screen)
+    return _own_sampler(options, is_screen)
 
 
-def _own_sampler(flags: dict[str, Any], is_screen: bool) -> tuple[Feed, float]:
+def _own_sampler(flags: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
     """A feed without an agent: a sampler."""
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
@@ -204,20 +177,16 @@ def _run_screen(feed: Feed, choice: Choice, theme: str | None) -> None:
         feed.stop()
 
 
-def _is_coloured(color: str) -> bool:
-    if color == "auto":
-        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return color == "always"
-
-
-def _print(
-    scene: Scene, choice: Choice, format_: str | None, width: int | None, is_coloured: bool
-) -> None:
+def _print(scene: Scene, choice: Choice, format_: str | None, options: Mapping[str, Any]) -> None:
     if format_ == "json":
         click.echo(json.dumps(scene.as_data(), indent=1))
         return
     if format_ == "csv":
         click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")))
         return
-    text = page(scene, choice, width or shutil.get_terminal_size((100, 24)).columns, is_coloured)
+    is_coloured = options["color"] == "always"
+    if options["color"] == "auto":
+        is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    width = options["width"] or shutil.get_terminal_size((100, 24)).columns
+    text = page(scene, choice, width, is_coloured)
     click.echo(for_encoding(text, sys.stdout.encoding or "ascii"), color=True)

@@ -70,11 +70,7 @@ CLOCK_SECONDS = 5.0
 )
 @click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
-@click.option(
-    "--simulate",
-    is_flag=True,
-    help="Use a simulated GPU; proves nothing about OFU.",
-)
+@click.option("--simulate", is_flag=True, help="Use a simulated GPU; proves nothing about OFU.")
 @click.option("--report", is_flag=True, help="Run nothing; report on the samples in --output.")
 @click.option(
     "--output",
@@ -87,27 +83,13 @@ CLOCK_SECONDS = 5.0
 @click.option(
     "--minutes", type=click.FloatRange(0.1), help="Begin no product that would end later than this."
 )
-@click.option(
-    "--random",
-    "random_seed",
-    default=1,
-    show_default=True,
-    help="Seed of the products.",
-)
+@click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
 @click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
 @click.option(
-    "--raw-bound",
-    type=float,
-    default=2.0,
-    show_default=True,
-    help="Mean absolute error allowed, in points.",
+    "--raw-bound", default=2.0, show_default=True, help="Mean absolute error allowed, in points."
 )
 @click.option(
-    "--adjusted-bound",
-    type=float,
-    default=0.5,
-    show_default=True,
-    help="The same for the adjusted OFU.",
+    "--adjusted-bound", default=0.5, show_default=True, help="The same for the adjusted OFU."
 )
 @click.option(
     "--published",
@@ -115,12 +97,7 @@ CLOCK_SECONDS = 5.0
     metavar="PRECISION=TFLOPS",
     help="Published dense peak, for --clocks on a card that is not in the table.",
 )
-@click.option(
-    "--plot",
-    "plot_file",
-    type=FILE,
-    help="Draw the result to this file (matplotlib).",
-)
+@click.option("--plot", "plot_file", type=FILE, help="Draw the result to this file (matplotlib).")
 @format_option
 @partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
 def validate(format_: str, plot_file: Path | None, **options: Any) -> None:
@@ -189,9 +166,9 @@ def _place(
     if options["simulate"]:
         pace = SamplingPace(settings.interval, settings.clock_interval)
         model = configured.sources["simulate"].model_dump()
-        simulation = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
-        watched = stack.enter_context(closing(simulation.watch(pace)))
-        return simulation, watched, simulation.clock
+        both = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
+        stack.enter_context(closing(both))
+        return both, both, both.clock
     machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
     watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)

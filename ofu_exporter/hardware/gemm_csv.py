@@ -19,7 +19,7 @@ COLUMNS = (*NEEDED, "batch", "kernel", "launches")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GemmRow:
     """One line of the file."""
 
     gemm: Gemm
@@ -28,7 +28,7 @@ class Shape:
     """None = the file does not say."""
 
 
-def read(path: Path) -> tuple[Shape, ...]:
+def read(path: Path) -> tuple[GemmRow, ...]:
     """The lines of a file. Raises ConfigError, which names the file and the line."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -37,7 +37,7 @@ def read(path: Path) -> tuple[Shape, ...]:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _shapes(path: Path, rows: csv.DictReader[str]) -> Iterator[Shape]:
+def _shapes(path: Path, rows: csv.DictReader[str]) -> Iterator[GemmRow]:
     columns = rows.fieldnames or ()
     if missing := [name for name in NEEDED if name not in columns]:
         raise ConfigError(f"{path}: the first line names no column {', '.join(missing)}")
@@ -48,7 +48,7 @@ def _shapes(path: Path, rows: csv.DictReader[str]) -> Iterator[Shape]:
         sides = {name: _whole(where, name, row) for name in NEEDED}
         batch = _whole(where, "batch", row) if row.get("batch") else 1
         launches = _whole(where, "launches", row) if row.get("launches") else None
-        yield Shape(Gemm(**sides, batch=batch), (row.get("kernel") or "").strip(), launches)
+        yield GemmRow(Gemm(**sides, batch=batch), (row.get("kernel") or "").strip(), launches)
 
 
 def _whole(where: str, column: str, row: Mapping[str, str | None]) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import kernel_names
-from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.gemm_csv import GemmRow
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.values.reported import Bound
@@ -47,6 +48,10 @@ class Unattributed:
     why: str
     launches: int
     seconds: float
+
+
+RowT = TypeVar("RowT", OverheadRow, Unattributed)
+SUMMED = ("launches", "seconds", "executed_flops", "theoretical_flops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,13 @@ class Overhead:
         return [row for row in self.rows if row.theoretical_flops is not None]
 
 
-def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overhead:
+def overhead(profiles: Sequence[Profile], shapes: Sequence[GemmRow] = ()) -> Overhead:
     """The sums over some profiles. `shapes` say what kernels compute where a profile does not.
 
     Raises ConfigError for shapes of a kernel that did not run, or not as often as they say.
     """
     launches = [each for profile in profiles for each in profile.launches]
-    of_kernel: dict[str, list[Shape]] = {}
+    of_kernel: dict[str, list[GemmRow]] = {}
     for shape in shapes:
         of_kernel.setdefault(shape.kernel, []).append(shape)
     if unused := of_kernel.keys() - {each.kernel for each in launches}:
@@ -130,10 +135,7 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
             rows[kind] = _added(rows[kind], row) if kind in rows else row
         else:
             why = (row.kernel, row.why)
-            more = unattributed.get(why) or Unattributed(*why, 0, 0.0)
-            unattributed[why] = Unattributed(
-                *why, more.launches + row.launches, more.seconds + row.seconds
-            )
+            unattributed[why] = _added(unattributed[why], row) if why in unattributed else row
     return Overhead(
         tuple(sorted(rows.values(), key=lambda row: -row.executed_flops)),
         tuple(sorted(unattributed.values(), key=lambda each: -each.seconds)),
@@ -142,7 +144,7 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[Shape] = ()) -> Overh
     )
 
 
-def _products(launches: Launches, shapes: Sequence[Shape]) -> list[tuple[Gemm, int]]:
+def _products(launches: Launches, shapes: Sequence[GemmRow]) -> list[tuple[Gemm, int]]:
     """The products that the launches compute, and how many launches compute each; empty = not known."""
     if launches.gemm is not None:
         return [(launches.gemm, launches.number)]
@@ -175,18 +177,10 @@ def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRo
     return Unattributed(launches.kernel, why, *spent)
 
 
-def _added(one: OverheadRow, other: OverheadRow) -> OverheadRow:
+def _added(one: RowT, other: RowT) -> RowT:
     """Two rows of one kind as one: both know their theoretical FLOPs, or neither."""
-    theoretical = one.theoretical_flops
-    return replace(
-        one,
-        launches=one.launches + other.launches,
-        seconds=one.seconds + other.seconds,
-        executed_flops=one.executed_flops + other.executed_flops,
-        theoretical_flops=None
-        if theoretical is None
-        else theoretical + (other.theoretical_flops or 0),
-    )
+    known = [name for name in SUMMED if getattr(one, name, None) is not None]
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in known})
 
 
 def _ratio(executed: int, theoretical: int | None) -> float | None:

@@ -11,32 +11,32 @@ from ofu_exporter.terminal import pictures
 from ofu_exporter.terminal.cells import Segment, fit_line
 from ofu_exporter.terminal.details import gpu_details, node_details
 from ofu_exporter.terminal.scene import Scene, SceneAnswer, gpu_name, in_words, ofu_of, user_of
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, text
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, joined, picture, text
 from ofu_exporter.values.clock_limit import known_limits, limit_words
 
 NONE = "\u2013"
 """The sign for a missing number."""
 IDLE_SECONDS = 60.0
 """A shorter time without tensor work counts as a pause between steps."""
-NODE = TerminalColumn("node", "NODE", 6, 16)
+NODE = TerminalColumn("node", "NODE", 6, 16, sort="n")
 GPU_COLUMNS = (
-    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
-    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TerminalColumn("error", "\u00b1", 4, 4, rank=4, to_the_right=True),
+    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True, sort="g"),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
+    TerminalColumn("error", "\u00b1", 4, 4, rank=4, to_the_right=True, sort="e"),
     TerminalColumn("bar", "of the peak", 10, 70, is_picture=True),
     TerminalColumn("hour", "last hour", 10, 60, rank=5, is_picture=True),
-    TerminalColumn("clock", "MHz", 4, 4, rank=3, to_the_right=True),
+    TerminalColumn("clock", "MHz", 4, 4, rank=3, to_the_right=True, sort="c"),
     TerminalColumn("limit", "held by", 7, 28, rank=8),
-    TerminalColumn("job", "JOB", 8, 28),
-    TerminalColumn("user", "USER", 6, 14, rank=6),
-    TerminalColumn("note", "", 9, 30, rank=7),
+    TerminalColumn("job", "JOB", 8, 28, sort="j"),
+    TerminalColumn("user", "USER", 6, 14, rank=6, sort="u"),
+    TerminalColumn("note", "", 9, 30, rank=7, sort="i"),
 )
 NODE_COLUMNS = (
-    TerminalColumn("node", "NODE", 6, 24),
+    TerminalColumn("node", "NODE", 6, 24, sort="n"),
     TerminalColumn("gpus", "GPUS", 16, 80),
-    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TerminalColumn("measured", "measured", 8, 8, rank=2, to_the_right=True),
-    TerminalColumn("jobs", "jobs", 4, 4, rank=3, to_the_right=True),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
+    TerminalColumn("measured", "measured", 8, 8, rank=2, to_the_right=True, sort="g"),
+    TerminalColumn("jobs", "jobs", 4, 4, rank=3, to_the_right=True, sort="j"),
     TerminalColumn("hour", "last hour", 10, 60, rank=4, is_picture=True),
 )
 
@@ -78,17 +78,17 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     away = gpu.unavailable is not None
     style = "bad" if away else "soft" if active == 0 else ""
     cells = {
-        "node": text(where, style),
-        "gpu": text(gpu_name(gpu), style, True),
-        "ofu": text(number(ofu), style or "strong", True),
-        "error": text("" if stderr is None else f"{200 * stderr:.1f}", "soft", True),
-        "bar": lambda width: pictures.bar(ofu, losses, width),
-        "hour": lambda width: pictures.spark(gpu.last_hour, width),
-        "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, True),
+        "node": text(where, style, where),
+        "gpu": text(gpu_name(gpu), style, gpu_place(gpu)),
+        "ofu": text(number(ofu), style or "strong", ofu),
+        "error": text("" if stderr is None else f"{200 * stderr:.1f}", "soft", stderr),
+        "bar": picture(lambda width: pictures.bar(ofu, losses, width)),
+        "hour": picture(lambda width: pictures.spark(gpu.last_hour, width)),
+        "clock": text("" if clock is None else f"{clock / 1e6:.0f}", style, clock),
         "limit": text(limits, "soft"),
-        "job": text(names, style),
-        "user": text(users, style),
-        "note": text(f"idle {lasting(idle)}" if idle else "", "warn"),
+        "job": text(names, style, names or None),
+        "user": text(users, style, users or None),
+        "note": text(f"idle {lasting(idle)}" if idle else "", "warn", idle),
     }
     if away:
         why = f"{in_words(gpu.unavailable, gpu.detail)}: {gpu.advice}"
@@ -96,16 +96,6 @@ def _gpu(where: str, node: NodeJson, gpu: NodeGpu) -> TableRow:
     return TableRow(
         subject=f"gpu {where} {gpu.uuid} {gpu.gpu_instance}",
         cells=cells,
-        order={
-            "n": where,
-            "g": gpu_place(gpu),
-            "o": ofu,
-            "e": stderr,
-            "c": clock,
-            "j": names or None,
-            "u": users or None,
-            "i": idle,
-        },
         details=lambda: gpu_details(where, node, gpu, jobs, idle),
         words=" ".join([where, gpu_name(gpu), gpu.name, gpu.uuid, names, users, limits, *gpu.jobs]),
         style=style,
@@ -126,11 +116,10 @@ def _node(answer: SceneAnswer) -> TableRow:
     node = answer.node
     if node is None:
         words = answer.problem or "no answer yet"
-        cells = {"node": text(answer.name, "bad"), "gpus": joined((words, "bad"))}
+        cells = {"node": text(answer.name, "bad", answer.name), "gpus": joined((words, "bad"))}
         return TableRow(
             f"node {answer.name}",
             cells,
-            {"n": answer.name},
             lambda: node_details(answer),
             f"{answer.name} {words}",
             "bad",
@@ -138,20 +127,18 @@ def _node(answer: SceneAnswer) -> TableRow:
         )
     ofu = node.utilization_ratio
     measured = sum(gpu.unavailable is None for gpu in node.gpus)
+    is_partial = measured < len(node.gpus)
     jobs = sum(job.ended is None for job in node.jobs)
     return TableRow(
         subject=f"node {answer.name}",
         cells={
-            "node": text(answer.name),
-            "gpus": lambda width: fit_line([*_levels(node)], width),
-            "ofu": text(number(ofu), "strong", True),
-            "measured": text(
-                f"{measured}/{len(node.gpus)}", "bad" if measured < len(node.gpus) else "", True
-            ),
-            "jobs": text(str(jobs), "", True),
-            "hour": lambda width: pictures.spark(node_hour([node]), width),
+            "node": text(answer.name, order=answer.name),
+            "gpus": picture(lambda width: fit_line([*_levels(node)], width)),
+            "ofu": text(number(ofu), "strong", ofu),
+            "measured": text(f"{measured}/{len(node.gpus)}", "bad" * is_partial, measured),
+            "jobs": text(str(jobs), order=jobs),
+            "hour": picture(lambda width: pictures.spark(node_hour([node]), width)),
         },
-        order={"n": answer.name, "o": ofu, "g": float(measured), "j": float(jobs)},
         details=lambda: node_details(answer),
         words=" ".join([answer.name, node.node, *(job.user for job in node.jobs)]),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.support.bounded_get import shown_url
 
 MOST_HOSTS = 1024
@@ -38,10 +38,8 @@ def parse_hosts(text: str, port: int, scheme: str = "http") -> list[Host]:
 
 def read_hosts(path: Path, port: int, scheme: str = "http") -> list[Host]:
     """The hosts that a file lists; what follows a # is a comment. Raises ConfigError."""
-    try:
+    with file_errors(path, UnicodeDecodeError):
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     try:
         return parse_hosts(" ".join(line.partition("#")[0] for line in lines), port, scheme)
     except ConfigError as error:

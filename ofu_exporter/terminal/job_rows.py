@@ -19,39 +19,39 @@ from ofu_exporter.terminal.gpu_rows import (
     number,
 )
 from ofu_exporter.terminal.scene import Scene, gpu_name, mean_losses, named, ofu_of, user_of
-from ofu_exporter.terminal.table import TableRow, TerminalColumn, text
+from ofu_exporter.terminal.table import TableRow, TerminalColumn, picture, text
 from ofu_exporter.values.reported import Verdict
 
 OnNodes = list[tuple[str, NodeJob]]
 """A job as several nodes know it, with their names."""
 JOB_COLUMNS = (
-    TerminalColumn("job", "JOB", 8, 16),
+    TerminalColumn("job", "JOB", 8, 16, sort="j"),
     TerminalColumn("name", "NAME", 8, 28, rank=5),
-    TerminalColumn("user", "USER", 6, 14, rank=2),
-    TerminalColumn("node", "NODE", 6, 24, rank=6),
-    TerminalColumn("gpus", "GPUS", 4, 4, rank=4, to_the_right=True),
-    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
-    TerminalColumn("mfu", "MFU", 5, 5, rank=1, to_the_right=True),
-    TerminalColumn("verdict", "VERDICT", 25, 42),
-    TerminalColumn("hour", "last hour", 10, 40, rank=7, is_picture=True),
+    TerminalColumn("user", "USER", 6, 14, rank=2, sort="u"),
+    TerminalColumn("node", "NODE", 6, 24, rank=6, sort="n"),
+    TerminalColumn("gpus", "GPUS", 4, 4, rank=4, to_the_right=True, sort="g"),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
+    TerminalColumn("mfu", "MFU", 5, 5, rank=1, to_the_right=True, sort="m"),
+    TerminalColumn("verdict", "VERDICT", 25, 42, sort="d"),
+    TerminalColumn("hour", "last hour", 10, 40, rank=7, is_picture=True, sort="h"),
     TerminalColumn("cause", "LIKELIEST CAUSE", 16, 60, rank=8),
 )
 USER_COLUMNS = (
-    TerminalColumn("user", "USER", 8, 20),
-    TerminalColumn("jobs", "jobs", 5, 5, to_the_right=True),
-    TerminalColumn("gpus", "GPUS", 6, 6, to_the_right=True),
-    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True),
+    TerminalColumn("user", "USER", 8, 20, sort="u"),
+    TerminalColumn("jobs", "jobs", 5, 5, to_the_right=True, sort="j"),
+    TerminalColumn("gpus", "GPUS", 6, 6, to_the_right=True, sort="g"),
+    TerminalColumn("ofu", "OFU", 5, 5, to_the_right=True, sort="o"),
     TerminalColumn("bar", "now", 10, 70, is_picture=True),
-    TerminalColumn("idle", "idle", 6, 6, rank=1, to_the_right=True),
-    TerminalColumn("hours", "GPU-hours", 9, 9, rank=2, to_the_right=True),
+    TerminalColumn("idle", "idle", 6, 6, rank=1, to_the_right=True, sort="i"),
+    TerminalColumn("hours", "GPU-hours", 9, 9, rank=2, to_the_right=True, sort="h"),
     TerminalColumn("apart", "jobs that disagree", 8, 18, rank=3, to_the_right=True),
 )
 IDLE_COLUMNS = (
     NODE,
-    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True),
-    TerminalColumn("idle", "no tensor work for", 9, 18),
-    TerminalColumn("job", "JOB", 8, 16),
-    TerminalColumn("user", "USER", 6, 14),
+    TerminalColumn("gpu", "GPU", 4, 5, to_the_right=True, sort="g"),
+    TerminalColumn("idle", "no tensor work for", 9, 18, sort="i"),
+    TerminalColumn("job", "JOB", 8, 16, sort="j"),
+    TerminalColumn("user", "USER", 6, 14, sort="u"),
     TerminalColumn("name", "NAME", 8, 30, rank=1),
 )
 WORDS = {
@@ -120,6 +120,7 @@ def _job(on_nodes: OnNodes) -> TableRow:
     first, ofu, mfu = jobs[0], total_ofu(jobs), _compared(on_nodes)[0]
     gpus = math.fsum(job.gpu_count for job in jobs)
     hours = [(job.last_hour, job.gpu_count) for job in jobs]
+    observed = math.fsum(job.observed_seconds for job in jobs)
     words, style = verdict_words(on_nodes)
     cause = next((job.causes[0] for job in jobs if job.causes), None)
     has_ended = all(job.ended is not None for job in jobs)
@@ -129,26 +130,16 @@ def _job(on_nodes: OnNodes) -> TableRow:
     return TableRow(
         subject=f"job {first.scheduler} {first.job_id}",
         cells={
-            "job": text(first.job_id, look),
+            "job": text(first.job_id, look, first.job_id.zfill(24)),
             "name": text(first.job_name + " (ended)" * has_ended, look),
-            "user": text(user, look),
-            "node": text(named(nodes), look),
-            "gpus": text(f"{gpus:.3g}", look, True),
-            "ofu": text(number(ofu), look or "strong", True),
-            "mfu": text(number(mfu), look, True),
-            "verdict": text(words, style),
-            "hour": lambda width: pictures.spark(mean_hour(hours), width),
+            "user": text(user, look, user or None),
+            "node": text(named(nodes), look, nodes[0]),
+            "gpus": text(f"{gpus:.3g}", look, gpus),
+            "ofu": text(number(ofu), look or "strong", ofu),
+            "mfu": text(number(mfu), look, mfu),
+            "verdict": text(words, style, _difference(on_nodes)),
+            "hour": picture(lambda width: pictures.spark(mean_hour(hours), width), observed),
             "cause": text(cause.cause if cause else "", look),
-        },
-        order={
-            "n": nodes[0],
-            "j": first.job_id.zfill(24),
-            "u": user or None,
-            "g": gpus,
-            "o": ofu,
-            "m": mfu,
-            "d": _difference(on_nodes),
-            "h": math.fsum(job.observed_seconds for job in jobs),
         },
         details=lambda: job_details(on_nodes),
         words=" ".join([first.job_id, first.job_name, user, first.account, *nodes, words]),
@@ -193,22 +184,14 @@ def _user(user: str, on_nodes: OnNodes, gpus_held: Sequence[tuple[NodeJson, Node
     return TableRow(
         subject=f"user {user}",
         cells={
-            "user": text(user),
-            "jobs": text(str(len(jobs)), "", True),
-            "gpus": text(f"{gpus:.4g}", "", True),
-            "ofu": text(number(ofu), "strong", True),
-            "bar": lambda width: pictures.bar(ofu, losses, width),
-            "idle": text(str(idle or ""), "warn", True),
-            "hours": text(f"{hours:.1f}", "", True),
-            "apart": text(str(len(apart) or ""), "bad", True),
-        },
-        order={
-            "u": user,
-            "o": ofu,
-            "g": gpus,
-            "j": float(len(jobs)),
-            "i": float(idle),
-            "h": hours,
+            "user": text(user, order=user),
+            "jobs": text(str(len(jobs)), order=len(jobs)),
+            "gpus": text(f"{gpus:.4g}", order=gpus),
+            "ofu": text(number(ofu), "strong", ofu),
+            "bar": picture(lambda width: pictures.bar(ofu, losses, width)),
+            "idle": text(str(idle or ""), "warn", idle),
+            "hours": text(f"{hours:.1f}", order=hours),
+            "apart": text(str(len(apart) or ""), "bad"),
         },
         details=lambda: user_details(user, on_nodes),
         words=" ".join([user, *(job.job_id for _, job in on_nodes)]),
@@ -234,14 +217,13 @@ def _idle(where: str, node: NodeJson, gpu: NodeGpu, idle: float) -> TableRow:
     return TableRow(
         subject=f"idle {where} {gpu.uuid} {gpu.gpu_instance}",
         cells={
-            "node": text(where),
-            "gpu": text(gpu_name(gpu), "", True),
-            "idle": text(lasted, "warn"),
-            "job": text(ids),
-            "user": text(users),
+            "node": text(where, order=where),
+            "gpu": text(gpu_name(gpu), order=gpu_place(gpu)),
+            "idle": text(lasted, "warn", idle),
+            "job": text(ids, order=ids),
+            "user": text(users, order=users),
             "name": text(names),
         },
-        order={"n": where, "g": gpu_place(gpu), "i": idle, "j": ids, "u": users},
         details=lambda: gpu_details(where, node, gpu, jobs, idle),
         words=" ".join([where, gpu_name(gpu), ids, users, names]),
     )

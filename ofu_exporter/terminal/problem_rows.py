@@ -19,8 +19,8 @@ STUCK_SECONDS = 60.0
 LONG_IDLE_SECONDS = 600.0
 """A GPU that is held without tensor work for longer than this is listed."""
 COLUMNS = (
-    TerminalColumn("where", "WHERE", 10, 26),
-    TerminalColumn("what", "WHAT", 20, 60),
+    TerminalColumn("where", "WHERE", 10, 26, sort="n"),
+    TerminalColumn("what", "WHAT", 20, 60, sort="d"),
     TerminalColumn("advice", "WHAT TO DO", 24, 200, rank=1),
 )
 BAD, WORTH_A_LOOK = "bad", "warn"
@@ -42,8 +42,11 @@ def _row(problem: _Problem) -> TableRow:
     where, what, advice, style = problem
     return TableRow(
         subject=f"problem {where} {what}",
-        cells={"where": text(where, style), "what": text(what, style), "advice": text(advice)},
-        order={"n": where, "d": what},
+        cells={
+            "where": text(where, style, where),
+            "what": text(what, style, what),
+            "advice": text(advice),
+        },
         details=lambda: [("where", where), ("what", what), ("what to do", advice)],
         words=f"{where} {what}",
         style=style,

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from ofu_exporter.terminal.cells import Line, Segment, fit, fit_line, line_width, width_of
 
-Draw = Callable[[int], Line]
-"""Draws a cell at a width."""
 GAP = 1
 """Cells between two columns."""
 MEASURED_ROWS = 200
@@ -28,16 +26,23 @@ class TerminalColumn(NamedTuple):
     to_the_right: bool = False
     is_picture: bool = False
     """Whether the column takes the width that is left."""
+    sort: str = ""
+    """The letter that sorts by this column; "" = nothing does."""
+
+
+class Cell(NamedTuple):
+    draw: Callable[[int, bool], Line]
+    """Draws it at a width, to the right or to the left."""
+    order: float | str | None = None
+    """What its row is sorted by."""
 
 
 class TableRow(NamedTuple):
-    """A row: its cells, its sort keys, its search text, and its subject."""
+    """A row: its cells, its search text, and its subject."""
 
     subject: str
     """The subject, which stays the same from scene to scene."""
-    cells: Mapping[str, Draw]
-    order: Mapping[str, float | str | None]
-    """Its sort keys, by the letter that the user types."""
+    cells: Mapping[str, Cell]
     details: Callable[[], list[tuple[str, str]]]
     """All that is known of it, as names and values."""
     words: str = ""
@@ -64,12 +69,18 @@ class Laid(NamedTuple):
     row: TableRow | None = None
 
 
-def text(value: str, style: str = "", to_the_right: bool = False) -> Draw:
-    return lambda width: [Segment(fit(value, width, to_the_right), style)]
+def text(value: str, style: str = "", order: float | str | None = None) -> Cell:
+    return Cell(
+        lambda width, to_the_right: [Segment(fit(value, width, to_the_right), style)], order
+    )
 
 
-def joined(*parts: tuple[str, str]) -> Draw:
-    return lambda width: fit_line([Segment(*part) for part in parts], width)
+def picture(draw: Callable[[int], Line], order: float | None = None) -> Cell:
+    return Cell(lambda width, _: draw(width), order)
+
+
+def joined(*parts: tuple[str, str]) -> Cell:
+    return picture(lambda width: fit_line([Segment(*part) for part in parts], width))
 
 
 def widths(columns: Sequence[TerminalColumn], width: int) -> dict[str, int]:
@@ -109,7 +120,7 @@ def _needed(columns: Sequence[TerminalColumn]) -> int:
 def _natural(column: TerminalColumn, rows: Sequence[TableRow]) -> int:
     """The width of the widest text, within the column's limits."""
     cells = (row.cells.get(column.key) for row in rows[:MEASURED_ROWS] if not row.rest_from)
-    drawn = (draw(column.most) for draw in cells if draw)
+    drawn = (cell.draw(column.most, column.to_the_right) for cell in cells if cell)
     texts = ("".join(segment.text for segment in line).strip() for line in drawn)
     widest = max(map(width_of, texts), default=0)
     return max(column.least, min(column.most, max(widest, width_of(column.title))))
@@ -155,12 +166,12 @@ def _row(
 ) -> Line:
     line: Line = []
     for column in columns:
-        draw = row.cells.get(column.key)
-        if column.key == row.rest_from and draw is not None:
-            return fit_line([*line, *draw(max(0, width - line_width(line)))], width)
+        cell, right = row.cells.get(column.key), column.to_the_right
+        if column.key == row.rest_from and cell is not None:
+            return fit_line([*line, *cell.draw(max(0, width - line_width(line)), right)], width)
         if column.key not in room:
             continue
-        line += draw(room[column.key]) if draw else _blank(room[column.key])
+        line += cell.draw(room[column.key], right) if cell else _blank(room[column.key])
         line.append(Segment(" " * GAP))
     return fit_line(line, width)
 

@@ -129,26 +129,31 @@ VIEWS = {
 def sections(scene: Scene, choice: Choice) -> list[TableSection]:
     """The tables of a view, filtered and sorted as the user wants."""
     return [
-        section._replace(rows=_chosen(section.rows, choice))
+        section._replace(rows=_chosen(section, choice))
         for section in VIEWS[choice.view].sections(scene)
     ]
 
 
-def _chosen(rows: Sequence[TableRow], choice: Choice) -> list[TableRow]:
+def _chosen(section: TableSection, choice: Choice) -> list[TableRow]:
     words = choice.words.casefold()
-    matching = [row for row in rows if words in row.words.casefold()]
-    if not choice.sort:
+    matching = [row for row in section.rows if words in row.words.casefold()]
+    key = next((each.key for each in section.columns if each.sort == choice.sort), None)
+    if not choice.sort or key is None:
         return matching
-    with_value = [row for row in matching if row.order.get(choice.sort) is not None]
-    unknown = [row for row in matching if row.order.get(choice.sort) is None]
-    is_text = any(isinstance(row.order[choice.sort], str) for row in with_value)
-    with_value.sort(key=lambda row: _value(row, choice.sort), reverse=choice.downward != is_text)
-    return with_value + unknown  # unknown values are neither high nor low
+
+    def order(row: TableRow) -> float | str | None:
+        cell = row.cells.get(key)
+        return None if cell is None else cell.order
+
+    known = [row for row in matching if order(row) is not None]
+    unknown = [row for row in matching if order(row) is None]
+    is_text = any(isinstance(order(row), str) for row in known)
+    known.sort(key=lambda row: _value(order(row)), reverse=choice.downward != is_text)
+    return known + unknown  # unknown values are neither high nor low
 
 
-def _value(row: TableRow, letter: str) -> tuple[float, str]:
-    value = row.order[letter]
-    return (0.0, value.casefold()) if isinstance(value, str) else (value or 0.0, "")
+def _value(order: float | str | None) -> tuple[float, str]:
+    return (0.0, order.casefold()) if isinstance(order, str) else (order or 0.0, "")
 
 
 def headline(scene: Scene, width: int) -> Line:

@@ -16,7 +16,7 @@ from ofu_exporter.errors import GpuError
 from ofu_exporter.hardware import gpu_models, kernel_names
 from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.sources.simulate import driver
-from ofu_exporter.sources.simulate.driver import LoadPhase, Probe, idle
+from ofu_exporter.sources.simulate.driver import LoadPhase, idle
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -93,48 +93,11 @@ class StepClock:
             self.listener()
 
 
-class SimulatedWatch:
-    """Reads a probe at the agent's pace on that clock, like the sampler but without threads."""
+class SimulatedMachine:
+    """The GPU, and its own watch: it reads the GPU at the agent's pace, like the sampler but without threads."""
 
     simulated = True
     source = "simulate"
-
-    def __init__(self, probe: Probe, clock: StepClock, pace: SamplingPace) -> None:
-        self._probe = probe
-        self._reads = pace.reads_per_window
-        self._beats = 0
-        self._readings: list[Reading] = []
-        self._clock = clock
-        clock.listener = self._beat
-        clock.wait()
-
-    def gpu(self, uuid: str) -> Gpu:
-        (gpu,) = self._probe.gpus()
-        if gpu.uuid != uuid:
-            raise GpuError(Reason.NO_GPU, f"no GPU {uuid}")
-        return gpu
-
-    def readings(self, uuid: str, since: float, until: float) -> Sequence[Reading]:
-        self.gpu(uuid)
-        while not self._readings or self._readings[-1].end < until:
-            self._clock.wait()
-        overlapping = [each for each in self._readings if each.end > since and each.start < until]
-        self._readings.clear()
-        return overlapping
-
-    def close(self) -> None:
-        self._clock.listener = None
-
-    def _beat(self) -> None:
-        if self._beats % self._reads:
-            self._probe.poll()
-        else:
-            self._readings += [each for each in self._probe.read() if isinstance(each, Reading)]
-        self._beats += 1
-
-
-class SimulatedMachine:
-    simulated = True
 
     def __init__(self, pace: SamplingPace, seed: int, cycles: bool = False) -> None:
         self.clock = StepClock(pace.step_seconds)
@@ -147,9 +110,24 @@ class SimulatedMachine:
         self._seed = seed
         self.uuid = self._gpu.uuid
         self.software: Mapping[str, str] = {"simulated": f"seed {seed}"}
+        self._reads = pace.reads_per_window
+        self._beats = 0
+        self._readings: list[Reading] = []
+        self.clock.listener = self._beat
+        self.clock.wait()
 
-    def watch(self, pace: SamplingPace) -> SimulatedWatch:
-        return SimulatedWatch(self.probe, self.clock, pace)
+    def gpu(self, uuid: str) -> Gpu:
+        if self._gpu.uuid != uuid:
+            raise GpuError(Reason.NO_GPU, f"no GPU {uuid}")
+        return self._gpu
+
+    def readings(self, uuid: str, since: float, until: float) -> Sequence[Reading]:
+        self.gpu(uuid)
+        while not self._readings or self._readings[-1].end < until:
+            self.clock.wait()
+        overlapping = [each for each in self._readings if each.end > since and each.start < until]
+        self._readings.clear()
+        return overlapping
 
     def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
         return {each: "not simulated" for each in precisions if each not in KERNELS}
@@ -172,7 +150,14 @@ class SimulatedMachine:
         return marks
 
     def close(self) -> None:
-        """Nothing is held."""
+        self.clock.listener = None
+
+    def _beat(self) -> None:
+        if self._beats % self._reads:
+            self.probe.poll()
+        else:
+            self._readings += [each for each in self.probe.read() if isinstance(each, Reading)]
+        self._beats += 1
 
     def _phase(self, product: Product, useful_share: float) -> LoadPhase:
         """The load of a product: tensor activity as with `simulated_gemms`, and a clock that is lower under load."""

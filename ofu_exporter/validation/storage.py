@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.recordings import recording
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
 from ofu_exporter.values.gpu import Gpu
@@ -54,27 +54,17 @@ class ResultsFile:
         """Begin the file, or continue it. Raises ConfigError for a file from another GPU, source or software."""
         self._path = path
         self.trials: list[Trial] = []
-        try:
+        gpu, mark = recording.encode_gpu(header.gpu), {"format": FORMAT, "version": VERSION}
+        with file_errors(path):
             if path.exists() and path.stat().st_size:
                 self._resume(header)
             else:
-                self._append(
-                    {
-                        "format": FORMAT,
-                        "version": VERSION,
-                        **asdict(header),
-                        "gpu": recording.encode_gpu(header.gpu),
-                    }
-                )
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror or error}") from error
+                self._append({**mark, **asdict(header), "gpu": gpu})
 
     def add(self, trial: Trial) -> None:
         """Append a trial. Raises ConfigError when the file cannot be written."""
-        try:
+        with file_errors(self._path):
             self._append(encode(trial))
-        except OSError as error:
-            raise ConfigError(f"{self._path}: {error.strerror or error}") from error
         self.trials.append(trial)
 
     def _resume(self, header: ResultsHeader) -> None:
@@ -94,10 +84,8 @@ class ResultsFile:
 
 def read(path: Path) -> tuple[ResultsHeader, list[Trial]]:
     """The header and the trials of a file. Raises ConfigError, which names the file."""
-    try:
+    with file_errors(path):
         return _load(path)[:2]
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
 
 
 def encode(trial: Trial) -> dict[str, Any]:

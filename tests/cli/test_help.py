@@ -13,17 +13,17 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.help import SubjectCommand, SubjectOption
 
 
-@click.command(cls=SubjectCommand)
+@click.command(cls=SubjectCommand, common="plain cold")
 @click.option("--plain", help="Of no subject.")
 @click.option("--cold", "--freezing", cls=SubjectOption, subject="Weather", help="Not warm.")
-@click.option("--hail", cls=SubjectOption, subject="Weather", rare=True, help="Seldom.")
+@click.option("--hail", cls=SubjectOption, subject="Weather", help="Seldom.")
 def command(plain: str, cold: str, hail: str) -> None:
     """Shows its help."""
 
 
-@click.command(cls=SubjectCommand)
+@click.command(cls=SubjectCommand, common="plain")
 @click.option("--plain", help="Of no subject.")
-@click.option("--old", cls=SubjectOption, rare=True, hidden=True, help="Of no use.")
+@click.option("--old", cls=SubjectOption, hidden=True, help="Of no use.")
 def simple(plain: str, old: str) -> None:
     """Has nothing rare that is shown."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import gemm_csv
-from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.gemm_csv import GemmRow
 from ofu_exporter.hardware.tiles import Gemm
 
 
@@ -16,8 +16,8 @@ def test_lines_are_read(tmp_path: Path) -> None:
     file = tmp_path / "shapes.csv"
     file.write_text('kernel,k,n,m,batch,launches\n"f(int, int)",3,2,1,4,5\n,6,5,4,,\n')
     assert gemm_csv.read(file) == (
-        Shape(Gemm(1, 2, 3, 4), "f(int, int)", 5),
-        Shape(Gemm(4, 5, 6)),
+        GemmRow(Gemm(1, 2, 3, 4), "f(int, int)", 5),
+        GemmRow(Gemm(4, 5, 6)),
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import effective_peak
 from ofu_exporter.hardware import kernel_names, tiles
-from ofu_exporter.hardware.gemm_csv import Shape
+from ofu_exporter.hardware.gemm_csv import GemmRow
 from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, Profile
 from ofu_exporter.hardware.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
 from ofu_exporter.hardware.tiles import Gemm
@@ -20,7 +20,7 @@ from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, XMMA
 FITTING, ODD = Gemm(2048, 2048, 1024), Gemm(2176, 3000, 4096)
 
 
-def found(*launches: Launches, shapes: tuple[Shape, ...] = ()) -> Overhead:
+def found(*launches: Launches, shapes: tuple[GemmRow, ...] = ()) -> Overhead:
     return overhead([Profile("made", launches, 0.5)], shapes)
 
 
@@ -103,7 +103,7 @@ def test_counted_flops_with_shapes_are_an_exact_overhead() -> None:
     flops = 2 * FITTING.theoretical_flops
     seen = found(
         Launches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": flops + flops // 50}),
-        shapes=(Shape(FITTING, XMMA),),
+        shapes=(GemmRow(FITTING, XMMA),),
     )
     assert seen.overhead_ratio == pytest.approx(0.02)
     assert seen.bound == "exact"
@@ -111,22 +111,22 @@ def test_counted_flops_with_shapes_are_an_exact_overhead() -> None:
 
 def test_shapes_stand_in_where_a_profile_has_none() -> None:
     without = Launches(NVJET, 3, 0.3, why=NO_SHAPE)
-    one = found(without, shapes=(Shape(ODD, NVJET),))
+    one = found(without, shapes=(GemmRow(ODD, NVJET),))
     assert one.theoretical_flops == 3 * ODD.theoretical_flops
-    each = found(without, shapes=(Shape(ODD, NVJET, 2), Shape(FITTING, NVJET)))
+    each = found(without, shapes=(GemmRow(ODD, NVJET, 2), GemmRow(FITTING, NVJET)))
     assert each.theoretical_flops == 2 * ODD.theoretical_flops + FITTING.theoretical_flops
 
 
 @pytest.mark.parametrize(
     ("shapes", "error"),
     [
-        ((Shape(ODD, NVJET, 2),), "2 launches of 'nvjet.*', but 3 are in the profile"),
-        ((Shape(ODD, NVJET), Shape(ODD, NVJET)), "2 launches of"),
-        ((Shape(ODD, "nvjet"),), "no kernel 'nvjet' ran on a tensor pipe"),
-        ((Shape(ODD),), "no kernel '' ran on a tensor pipe"),
+        ((GemmRow(ODD, NVJET, 2),), "2 launches of 'nvjet.*', but 3 are in the profile"),
+        ((GemmRow(ODD, NVJET), GemmRow(ODD, NVJET)), "2 launches of"),
+        ((GemmRow(ODD, "nvjet"),), "no kernel 'nvjet' ran on a tensor pipe"),
+        ((GemmRow(ODD),), "no kernel '' ran on a tensor pipe"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(shapes: tuple[Shape, ...], error: str) -> None:
+def test_shapes_that_do_not_fit_are_refused(shapes: tuple[GemmRow, ...], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         found(Launches(NVJET, 3, 0.3, why=NO_SHAPE), shapes=shapes)
 

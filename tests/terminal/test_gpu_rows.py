@@ -14,7 +14,7 @@ from tests.helpers.scenes import many_nodes, one_node, shown_node
 
 
 def shown(row: TableRow, key: str, width: int = 40) -> str:
-    return "".join(segment.text for segment in row.cells[key](width)).strip()
+    return "".join(segment.text for segment in row.cells[key].draw(width, False)).strip()
 
 
 def with_window(ofu: float, lost: Losses, share: float = 1.0) -> NodeGpu:
@@ -94,7 +94,7 @@ def test_mig_instances_come_in_the_order_of_their_numbers() -> None:
     gpus = [gpu.model_copy(update={"gpu": one, "gpu_instance": two}) for one, two in others]
     node = shown_node().model_copy(update={"gpus": gpus})
     rows = gpu_rows(Scene((SceneAnswer("n", node),), ""))
-    by_place = sorted(rows, key=lambda row: str(row.order["g"]))
+    by_place = sorted(rows, key=lambda row: str(row.cells["gpu"].order))
     assert [shown(row, "gpu") for row in by_place] == ["9/2", "9/11", "10"]
 
 

@@ -22,7 +22,7 @@ from tests.helpers.shown_node import LLAMA, MOE
 
 
 def shown(row: TableRow, key: str) -> str:
-    return "".join(segment.text for segment in row.cells[key](40)).strip()
+    return "".join(segment.text for segment in row.cells[key].draw(40, False)).strip()
 
 
 def job(**fields: object) -> NodeJob:

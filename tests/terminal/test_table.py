@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,15 +68,15 @@ def test_every_line_of_every_view_has_the_width_of_the_screen(
 def test_every_cell_has_the_width_that_it_is_given(view: str) -> None:
     for section in sections(many_nodes("node-99"), Choice(view)):
         for row in section.rows:
-            for key, draw in row.cells.items():
-                assert [line_width(draw(width)) for width in (4, 11, 40)] == [4, 11, 40], key
+            for key, cell in row.cells.items():
+                for width, side in itertools.product((4, 11, 40), (False, True)):
+                    assert line_width(cell.draw(width, side)) == width, key
 
 
 def test_a_row_may_say_something_in_the_place_of_its_last_columns() -> None:
     row = TableRow(
         "x",
         {"a": text("1"), "b": joined(("lost: ", "bad"), ("why", "")), "c": text("no")},
-        {},
         list,
     )
     (_, laid) = lay_out([TableSection("T", COLUMNS, [row._replace(rest_from="b")])], 30)

@@ -48,18 +48,19 @@ def test_whatever_is_sorted_by_keeps_every_row(view: str, letter: str) -> None:
 
 
 def test_numbers_come_highest_first_and_what_is_not_known_last() -> None:
-    found = [row.order["o"] for row in sections(one_node(), Choice(sort="o"))[0].rows]
+    found = [row.cells["ofu"].order for row in sections(one_node(), Choice(sort="o"))[0].rows]
     known = [value for value in found if isinstance(value, float)]
     assert known == sorted(known, reverse=True)
     assert found[-1] is None
     upward = [
-        row.order["o"] for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
+        row.cells["ofu"].order
+        for row in sections(one_node(), Choice(sort="o", downward=False))[0].rows
     ]
     assert upward == [*reversed(known), None]
 
 
 def test_names_come_in_the_order_of_letters() -> None:
-    found = [row.order["u"] for row in sections(one_node(), Choice(sort="u"))[0].rows]
+    found = [row.cells["user"].order for row in sections(one_node(), Choice(sort="u"))[0].rows]
     known = [value for value in found if isinstance(value, str)]
     assert all(one <= two for one, two in itertools.pairwise(known))
 

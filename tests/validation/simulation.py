@@ -32,13 +32,12 @@ class Bench:
 def bench(path: Path, seed: int = 1, cycles: bool = False, pace: SamplingPace = PACE) -> Bench:
     """A simulated GPU with the agent's pace beside it, and a file of its own in a folder."""
     machine = SimulatedMachine(pace, seed, cycles)
-    watch = machine.watch(pace)
-    gpu = watch.gpu(machine.uuid)
+    gpu = machine.gpu(machine.uuid)
     rating = rate(gpu)
     assert rating is not None
-    header = ResultsHeader(gpu, watch.source, True, "2026-01-01T00:00:00+00:00", machine.software)
+    header = ResultsHeader(gpu, machine.source, True, "2026-01-01T00:00:00+00:00", machine.software)
     store = ResultsFile(path / "validation.jsonl", header)
-    return Bench(machine, ValidationSession(machine, watch, store, machine.clock), rating)
+    return Bench(machine, ValidationSession(machine, machine, store, machine.clock), rating)
 
 
 def product(

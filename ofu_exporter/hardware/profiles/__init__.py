@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
@@ -91,11 +91,8 @@ names, load = _MODULES.names, _MODULES.load
 
 def read(path: Path) -> Profile:
     """The profile in a file of any known format. Raises ConfigError, which names the file."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    with file_errors(path), path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
     for name in names():
         reader = load(name)
         if reader.recognises(head):
@@ -131,16 +128,6 @@ def amount(path: Path, text: str) -> float:
     return float(text.replace(",", ""))
 
 
-@contextmanager
-def file_errors(path: Path, *failures: type[Exception]) -> Iterator[None]:
-    """Turn OSError and other errors of an unreadable file into a ConfigError that names the file."""
-    expected: tuple[type[Exception], ...] = (OSError, *failures)
-    try:
-        yield
-    except expected as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
 @cache
 def on_tensor_pipe(kernel: str) -> bool:
     """Whether a kernel runs on tensor pipes, by its name: by a known grammar, else by words that such names have."""
@@ -163,21 +150,17 @@ class Tally:
         number: int = 1,
         gemm: Gemm | None = None,
         why: str = "",
+        flops: Mapping[str, int] | None = None,
     ) -> None:
-        """Add launches of a kernel; `why` says why the product they compute is not known."""
-        if on_tensor_pipe(kernel):
-            self._sum(kernel, gemm, why).add(seconds, number)
-        else:
+        """Add launches of a kernel: `why` says why the product they compute is not known, `flops` are what the
+        hardware counted, in whatever kernel."""
+        if not flops and not on_tensor_pipe(kernel):
             self._other_seconds += seconds
-
-    def count(self, kernel: str, seconds: float, flops: Mapping[str, int]) -> None:
-        """Add one launch whose FLOPs the hardware counted, in whatever kernel."""
-        if not flops:
-            self.add(kernel, seconds, why=NO_SHAPE)
             return
-        sums = self._sum(kernel, None, NO_SHAPE)
-        sums.add(seconds, 1)
-        for precision, more in flops.items():
+        sums = self._kinds.setdefault((kernel, gemm, why), _Sum())
+        sums.seconds += seconds
+        sums.number += number
+        for precision, more in (flops or {}).items():
             sums.flops[precision] = sums.flops.get(precision, 0) + more
 
     def profile(self, format_: str, gpus: frozenset[str] = frozenset()) -> Profile:
@@ -188,16 +171,9 @@ class Tally:
         )
         return Profile(format_, tuple(launches), self._other_seconds, gpus)
 
-    def _sum(self, kernel: str, gemm: Gemm | None, why: str) -> _Sum:
-        return self._kinds.setdefault((kernel, gemm, why), _Sum())
-
 
 @dataclass(slots=True)
 class _Sum:
     number: int = 0
     seconds: float = 0.0
     flops: dict[str, int] = field(default_factory=dict)
-
-    def add(self, seconds: float, number: int) -> None:
-        self.seconds += seconds
-        self.number += number

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from ofu_exporter.errors import file_errors
 from ofu_exporter.hardware import kernel_names
-from ofu_exporter.hardware.profiles import Profile, Tally, file_errors, on_tensor_pipe
+from ofu_exporter.hardware.profiles import Profile, Tally, on_tensor_pipe
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.support.json_stream import members
 

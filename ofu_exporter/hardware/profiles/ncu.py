@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.profiles import Profile, Tally, amount, has_row, rows
+from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, amount, has_row, rows
 
 MADE_BY = (
     "ncu --csv --page raw --print-units base "
@@ -48,7 +48,8 @@ def read(path: Path) -> Profile:
     with rows(path) as lines:
         for kernel, metrics in _launches(lines):
             counters = counters or any(map(_FLOPS.match, metrics))
-            tally.count(kernel, _seconds(path, metrics), _flops(path, metrics))
+            seconds, flops = _seconds(path, metrics), _flops(path, metrics)
+            tally.add(kernel, seconds, why=NO_SHAPE, flops=flops)
     if not counters:
         raise ConfigError(f"{path} has no counter of tensor FLOPs: record with {MADE_BY}")
     return tally.profile("ncu")

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, file_errors
+from ofu_exporter.errors import ConfigError, file_errors
+from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
