@@ -11,17 +11,13 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, CycleTotals, Fault, Reading
-
-if TYPE_CHECKING:
-    from ofu_exporter.sources.simulate.gemms import Loop
 
 AUTO_RANK = None
 
@@ -41,10 +37,6 @@ class Options(BaseModel):
     seed: int = Field(default=1, description="Seed of the simulated clocks and loads.")
     simulated_cycles: bool = Field(
         default=False, description="Whether the simulated driver has cycle counters."
-    )
-    simulated_gemms: bool = Field(
-        default=False,
-        description="Whether simulated GPUs multiply random matrices, in tiles, instead of other work.",
     )
 
 
@@ -74,16 +66,16 @@ def idle(seconds: float, clock_hz: float) -> LoadPhase:
     return LoadPhase(seconds, 0.0, clock_hz, engine=0.0, sm=0.0, dram=0.0, watts=115.0)
 
 
-_GEMM_CLOCK_HZ = 1352e6
-_GEMM_CLOCK_STD_HZ = 32e6
+GEMM_CLOCK_HZ = 1352e6
+GEMM_CLOCK_STD_HZ = 32e6
 WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     "training": (
-        LoadPhase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(2.4, 0.74, GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ),
         LoadPhase(0.4, 0.02, 1755e6, 20e6, sm=0.24, dram=0.12, nvlink=280e9, watts=330.0),
         idle(0.2, 1980e6),
     ),
     "pretraining": (
-        LoadPhase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(5.0, 0.82, GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ),
         LoadPhase(0.3, 0.05, 1755e6, 20e6, sm=0.3, dram=0.15, nvlink=320e9, watts=350.0),
     ),
     "inference": (
@@ -111,29 +103,6 @@ _NODE = (
 )
 
 
-LOOPS = 12
-"""How many products a simulated GPU runs in turn, if it runs products."""
-
-
-def _loops(chance: random.Random) -> tuple[Loop, ...]:
-    from ofu_exporter.sources.simulate.gemms import draw  # noqa: PLC0415 - every agent loads this
-
-    return draw(chance, LOOPS)
-
-
-def _gemm_phases(loops: Sequence[Loop]) -> tuple[LoadPhase, ...]:
-    return tuple(
-        LoadPhase(
-            loop.seconds,
-            loop.tensor_active,
-            _GEMM_CLOCK_HZ,
-            _GEMM_CLOCK_STD_HZ,
-            useful_share=loop.useful_share,
-        )
-        for loop in loops
-    )
-
-
 @dataclass(slots=True)
 class _Totals:
     """Cycles since the simulation began."""
@@ -157,8 +126,10 @@ class _Totals:
 class Probe:
     """One simulated GPU."""
 
-    def __init__(self, index: int, options: Options, clock: Clock) -> None:
-        workload = _NODE[index % len(_NODE)]
+    def __init__(
+        self, index: int, options: Options, clock: Clock, phases: Sequence[LoadPhase] = ()
+    ) -> None:
+        """`phases` are run over and over; without them, those of the workload that the node has at this index."""
         self._gpu = Gpu(
             index=str(index),
             uuid=f"SIMULATED-{options.seed}-{index}",
@@ -172,9 +143,7 @@ class Probe:
             memory_bytes=80 << 30,
         )
         self._random = random.Random(f"{options.seed}/{index}")
-        self.loops = _loops(self._random) if options.simulated_gemms else ()
-        """The products that the GPU runs, over and over; empty with other work."""
-        self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
+        self._phases = phases or WORKLOADS[_NODE[index % len(_NODE)]]
         self._given_phase: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
@@ -205,7 +174,7 @@ class Probe:
         at = self._clocks[-1].at
         if self._before is not None and self._totals.elapsed <= self._before[1].elapsed:
             return []  # the window is shorter than a step and goes on
-        now = _Totals(*(getattr(self._totals, name) for name in _Totals.__slots__))
+        now = replace(self._totals)
         before, self._before = self._before, (at, now)
         clocks, self._clocks = tuple(self._clocks), [self._clocks[-1]]
         if before is None:
