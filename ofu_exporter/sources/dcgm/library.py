@@ -306,8 +306,3 @@ def _loaded() -> ctypes.CDLL:
 def field_numbers(fields: Sequence[int]) -> Any:
     """A C array of field numbers."""
     return (c_ushort * len(fields))(*fields)
-
-
-def entity_pairs(entities: Sequence[Entity]) -> Any:
-    """A C array of entities."""
-    return (EntityPair * len(entities))(*(EntityPair(*entity) for entity in entities))

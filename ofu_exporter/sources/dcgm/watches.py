@@ -10,20 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.devices import Device
-from ofu_exporter.sources.dcgm.fields import (
-    ACTIVITY,
-    CLOCK_SECONDS,
-    ENERGY_MILLIJOULES,
-    ENGINE_AND_SMS,
-    GPU_PERCENT,
-    OF_CYCLES,
-    PIPES,
-    POWER_LIMIT_WATTS,
-    POWER_WATTS,
-    SM_CLOCK_MHZ,
-    TENSOR,
-)
 from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
 from ofu_exporter.sources.dcgm.library import (
     GPU,
@@ -45,14 +33,6 @@ MOST_BLANKS = 8
 """After this many samples of the tensor counter without a value, the device is not watched for some time."""
 MOST_RETRY_SECONDS = 480.0
 """After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
-
-_PIPES = tuple(PIPES.values())
-_OF_INSTANCES = (*_PIPES, *ENGINE_AND_SMS.values())
-_WITH_OTHERS = (*_PIPES, *ACTIVITY.values())
-_WITH_CYCLES = (*_WITH_OTHERS, *OF_CYCLES)
-"""Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
-_BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS, ENERGY_MILLIJOULES)
-"""Fields of whole GPUs that are not profiling fields."""
 
 
 class Watches:
@@ -164,7 +144,7 @@ class Watches:
         knows."""
         entities = [device.entity for device in alike]
         try:
-            watch = self._engine.watch(entities, (TENSOR,), self._tensor_interval(alike[0]))
+            watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
         except DcgmError as error:
             if error.is_disconnected:
                 raise
@@ -191,13 +171,13 @@ class Watches:
 
     def _watch_others(self, entities: Sequence[Entity], choices: Sequence[Sequence[int]]) -> None:
         """Watch the first of these sets of fields that the host engine knows."""
-        for fields in choices:
+        for chosen in choices:
             try:
-                self._watches.append(self._engine.watch(entities, fields, self._interval))
+                self._watches.append(self._engine.watch(entities, chosen, self._interval))
             except DcgmError as error:
                 if error.is_disconnected:
                     raise
-                log.debug("fields %s cannot be watched: %s", fields, error)
+                log.debug("fields %s cannot be watched: %s", chosen, error)
             else:
                 return
 
@@ -212,8 +192,12 @@ class Watches:
         """Watch the clock often, because it changes faster than activity is sampled, and the driver's other fields at
         the usual interval."""
         try:
-            self._watch_of_driver(gpus, (SM_CLOCK_MHZ,), min(CLOCK_SECONDS, self._interval))
-            self._watch_of_driver(gpus, _BESIDE_THE_CLOCK, self._interval)
+            often = min(fields.CLOCK_SECONDS, self._interval)
+            for asked, seconds in (
+                ((fields.SM_CLOCK_MHZ,), often),
+                (fields.BESIDE_THE_CLOCK, self._interval),
+            ):
+                self._driver_watches.append(self._engine.watch(gpus, asked, seconds))
         except DcgmError as error:
             if error.is_disconnected:
                 raise
@@ -225,11 +209,6 @@ class Watches:
                 return
             for gpu in gpus:
                 self._watch_clocks_of([gpu])
-
-    def _watch_of_driver(
-        self, gpus: Sequence[Entity], fields: Sequence[int], seconds: float
-    ) -> None:
-        self._driver_watches.append(self._engine.watch(gpus, fields, seconds))
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
         """Find out which counters have values, and end the watches of the others."""
@@ -248,7 +227,7 @@ class Watches:
     def _note(self, sample: Sample, now: float) -> None:
         """Note whether a field of a device in test has values. The tensor counter's first begins the test of the
         others."""
-        entity, is_tensor = sample.entity, sample.field == TENSOR
+        entity, is_tensor = sample.entity, sample.field == fields.TENSOR
         if sample.value is None:
             if is_tensor and sample.micros and entity in self._blanks:
                 self._blanks[entity] += 1
@@ -296,5 +275,5 @@ def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     """
     if not device.gpm:
         return ()
-    of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
-    return (*of_whole, _OF_INSTANCES, _PIPES)
+    of_whole = (fields.OF_PROFILING, fields.WITH_OTHERS) if device.entity.group == GPU else ()
+    return (*of_whole, fields.OF_INSTANCES, fields.OF_PIPES)
