@@ -253,7 +253,7 @@ class Probe:
     def _first(self, row: PageRow, liveness: int, now: float) -> Reading:
         """The reading of a GPU's first page. Its values belong to the time before it, so it does not count."""
         collect = self._options.collect_interval
-        stretch = Stretch(collect, row, end=now, seen=now, joules=row.energy_joules)
+        stretch = Stretch(collect, row, end=now, seen=now, joules=row.total_joules)
         self._tracks[_track_key(row.gpu)] = _Track(stretch, liveness, now)
         return reading(row, now - collect, now, collect, counts=False)
 

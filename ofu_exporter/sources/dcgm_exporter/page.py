@@ -6,8 +6,9 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from zlib import crc32
 
 from ofu_exporter.sources.dcgm_exporter.places import Places
@@ -22,15 +23,15 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("clock_hz", 1.0),
     "DCGM_FI_DEV_MAX_SM_CLOCK": ("max_clock_hz", MEGA),
     "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ": ("max_clock_hz", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("graphics_active", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("graphics_active", 1.0),
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("engine", 1.0),
+    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("engine", 1.0),
     "DCGM_FI_DEV_GPU_UTIL": ("utilization_ratio", PERCENT),
     "DCGM_FI_DEV_GPU_UTIL_RATIO": ("utilization_ratio", 1.0),
     "DCGM_FI_DEV_POWER_USAGE": ("power_watts", 1.0),
     "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", 1.0),
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
     "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_joules", MILLI),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("total_joules", MILLI),
     "DCGM_FI_PROF_SM_ACTIVE": ("sm", 1.0),
     "DCGM_FI_PROF_SM_UTIL_RATIO": ("sm", 1.0),
     "DCGM_FI_PROF_SM_OCCUPANCY": ("occupancy", 1.0),
@@ -48,17 +49,15 @@ FIELDS: Mapping[str, tuple[str, float]] = {
     "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_received", 1.0),
     "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_sent", 1.0),
     "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_received", 1.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": ("hmma", 1.0),
+    "DCGM_FI_PROF_HMMA_UTIL_RATIO": ("hmma", 1.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": ("imma", 1.0),
+    "DCGM_FI_PROF_IMMA_UTIL_RATIO": ("imma", 1.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": ("dfma", 1.0),
+    "DCGM_FI_PROF_DFMA_UTIL_RATIO": ("dfma", 1.0),
 }
-"""The meaning of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
-PIPE_NAMES = {
-    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
-    "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
-    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": "imma",
-    "DCGM_FI_PROF_IMMA_UTIL_RATIO": "imma",
-    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": "dfma",
-    "DCGM_FI_PROF_DFMA_UTIL_RATIO": "dfma",
-}
-_WANTED = {*FIELDS, *PIPE_NAMES}
+"""The counter of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
+PIPES = ("hmma", "imma", "dfma")
 
 MAX_LINE_CHARS = 8192
 """Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
@@ -88,20 +87,29 @@ class PageRow:
     """The values of one GPU or MIG instance on one page."""
 
     gpu: Gpu
-    tensor_active: float | None = None
-    clock_hz: float | None = None
-    max_clock_hz: float | None = None
-    pipes: dict[str, float] = field(default_factory=dict)
-    graphics_active: float | None = None
-    utilization_ratio: float | None = None
-    power_watts: float | None = None
-    power_limit_watts: float | None = None
-    energy_joules: float | None = None
-    """Since the driver was loaded."""
-    others: dict[str, float] = field(default_factory=dict)
-    """The values by which the rest of the peak is told apart, by their names in `Activity`."""
-    blank: set[str] = field(default_factory=set)
-    """Which of these counters are on the page without a value."""
+    counters: dict[str, float | None] = field(default_factory=dict)
+    """By the names in `FIELDS`; None = on the page without a value."""
+
+    @property
+    def tensor_active(self) -> float | None:
+        return self.counters.get("tensor_active")
+
+    @property
+    def clock_hz(self) -> float | None:
+        return self.counters.get("clock_hz")
+
+    @property
+    def total_joules(self) -> float | None:
+        """Since the driver was loaded."""
+        return self.counters.get("total_joules")
+
+    @property
+    def pipes(self) -> dict[str, float]:
+        return self._known(PIPES)
+
+    def _known(self, names: Collection[str]) -> dict[str, float]:
+        counters = self.counters.items()
+        return {name: value for name, value in counters if name in names and value is not None}
 
     def values(self) -> tuple[object, ...]:
         return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
@@ -109,13 +117,15 @@ class PageRow:
     @property
     def is_waiting(self) -> bool:
         """Whether both counters are on the page and one has no value yet."""
-        missing = {name for name in ("tensor_active", "clock_hz") if getattr(self, name) is None}
-        return bool(missing) and missing <= self.blank
+        missing = {
+            name for name in ("tensor_active", "clock_hz") if self.counters.get(name) is None
+        }
+        return bool(missing) and missing <= self.counters.keys()
 
     def activity(self, energy_joules: float | None) -> Activity:
         """What else the GPU did, with the energy of the same time. Energy belongs to the whole GPU, not to an
         instance."""
-        activity = Activity(engine=self.graphics_active, **self.others)
+        activity = Activity(**self._known(Activity._fields))
         return activity if self.gpu.instance else activity._replace(energy_joules=energy_joules)
 
     def evidence(self) -> Evidence | None:
@@ -123,11 +133,12 @@ class PageRow:
         instance."""
         if self.gpu.instance:
             return None
-        power, limit = _within(self.power_watts, _MOST_WATTS), self.power_limit_watts
+        get = self.counters.get
+        power, limit = _within(get("power_watts"), _MOST_WATTS), get("power_limit_watts")
         return Evidence(
-            graphics_active=_within(self.graphics_active, MAX_RATIO),
+            graphics_active=_within(get("engine"), MAX_RATIO),
             power=power / limit if power is not None and limit is not None and limit > 0 else None,
-            utilization_ratio=_within(self.utilization_ratio, MAX_RATIO),
+            utilization_ratio=_within(get("utilization_ratio"), MAX_RATIO),
             power_watts=power,
         )
 
@@ -161,8 +172,8 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     if len(lines) > len(taken):
         rejected["too_many_gpus"] = len(lines) - len(taken)
     for row in rows.values():
-        if row.max_clock_hz is not None:
-            row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
+        if (max_clock_hz := row.counters.get("max_clock_hz")) is not None:
+            row.gpu = replace(row.gpu, max_sm_clock_hz=max_clock_hz)
     return ExporterPage([*_measured(rows)], liveness, rejected)
 
 
@@ -172,38 +183,22 @@ def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dic
     If a page names more GPUs than are counted, those that are measured are still found.
     """
     lines_of: dict[Key, array[int]] = {}
-    keys = _Keys()
+    cached = lru_cache(MOST_NAMED)(_key)  # all lines of a GPU have the same labels
     for match in _LINE.finditer(text):
         begin, end = match.span()
         if end - begin > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
             continue
-        key = keys.of(match[0])
+        line = match[0]
+        if line[:5].upper() != "DCGM_":
+            continue  # about something else: a switch, a link, a CPU, a comment
+        labels = line[line.find("{") : line.rfind("}")]
+        key = (cached if len(labels) <= MOST_LABELS_CHARS else _key)(labels)
         if key in lines_of:
             lines_of[key].append(begin)
         elif key is not None and (len(lines_of) < MOST_NAMED or places.knows(key)):
             lines_of[key] = array("I", (begin,))
     return lines_of
-
-
-class _Keys:
-    """Finds the GPU of a line without parsing it. All lines of a GPU have the same labels, so each GPU is looked up
-    once."""
-
-    def __init__(self) -> None:
-        self._by_labels: dict[str, Key | None] = {}
-
-    def of(self, line: str) -> Key | None:
-        """The GPU; None for a line about something else: a switch, a link, a CPU, a comment."""
-        if line[:5].upper() != "DCGM_":
-            return None
-        labels = line[line.find("{") : line.rfind("}")]
-        if labels in self._by_labels:
-            return self._by_labels[labels]
-        key = _key(labels)
-        if len(labels) <= MOST_LABELS_CHARS and len(self._by_labels) < MOST_NAMED:
-            self._by_labels[labels] = key
-        return key
 
 
 def _key(labels: str) -> Key | None:
@@ -223,7 +218,7 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
-    if name not in _WANTED and place in rows:
+    if name not in FIELDS and place in rows:
         return  # most lines only show that the GPU is alive; parsing each would cost ten times more
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
 
@@ -243,17 +238,13 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
 
 
 def _put(row: PageRow, name: str, value: float) -> None:
-    if name in PIPE_NAMES and value < _BLANK:
-        row.pipes.setdefault(PIPE_NAMES[name], value)
     if name not in FIELDS:
         return
-    field_name, unit = FIELDS[name]
-    if value >= (_BLANK_INT32 if unit == MEGA else _BLANK):
-        row.blank.add(field_name)
-    elif field_name in Activity._fields and field_name != "energy_joules":
-        row.others.setdefault(field_name, value * unit)
-    elif getattr(row, field_name) is None:
-        setattr(row, field_name, value * unit)
+    counter, unit = FIELDS[name]
+    is_blank = value >= (_BLANK_INT32 if unit == MEGA else _BLANK)
+    is_blank |= counter in PIPES and math.isnan(value)
+    if row.counters.get(counter) is None:
+        row.counters[counter] = None if is_blank else value * unit
 
 
 def _float(value: float) -> float:
