@@ -89,6 +89,8 @@ class PageRow:
     gpu: Gpu
     counters: dict[str, float | None] = field(default_factory=dict)
     """By the names in `FIELDS`; None = on the page without a value."""
+    liveness: int = 0
+    """Checksum over all rows of this uuid. It changes whenever a value of the GPU changes."""
 
     @property
     def tensor_active(self) -> float | None:
@@ -148,8 +150,6 @@ class ExporterPage:
     """One page, sorted by GPU."""
 
     rows: list[PageRow]
-    liveness: dict[str, int]
-    """Checksum over all rows of each uuid. It changes whenever a value of that GPU changes."""
     rejected: Counter[str]
 
 
@@ -174,7 +174,8 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     for row in rows.values():
         if (max_clock_hz := row.counters.get("max_clock_hz")) is not None:
             row.gpu = replace(row.gpu, max_sm_clock_hz=max_clock_hz)
-    return ExporterPage([*_measured(rows)], liveness, rejected)
+        row.liveness = liveness.get(row.gpu.uuid, 0)
+    return ExporterPage([*_measured(rows)], rejected)
 
 
 def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:

@@ -159,26 +159,13 @@ class GpuProbe:
         again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
-        if self._divided:
-            instances = mig.instances(self._nvml, self._handle)
-            self._gpus = tuple(self._part(instance) for instance in instances) or (self._whole,)
-        else:
-            self._gpus = (self._whole,)
+        found = mig.instances(self._nvml, self._handle, self._whole) if self._divided else ()
+        self._gpus = found or (self._whole,)
         if self._gpus != before:
             for key in {gpu.key for gpu in {*before} ^ {*self._gpus}} & self._series.keys():
                 self._drop(key)
         if self._divided and self._gpus == (self._whole,):
             raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
-
-    def _part(self, instance: mig.MigInstance) -> Gpu:
-        return replace(
-            self._whole,
-            instance=str(instance.id),
-            profile=instance.profile,
-            mig_uuid=instance.mig_uuid,
-            sm_count=instance.sm_count,
-            memory_bytes=instance.memory_bytes,
-        )
 
     def _read_one(self, gpu: Gpu) -> Reading | Fault | None:
         """End the window of a GPU or an instance, or begin its first. A failing instance does not affect the
