@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
@@ -27,7 +28,6 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSu
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
-from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 from ofu_exporter.values.losses import Loss
 

@@ -122,7 +122,8 @@ class _Message:
 
     def text(self, number: int) -> str:
         """The last text of a field that should have one."""
-        return ([""] + self.texts(number))[-1]
+        texts = self.texts(number)
+        return texts[-1] if texts else ""
 
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
