@@ -72,7 +72,7 @@ class DeviceSamples(DeviceSeries):
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
-        is_new = self.field_series(sample.field).is_new(sample)
+        is_new = self._series[sample.field].is_new(sample)
         if is_new:
             self._waiting.append(sample)
             del self._waiting[:-MOST_WAITING]
@@ -81,7 +81,7 @@ class DeviceSamples(DeviceSeries):
     @property
     def last_code(self) -> int:
         """The code of the latest sample of the tensor counter: 0 = measured."""
-        return self.field_series(fields.TENSOR).last_code
+        return self._series[fields.TENSOR].last_code
 
     def take_disordered(self) -> int:
         """How many samples came out of order since the last call."""
@@ -117,15 +117,15 @@ class DeviceSamples(DeviceSeries):
         self._waiting = [sample for sample in self._waiting if sample.micros > until]
         for sample in due:
             if sample.field < FIRST_PROFILING_FIELD:
-                self.field_series(sample.field).add(sample, Measured(sample.micros))
+                self._series[sample.field].add(sample, Measured(sample.micros))
         profiled = [sample for sample in due if sample.field >= FIRST_PROFILING_FIELD]
         for sample, measured in self._times.in_order(profiled):
-            self.field_series(sample.field).add(sample, measured)
+            self._series[sample.field].add(sample, measured)
 
     def _covered_until(self) -> int:
         """The time at which the next window ends: every field has samples up to then, not counting fields that no
         longer have values."""
-        tensor = self.field_series(fields.TENSOR)
+        tensor = self._series[fields.TENSOR]
         alive = {
             field: series
             for field, series in self._series.items()
@@ -160,7 +160,7 @@ class DeviceSamples(DeviceSeries):
 
     def _spanned(self, begin: int, until: int) -> list[Point]:
         """The samples of the tensor counter in this time. One that reaches beyond it is cut."""
-        points = self.field_series(fields.TENSOR).points
+        points = self._series[fields.TENSOR].points
         inside = [point for point in points if begin <= point.micros <= until]
         for before, after in itertools.pairwise(points):
             is_whole = (
@@ -174,7 +174,7 @@ class DeviceSamples(DeviceSeries):
 
     def _cut(self, run: Sequence[Point]) -> float:
         """Microseconds for which a part of another sample stands: at both ends of a window, and inside."""
-        points = self.field_series(fields.TENSOR).points
+        points = self._series[fields.TENSOR].points
         ends = (
             min(abs(point.micros - end.micros) for point in points) for end in (run[0], run[-1])
         )
@@ -183,7 +183,7 @@ class DeviceSamples(DeviceSeries):
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
         until_read = max((p.micros for run in runs for p in run), default=0)
-        points = self.field_series(fields.TENSOR).points
+        points = self._series[fields.TENSOR].points
         until_read = max([until_read, *[p.micros for p in points if p.micros <= until]])
         if runs and runs[-1][-1].micros == until_read and is_short(runs[-1]):
             until_read = runs[-1][0].micros
@@ -271,7 +271,7 @@ class DeviceSamples(DeviceSeries):
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""
         margin = round(2 * fields.CLOCK_SECONDS / MICROS)
-        points = self.field_series(fields.SM_CLOCK_MHZ).inside(first - margin, last + margin)
+        points = self._series[fields.SM_CLOCK_MHZ].inside(first - margin, last + margin)
         return tuple(
             ClockSample(anchor.seconds_at(p.micros), p.value * 1e6)
             for p in points

@@ -35,14 +35,12 @@ MOST_CLOCK_SAMPLES = 4096
 GRAPHICS, SM, OCCUPANCY, ANY_TENSOR, DRAM = 1, 2, 3, 5, 10
 PIPES = {"dfma": 6, "hmma": 7, "dmma": 8, "imma": 9}
 OTHER_PIPES = {"integer": 4, "fp64": 11, "fp32": 12, "fp16": 13}
+RATIOS = {"engine": GRAPHICS, **OTHER_PIPES, "sm": SM, "occupancy": OCCUPANCY, "dram": DRAM}
 LINKS = {"pcie_sent": 20, "pcie_received": 21, "nvlink_received": 60, "nvlink_sent": 61}
 """In MiB per second, of the whole GPU."""
 CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
 CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)
-INSTANCE_METRICS = (
-    *(ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES.values()),
-    *(SM, OCCUPANCY, DRAM),
-)
+INSTANCE_METRICS = (ANY_TENSOR, *PIPES.values(), *RATIOS.values())
 """Metrics of an instance, without the cycle counters: DCGM has these of whole GPUs only."""
 METRICS = (*INSTANCE_METRICS, *LINKS.values(), *CYCLES)
 
@@ -168,11 +166,7 @@ class GpmSeries:
         before, self._joules = self._joules, self._energy_counter()
         energy = None if before is None or self._joules is None else self._joules - before
         return Activity(
-            engine=_ratio(values, GRAPHICS),
-            sm=_ratio(values, SM),
-            occupancy=_ratio(values, OCCUPANCY),
-            dram=_ratio(values, DRAM),
-            **{pipe: _ratio(values, id_) for pipe, id_ in OTHER_PIPES.items()},
+            **{name: _ratio(values, id_) for name, id_ in RATIOS.items()},
             **{link: values[id_] * MIB for link, id_ in LINKS.items() if id_ in values},
             energy_joules=energy,
         )

@@ -122,6 +122,11 @@ class _Totals:
     nvlink_bytes: float = 0.0
     joules: float = 0.0
 
+    def since(self, before: _Totals) -> _Totals:
+        """What was done after an earlier state."""
+        names = self.__slots__
+        return _Totals(*(getattr(self, name) - getattr(before, name) for name in names))
+
 
 class Probe:
     """One simulated GPU."""
@@ -196,19 +201,16 @@ class Probe:
         clocks: tuple[ClockSample, ...],
     ) -> Reading:
         (start, old), (end, new) = before, after
-        elapsed = new.elapsed - old.elapsed
+        done = new.since(old)
         return Reading(
             gpu=self._gpu,
             start=start,
             end=end,
-            tensor_active=(new.tensor - old.tensor) / elapsed,
-            pipes={
-                pipe: (getattr(new, pipe) - getattr(old, pipe)) / elapsed
-                for pipe in ("hmma", "imma", "dfma")
-            },
+            tensor_active=done.tensor / done.elapsed,
+            pipes={pipe: getattr(done, pipe) / done.elapsed for pipe in ("hmma", "imma", "dfma")},
             clocks=clocks,
             cycles=CycleTotals(new.elapsed, new.tensor) if self._has_cycles else None,
-            activity=_activity(old, new),
+            activity=_activity(done),
         )
 
     def _advance(self, at: float) -> None:
@@ -250,11 +252,10 @@ class Probe:
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)
 
 
-def _activity(old: _Totals, new: _Totals) -> Activity:
-    """What else was done between two states. Pipes and PCIe are simply a share of what the SMs and kernels do."""
-    seconds, cycles = new.seconds - old.seconds, new.elapsed - old.elapsed
-    nvlink = (new.nvlink_bytes - old.nvlink_bytes) / seconds
-    engine, sm = (new.engine - old.engine) / seconds, (new.sm - old.sm) / cycles
+def _activity(done: _Totals) -> Activity:
+    """What else was done in a time. Pipes and PCIe are simply a share of what the SMs and kernels do."""
+    engine, sm = done.engine / done.seconds, done.sm / done.elapsed
+    nvlink = done.nvlink_bytes / done.seconds
     return Activity(
         engine=engine,
         sm=sm,
@@ -265,10 +266,10 @@ def _activity(old: _Totals, new: _Totals) -> Activity:
         integer=0.1 * sm,
         pcie_sent=1.5e9 * engine,
         pcie_received=2.5e9 * engine,
-        dram=(new.dram - old.dram) / cycles,
+        dram=done.dram / done.elapsed,
         nvlink_sent=nvlink,
         nvlink_received=nvlink,
-        energy_joules=new.joules - old.joules,
+        energy_joules=done.joules,
     )
 
 
