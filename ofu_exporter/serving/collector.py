@@ -30,7 +30,7 @@ def of_snapshot(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
     sources = [(health,) for health in (snapshot.source, *snapshot.other_sources)]
     yield from add(gpu.GPU_METRICS, gpus)
     for metric in gpu.MODEL_METRICS:
-        yield filled(metric, _once(_rows(metric, _of_each_model(snapshot), faults)), faults)
+        yield filled(metric, once(_rows(metric, _of_each_model(snapshot), faults)), faults)
     yield from add([gpu.GPU_SHARED], gpus)
     yield from add(job.JOB_METRICS, [(view,) for view in snapshot.jobs])
     yield from add(report.REPORT_METRICS, [*reports, *snapshot.unowned_reports])
@@ -53,7 +53,7 @@ def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> Rows:
     return chain.from_iterable(rows)
 
 
-def _once(rows: Rows) -> Rows:
+def once(rows: Rows) -> Rows:
     """Rows of many GPUs, each once. What two GPUs contradict each other about is left out."""
     values: dict[tuple[str, ...], set[Value]] = {}
     for labels, value in rows:

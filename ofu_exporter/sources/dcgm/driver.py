@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine, Wall, running
-from ofu_exporter.sources.dcgm.library import DcgmError, Library
+from ofu_exporter.sources.dcgm.library import DcgmError, Library, RefusedError
 from ofu_exporter.sources.dcgm.samples import Anchor
 from ofu_exporter.sources.dcgm.session import Session
 from ofu_exporter.support.durations import Seconds
@@ -152,7 +152,7 @@ class Probe:
             events = self._session.events()
             self._gpus = self._session.gpus()
         except DcgmError as error:
-            if error.is_disconnected:
+            if not isinstance(error, RefusedError):
                 self._reconnect(was_connected)
             raise GpuError(error.reason, _described(self._options, error)) from error
         return events

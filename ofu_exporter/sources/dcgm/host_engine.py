@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ofu_exporter.sources.dcgm import library as dcgm
-from ofu_exporter.sources.dcgm.library import DcgmError, Entity, Library, Sample
+from ofu_exporter.sources.dcgm.library import DcgmError, Entity, Library, RefusedError, Sample
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 EMBEDDED = "embedded"
@@ -115,9 +115,8 @@ class HostEngine:
         ended = FieldWatch(self, fields, 1.0)
         try:
             ended.gather(entities)
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError:
+            pass
         finally:
             ended.close()
 
@@ -150,9 +149,10 @@ class HostEngine:
             self._library.call(connect, *arguments)
         except DcgmError as error:
             # The library gives the same error for every reason of a failed connection.
-            if error.is_disconnected and address.startswith(UNIX) and _is_forbidden(where):
+            is_refusal = isinstance(error, RefusedError)
+            if not is_refusal and address.startswith(UNIX) and _is_forbidden(where):
                 text = f"the agent's user {os.geteuid()} may not write to {where}"
-                raise DcgmError(connect, dcgm.NO_PERMISSION, text) from error
+                raise RefusedError(connect, dcgm.NO_PERMISSION, text) from error
             raise
         return handle.value
 
@@ -276,9 +276,7 @@ class FieldWatch:
     def _add(self, entity: Entity) -> None:
         try:
             self._engine.call("dcgmGroupAddEntity", self._group, *entity)
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError as error:
             self.refused[entity] = error
         else:
             self.entities.append(entity)

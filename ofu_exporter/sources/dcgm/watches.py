@@ -19,6 +19,7 @@ from ofu_exporter.sources.dcgm.library import (
     OF_ONE_ENTITY,
     DcgmError,
     Entity,
+    RefusedError,
     Sample,
 )
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
@@ -82,9 +83,7 @@ class Watches:
         while watch.entities:
             try:
                 return watch.samples()
-            except DcgmError as error:
-                if error.is_disconnected:
-                    raise
+            except RefusedError as error:
                 log.debug("no samples: %s", error)
                 if watch.failed is None or error.code not in OF_ONE_ENTITY:
                     break
@@ -145,9 +144,7 @@ class Watches:
         entities = [device.entity for device in alike]
         try:
             watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError as error:
             self._refused.update((entity, (error, now)) for entity in entities)
             if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
@@ -174,9 +171,7 @@ class Watches:
         for chosen in choices:
             try:
                 self._watches.append(self._engine.watch(entities, chosen, self._interval))
-            except DcgmError as error:
-                if error.is_disconnected:
-                    raise
+            except RefusedError as error:
                 log.debug("fields %s cannot be watched: %s", chosen, error)
             else:
                 return
@@ -198,9 +193,7 @@ class Watches:
                 (fields.BESIDE_THE_CLOCK, self._interval),
             ):
                 self._driver_watches.append(self._engine.watch(gpus, asked, seconds))
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError as error:
             if len(gpus) == 1:
                 first = gpus[0] not in self._clockless
                 self._clockless.add(gpus[0])
