@@ -18,6 +18,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
@@ -87,7 +88,7 @@ class Options(BaseModel):
         return [name for name in names if name]
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     """The pods of this node that hold GPUs, by job."""
 
     def __init__(
@@ -159,9 +160,6 @@ class Scheduler:
             if claim.job.key not in running and pods and pods <= finished.keys():
                 ended.append(replace(claim, ended=max(finished[name] for name in pods)))
         return tuple(ended)
-
-    def close(self) -> None:
-        """Nothing is held; each request closes its own connection."""
 
     @property
     def _asks_api(self) -> bool:

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import ended_files, job_files, job_map
 from ofu_exporter.schedulers.slurm.job_files import JobFile
@@ -123,7 +124,7 @@ class _WatchedDirectory(Generic[ValueT]):
         return stamps
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     def __init__(
         self,
         options: Options,
@@ -177,9 +178,6 @@ class Scheduler:
             return self._ended.contents()
         except (OSError, SchedulerError) as error:
             return _refused_folder(str(error))
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     def _make_claims(
         self,

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine, Wall, running
@@ -61,11 +62,8 @@ class Options(BaseModel):
     )
 
 
-class Source:
+class Source(sources.Source):
     """The GPUs that a host engine sees."""
-
-    simulated = False
-    recorded = ""
 
     def __init__(
         self, options: Options, clock: Clock = time.monotonic, wall: Wall = time.time
@@ -105,7 +103,7 @@ class Source:
             library.close()
 
 
-class Probe:
+class Probe(sources.Probe):
     """One host engine. If it ends, none of its GPUs is measured. The probe reconnects by itself."""
 
     def __init__(
@@ -120,9 +118,6 @@ class Probe:
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
-
-    def poll(self) -> None:
-        """Nothing to do: the host engine samples the clock too, at its own interval."""
 
     def connect(self) -> None:
         """Connect and start again; samples from before are never read. Raises DcgmError."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm_exporter.pace import PagePace
@@ -252,11 +253,8 @@ class Probe:
         return reading(row, now - collect, now, collect, counts=False)
 
 
-class Source:
-    """The GPUs of one dcgm-exporter."""
-
-    simulated = False
-    recorded = ""
+class Source(sources.Source):
+    """The GPUs of one dcgm-exporter, to which its probe holds the connection."""
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
@@ -276,9 +274,6 @@ class Source:
         finally:
             trial.close()
         return [Probe(self._options, self._clock, self._rejected)]
-
-    def close(self) -> None:
-        """Nothing to do: the probe holds the connection."""
 
 
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:

@@ -16,47 +16,40 @@ from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, Activity, Evidence
 
 MEGA, PERCENT, MILLI = 1e6, 0.01, 1e-3
-FIELDS: Mapping[str, tuple[str, float]] = {
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
-    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": ("tensor_active", 1.0),
-    "DCGM_FI_DEV_SM_CLOCK": ("clock_hz", MEGA),
-    "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("clock_hz", 1.0),
-    "DCGM_FI_DEV_MAX_SM_CLOCK": ("max_clock_hz", MEGA),
-    "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ": ("max_clock_hz", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("engine", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("engine", 1.0),
-    "DCGM_FI_DEV_GPU_UTIL": ("utilization_ratio", PERCENT),
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": ("utilization_ratio", 1.0),
-    "DCGM_FI_DEV_POWER_USAGE": ("power_watts", 1.0),
-    "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", 1.0),
-    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
-    "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("total_joules", MILLI),
-    "DCGM_FI_PROF_SM_ACTIVE": ("sm", 1.0),
-    "DCGM_FI_PROF_SM_UTIL_RATIO": ("sm", 1.0),
-    "DCGM_FI_PROF_SM_OCCUPANCY": ("occupancy", 1.0),
-    "DCGM_FI_PROF_SM_OCCUPANCY_RATIO": ("occupancy", 1.0),
-    "DCGM_FI_PROF_DRAM_ACTIVE": ("dram", 1.0),
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO": ("dram", 1.0),
-    "DCGM_FI_PROF_PIPE_FP64_ACTIVE": ("fp64", 1.0),
-    "DCGM_FI_PROF_FP64_UTIL_RATIO": ("fp64", 1.0),
-    "DCGM_FI_PROF_PIPE_FP32_ACTIVE": ("fp32", 1.0),
-    "DCGM_FI_PROF_FP32_UTIL_RATIO": ("fp32", 1.0),
-    "DCGM_FI_PROF_PIPE_FP16_ACTIVE": ("fp16", 1.0),
-    "DCGM_FI_PROF_FP16_UTIL_RATIO": ("fp16", 1.0),
-    "DCGM_FI_PROF_PIPE_INT_ACTIVE": ("integer", 1.0),
-    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_sent", 1.0),
-    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_received", 1.0),
-    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_sent", 1.0),
-    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_received", 1.0),
-    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": ("hmma", 1.0),
-    "DCGM_FI_PROF_HMMA_UTIL_RATIO": ("hmma", 1.0),
-    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": ("imma", 1.0),
-    "DCGM_FI_PROF_IMMA_UTIL_RATIO": ("imma", 1.0),
-    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": ("dfma", 1.0),
-    "DCGM_FI_PROF_DFMA_UTIL_RATIO": ("dfma", 1.0),
+_NAMES: Mapping[str, Mapping[str, float]] = {
+    "tensor_active": {"PROF_PIPE_TENSOR_ACTIVE": 1.0, "PROF_TENSOR_UTIL_RATIO": 1.0},
+    "clock_hz": {"DEV_SM_CLOCK": MEGA, "DEV_SM_CLOCK_HERTZ": 1.0},
+    "max_clock_hz": {"DEV_MAX_SM_CLOCK": MEGA, "DEV_MAX_SM_CLOCK_HERTZ": 1.0},
+    "engine": {"PROF_GR_ENGINE_ACTIVE": 1.0, "PROF_GR_ENGINE_UTIL_RATIO": 1.0},
+    "utilization_ratio": {"DEV_GPU_UTIL": PERCENT, "DEV_GPU_UTIL_RATIO": 1.0},
+    "power_watts": {"DEV_POWER_USAGE": 1.0, "DEV_BOARD_POWER_WATTS": 1.0},
+    "power_limit_watts": {
+        "DEV_ENFORCED_POWER_LIMIT": 1.0,
+        "DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": 1.0,
+    },
+    "total_joules": {"DEV_TOTAL_ENERGY_CONSUMPTION": MILLI},
+    "sm": {"PROF_SM_ACTIVE": 1.0, "PROF_SM_UTIL_RATIO": 1.0},
+    "occupancy": {"PROF_SM_OCCUPANCY": 1.0, "PROF_SM_OCCUPANCY_RATIO": 1.0},
+    "dram": {"PROF_DRAM_ACTIVE": 1.0, "PROF_DRAM_UTIL_RATIO": 1.0},
+    "fp64": {"PROF_PIPE_FP64_ACTIVE": 1.0, "PROF_FP64_UTIL_RATIO": 1.0},
+    "fp32": {"PROF_PIPE_FP32_ACTIVE": 1.0, "PROF_FP32_UTIL_RATIO": 1.0},
+    "fp16": {"PROF_PIPE_FP16_ACTIVE": 1.0, "PROF_FP16_UTIL_RATIO": 1.0},
+    "integer": {"PROF_PIPE_INT_ACTIVE": 1.0},
+    "pcie_sent": {"PROF_PCIE_TX_BYTES": 1.0},
+    "pcie_received": {"PROF_PCIE_RX_BYTES": 1.0},
+    "nvlink_sent": {"PROF_NVLINK_TX_BYTES": 1.0},
+    "nvlink_received": {"PROF_NVLINK_RX_BYTES": 1.0},
+    "hmma": {"PROF_PIPE_TENSOR_HMMA_ACTIVE": 1.0, "PROF_HMMA_UTIL_RATIO": 1.0},
+    "imma": {"PROF_PIPE_TENSOR_IMMA_ACTIVE": 1.0, "PROF_IMMA_UTIL_RATIO": 1.0},
+    "dfma": {"PROF_PIPE_TENSOR_DFMA_ACTIVE": 1.0, "PROF_DFMA_UTIL_RATIO": 1.0},
 }
-"""The counter of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
+"""Of each counter its names after DCGM_FI_, old and new, with the factor to our unit. Only the name decides the unit,
+never the size of a value."""
+FIELDS = {
+    f"DCGM_FI_{name}": (counter, unit)
+    for counter, names in _NAMES.items()
+    for name, unit in names.items()
+}
 PIPES = ("hmma", "imma", "dfma")
 
 MAX_LINE_CHARS = 8192

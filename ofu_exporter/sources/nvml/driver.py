@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.hardware import unrated
 from ofu_exporter.sources import Clock
@@ -63,12 +64,8 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Source:
+class Source(sources.Source):
     """The GPUs of this node, through the driver's own library."""
-
-    simulated = False
-    recorded = ""
-    rejected: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options

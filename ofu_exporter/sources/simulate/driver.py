@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, CycleTotals, Fault, Reading
@@ -93,14 +94,7 @@ WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     ),
     "idle": (idle(60.0, 345e6),),
 }
-_NODE = (
-    *("training",) * 3,
-    "pretraining",
-    "inference",
-    "int8 inference",
-    "fp64 solver",
-    "idle",
-)
+_NODE = (*["training"] * 3, "pretraining", "inference", "int8 inference", "fp64 solver", "idle")
 
 
 @dataclass(slots=True)
@@ -128,7 +122,7 @@ class _Totals:
         return _Totals(*(getattr(self, name) - getattr(before, name) for name in names))
 
 
-class Probe:
+class Probe(sources.Probe):
     """One simulated GPU."""
 
     def __init__(
@@ -185,9 +179,6 @@ class Probe:
         if before is None:
             return []
         return [self._reading(before, (at, now), clocks)]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     @property
     def useful_cycles(self) -> float:
@@ -273,12 +264,10 @@ def _activity(done: _Totals) -> Activity:
     )
 
 
-class Source:
+class Source(sources.Source):
     """A simulated node."""
 
     simulated = True
-    recorded = ""
-    rejected: Mapping[str, int] = {}
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
@@ -289,6 +278,3 @@ class Source:
             Probe(index, self._options, self._clock)
             for index in range(self._options.simulated_gpus)
         ]
-
-    def close(self) -> None:
-        """Nothing is held."""
