@@ -172,8 +172,7 @@ class LastLines(logging.Handler):
 def configure_logging(log_format: str, log_level: str = "info") -> None:
     """Log to standard error as text, JSON lines or logfmt, from this level on."""
     root = logging.getLogger()
-    handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
-    handler = handler or QueuedLines()
+    handler = next(iter(_queued()), None) or QueuedLines()
     text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     formatters = {"json": JsonLines(), "logfmt": LogfmtLines()}
     handler.setFormatter(formatters.get(log_format, text))
@@ -188,8 +187,8 @@ def configure_logging(log_format: str, log_level: str = "info") -> None:
 
 def dropped_lines() -> int:
     """Lines of the log that were not written."""
-    return sum(
-        handler.dropped
-        for handler in logging.getLogger().handlers
-        if isinstance(handler, QueuedLines)
-    )
+    return sum(handler.dropped for handler in _queued())
+
+
+def _queued() -> list[QueuedLines]:
+    return [each for each in logging.getLogger().handlers if isinstance(each, QueuedLines)]

@@ -136,7 +136,9 @@ class Scheduler(schedulers.Scheduler):
         self._settling.check(kubelet, pods.keys())
         learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
         workloads = self._pods.workloads(pods, self._asks_api, learn)
-        members = {name: JobPod(pods[name], workload) for name, workload in workloads.items()}
+        members = {
+            name: JobPod(pods[name], workload, name[1]) for name, workload in workloads.items()
+        }
         claims = by_job(NAME, members, self._uuids, self._rejected)
         running = {claim.job.key for claim in claims}
         if was_doubtful and self._asks_api:

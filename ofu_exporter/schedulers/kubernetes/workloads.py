@@ -86,11 +86,6 @@ class ByLabel:
             return name, pod.owner.uid
         return name, pod.labels.get(self.uid_label, "") if self.uid_label else ""
 
-    def row(self) -> tuple[str, str, str]:
-        owner = f"its owner's, if that is in `{self.owner_group}`" if self.owner_group else "-"
-        uid = f"label `{self.uid_label}`" if self.uid_label else owner
-        return self.what, f"label `{self.label}`", uid
-
 
 @dataclass(frozen=True, slots=True)
 class ByOwner:
@@ -111,12 +106,6 @@ class ByOwner:
             if len(end) > 1 and owner.name.endswith(end):
                 return owner.name.removesuffix(end), ""  # its uid changes with each rollout
         return None if self.hash_labels else (owner.name, owner.uid)
-
-    def row(self) -> tuple[str, str, str]:
-        if not self.hash_labels:
-            return self.what, "its owner's name", "its owner's"
-        labels = " or ".join(f"`{label}`" for label in self.hash_labels)
-        return self.what, f"its {self.kind}'s name, without the end that is in label {labels}", "-"
 
 
 Rule = ByLabel | ByOwner

@@ -21,7 +21,7 @@ from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm_exporter.pace import PagePace
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, PageRow, parse
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, parse
 from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.durations import Seconds
@@ -118,7 +118,7 @@ class Probe:
         self._seen: list[Reading] = []
         """Windows found on the pages since the last read."""
         self._warned = False
-        self._places: Places[Key] = Places(options.most_gpus)
+        self._places = Places(options.most_gpus)
         self._is_crowded = False
         """Whether the last page named more GPUs than are measured."""
         self._answered = False

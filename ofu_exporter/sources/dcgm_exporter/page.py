@@ -146,7 +146,7 @@ class ExporterPage:
     rejected: Counter[str]
 
 
-def parse(text: str, places: Places[Key]) -> ExporterPage:
+def parse(text: str, places: Places) -> ExporterPage:
     """Sort a page by GPU. Unreadable lines and surplus GPUs are left out and counted."""
     rows: dict[Key, PageRow] = {}
     liveness: dict[str, int] = {}
@@ -171,7 +171,7 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     return ExporterPage([*_measured(rows)], rejected)
 
 
-def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:
+def _lines_by_gpu(text: str, places: Places, rejected: Counter[str]) -> dict[Key, array[int]]:
     """Where the lines about each GPU begin. The lines themselves would take as much memory as the page.
 
     If a page names more GPUs than are counted, those that are measured are still found.

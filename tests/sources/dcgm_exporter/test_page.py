@@ -62,7 +62,7 @@ def test_any_line_of_a_gpu_shows_that_it_lives(labels: str) -> None:
 
 
 def test_a_gpu_that_is_known_is_found_behind_any_number_of_others() -> None:
-    places: Places[tuple[str, str, str]] = Places(2)
+    places = Places(2)
     known = row(TENSOR, 7, 0.5)
     parse(known, places)
     page = parse("".join(row(TENSOR, gpu) for gpu in range(10, 2 * MOST_NAMED)) + known, places)
