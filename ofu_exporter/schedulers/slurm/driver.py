@@ -116,12 +116,12 @@ class _WatchedDirectory(Generic[ValueT]):
     def _files(self) -> _Stamp:
         """Times and sizes of the files. They change when a file is written in place, but the directory's time does
         not."""
-        stamps: _Stamp = ()
+        stamps: list[object] = []
         for name in self._contents.values:
             with suppress(OSError):
                 status = os.lstat(f"{self.directory}/{name}")
-                stamps += ((name, status.st_mtime_ns, status.st_size),)
-        return stamps
+                stamps.append((name, status.st_mtime_ns, status.st_size))
+        return tuple(stamps)
 
 
 class Scheduler(schedulers.Scheduler):
@@ -166,9 +166,7 @@ class Scheduler(schedulers.Scheduler):
             self._claims = self._make_claims(files, mapped, ended)
             self._made_from = read_now
         self._is_in_use |= any(each.values or each.refused for each in (files, ended))
-        if (
-            not self._is_in_use
-        ):  # a hook has to leave a file here first: the directory alone proves nothing
+        if not self._is_in_use:  # until a hook has left a file here: the directory proves nothing
             raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
         return self._claims
 
