@@ -136,10 +136,8 @@ class _Writer(QueueListener):
         self._dropped_before = 0
 
     def handle(self, record: Any) -> None:
-        missing, self._dropped_before = (
-            self._lines.dropped - self._dropped_before,
-            self._lines.dropped,
-        )
+        dropped = self._lines.dropped
+        missing, self._dropped_before = dropped - self._dropped_before, dropped
         line = b"(%d log lines were dropped here)\n" % missing + record if missing else record
         try:
             while line:

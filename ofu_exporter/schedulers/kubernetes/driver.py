@@ -154,10 +154,7 @@ class Scheduler(schedulers.Scheduler):
         finished = self._pods.finished(gone) if gone else {}
         ended = []
         for claim in by_job(NAME, gone, self._uuids, Counter()):
-            names = (
-                claim.job.job_id,
-                *claim.job.aliases,
-            )  # one of the pods may have the job's name
+            names = (claim.job.job_id, *claim.job.aliases)  # a pod may have the job's name
             pods = {name for name in gone if "/".join(name) in names}
             if claim.job.key not in running and pods and pods <= finished.keys():
                 ended.append(replace(claim, ended=max(finished[name] for name in pods)))

@@ -61,10 +61,7 @@ class PodOwner(NamedTuple):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
-    labels: Mapping[str, str]
-    owner: PodOwner | None
+Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +75,13 @@ class ByLabel:
     owner_group: str = ""
     """API group of the job; an owner of the pod in that group is the job itself."""
 
-    def find(self, pod: Pod) -> tuple[str, str] | None:
-        name = pod.labels.get(self.label)
+    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
+        name = labels.get(self.label)
         if not name:
             return None
-        if pod.owner is not None and self.owner_group and pod.owner.group == self.owner_group:
-            return name, pod.owner.uid
-        return name, pod.labels.get(self.uid_label, "") if self.uid_label else ""
+        if owner is not None and self.owner_group and owner.group == self.owner_group:
+            return name, owner.uid
+        return name, labels.get(self.uid_label, "") if self.uid_label else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +94,11 @@ class ByOwner:
     hash_labels: tuple[str, ...] = ()
     """Labels with the end of the owner's name, which is not the job's."""
 
-    def find(self, pod: Pod) -> tuple[str, str] | None:
-        owner = pod.owner
+    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
         if owner is None or self.kind not in ("", owner.kind) or owner.kind == "Node":
             return None
         for label in self.hash_labels:
-            end = "-" + pod.labels.get(label, "")
+            end = "-" + labels.get(label, "")
             if len(end) > 1 and owner.name.endswith(end):
                 return owner.name.removesuffix(end), ""  # its uid changes with each rollout
         return None if self.hash_labels else (owner.name, owner.uid)
@@ -154,7 +150,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
     labels = _words(metadata, "labels")
     texts = {**_words(metadata, "annotations"), **labels}
     status = _mapping(document, "status")
-    name, uid = _job(Pod(labels, _owner(metadata))) or (
+    name, uid = _job(labels, _owner(metadata)) or (
         _word(metadata.get("name")),
         _word(metadata.get("uid")),
     )
@@ -187,8 +183,8 @@ def is_sane(text: str) -> bool:
     return len(text) <= LONGEST_TEXT and text.isprintable()
 
 
-def _job(pod: Pod) -> tuple[str, str] | None:
-    jobs = (rule.find(pod) for rule in RULES)
+def _job(labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
+    jobs = (rule.find(labels, owner) for rule in RULES)
     return next((job for job in jobs if job is not None), None)
 
 

@@ -117,9 +117,8 @@ def _described(engine: HostEngine, entity: Entity, before: Device | None) -> tup
     if NAME not in values or UUID not in values:
         if before is None or before.problem == UNTOLD:
             return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
-        whole = replace(
-            before.gpu, instance="", profile="", mig_uuid=""
-        )  # the last description still holds
+        # The last description still holds.
+        whole = replace(before.gpu, instance="", profile="", mig_uuid="")
         return replace(before, entity=entity, gpu=whole, problem=None), bool(before.gpu.instance)
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)

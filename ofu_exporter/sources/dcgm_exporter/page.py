@@ -224,9 +224,8 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
             uuid = labels.get("UUID") or labels.get("uuid", "")
             key = (labels.get("gpu", ""), uuid, labels.get("GPU_I_ID", ""))
             if key not in rows and len(rows) >= most:
-                raise ValueError(
-                    "one GPU too many"
-                )  # two different names may look the same before they are parsed
+                # Two different names may look the same before they are parsed.
+                raise ValueError("one GPU too many")
             row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
 

@@ -20,7 +20,7 @@ from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.hardware import unrated
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.nvml import mig
-from ofu_exporter.sources.nvml.gpm import GpmSeries, Target
+from ofu_exporter.sources.nvml.gpm import GpmSeries
 from ofu_exporter.sources.nvml.nvml_errors import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -183,9 +183,9 @@ class GpuProbe:
     def _begin(self, gpu: Gpu) -> None:
         if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
             raise self._without_counters()
-        target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
+        instance = int(gpu.instance) if gpu.instance else None
         # Stored before the series holds anything of the driver, so that close() can release it.
-        series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
+        series = self._series[gpu.key] = GpmSeries(self._nvml, self._handle, instance, self._clock)
         series.begin()
 
     def _drop(self, key: GpuKey) -> None:

@@ -75,20 +75,13 @@ class Probe(sources.Probe):
 class Source(sources.Source):
     """A recording as a source."""
 
+    simulated = False
+    recorded = ""
+
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
         self._clock = clock
-        self._simulated = False
-        self._recorded = ""
         self._probe: Probe | None = None
-
-    @property
-    def simulated(self) -> bool:
-        return self._simulated
-
-    @property
-    def recorded(self) -> str:
-        return self._recorded
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -98,8 +91,8 @@ class Source(sources.Source):
     def open(self) -> Sequence[Probe]:
         path = self._options.path
         first = recording.read(path)
-        self._simulated = first.header.simulated
-        self._recorded = str(first.header.created)[:DATE_LENGTH]
+        self.simulated = first.header.simulated
+        self.recorded = str(first.header.created)[:DATE_LENGTH]
         self._probe = Probe(path, first, self._options.loop, self._clock)
         return [self._probe]
 
