@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel, GrpcReply
+from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel
 from ofu_exporter.values.reasons import SchedulerReason
 
 SECONDS = 5.0
@@ -58,18 +58,14 @@ def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:
     with GrpcChannel(path, SECONDS) as channel:
         reply = channel.call(_METHOD)
     if reply.status != 0:
-        raise _error(path, reply)
+        reason = _REASONS.get(reply.status, SchedulerReason.BAD_ANSWER)
+        if reply.status == _RESOURCE_EXHAUSTED and "rate limit" in reply.text:
+            reason = SchedulerReason.RATE_LIMITED
+        raise SchedulerError(reason, f"{path}: gRPC status {reply.status}: {reply.text}"[:500])
     try:
         return decode(reply.message, marks)
     except ValueError as error:
         raise SchedulerError(SchedulerReason.BAD_ANSWER, f"{path}: {error}") from error
-
-
-def _error(path: Path, reply: GrpcReply) -> SchedulerError:
-    reason = _REASONS.get(reply.status, SchedulerReason.BAD_ANSWER)
-    if reply.status == _RESOURCE_EXHAUSTED and "rate limit" in reply.text:
-        reason = SchedulerReason.RATE_LIMITED
-    return SchedulerError(reason, f"{path}: gRPC status {reply.status}: {reply.text}"[:500])
 
 
 def decode(message: bytes, marks: Collection[bytes]) -> list[PodResources]:

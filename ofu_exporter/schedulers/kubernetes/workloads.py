@@ -150,10 +150,10 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
     labels = _words(metadata, "labels")
     texts = {**_words(metadata, "annotations"), **labels}
     status = _mapping(document, "status")
-    name, uid = _job(labels, _owner(metadata)) or (
-        _word(metadata.get("name")),
-        _word(metadata.get("uid")),
-    )
+    owner = _owner(metadata)
+    jobs = (rule.find(labels, owner) for rule in RULES)
+    itself = _word(metadata.get("name")), _word(metadata.get("uid"))
+    name, uid = next((job for job in jobs if job is not None), itself)
     if not name:
         raise ValueError("a pod without a name")
     if not all(is_sane(word) for word in (name, uid)):
@@ -181,11 +181,6 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
 def is_sane(text: str) -> bool:
     """Whether a text may become the value of a metric's label."""
     return len(text) <= LONGEST_TEXT and text.isprintable()
-
-
-def _job(labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
-    jobs = (rule.find(labels, owner) for rule in RULES)
-    return next((job for job in jobs if job is not None), None)
 
 
 def _owner(metadata: Mapping[str, object]) -> PodOwner | None:

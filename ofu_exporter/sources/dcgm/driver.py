@@ -79,22 +79,20 @@ class Source(sources.Source):
         return dict(self._rejected)
 
     def open(self) -> Sequence[Probe]:
-        try:
-            library = self._library = Library()
-            if self._options.dcgm_address == EMBEDDED:
-                _refuse_second(library)
-            probe = Probe(library, self._options, (self._clock, self._wall), self._rejected)
-            probe.connect()
-        except DcgmError as error:
-            self.close()
-            raise SourceError(error.reason, _described(self._options, error)) from error
-        except SourceError:
-            self.close()
-            raise
-        if not probe.gpus():
-            probe.close()
-            self.close()
-            raise SourceError(Reason.NO_GPU, f"{_described(self._options)} sees no GPU")
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                library = self._library = Library()
+                if self._options.dcgm_address == EMBEDDED:
+                    _refuse_second(library)
+                probe = Probe(library, self._options, (self._clock, self._wall), self._rejected)
+                undo.callback(probe.close)
+                probe.connect()
+            except DcgmError as error:
+                raise SourceError(error.reason, _described(self._options, error)) from error
+            if not probe.gpus():
+                raise SourceError(Reason.NO_GPU, f"{_described(self._options)} sees no GPU")
+            undo.pop_all()
         return [probe]
 
     def close(self) -> None:

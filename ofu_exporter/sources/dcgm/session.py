@@ -204,15 +204,15 @@ class Session:
     def _problem(self, row: _Row, now: float) -> Problem | None:
         """Why a device is not measured although it should be."""
         entity = row.device.entity
-        refusal = self._watches.refusal(entity)
-        if refusal is not None:
+        if entity in self._watches.refused:
+            refusal, _ = self._watches.refused[entity]
             return refusal.reason, str(refusal)
         code = row.samples.last_code
         blank = REASONS.get(code, Reason.FAILED), _why_blank(row.device, code)
         if code and self._watches.is_resting(entity):
             return blank
         if now - row.heard_at > self._patience:
-            since = self._watches.since(entity)
+            since = self._watches.watched.get(entity)
             if since is not None and now - since > RETRY_SECONDS:
                 self._watches.renew(entity)
             return Reason.STALE, f"no sample for {now - row.heard_at:.0f} s"

@@ -44,9 +44,9 @@ class Watches:
         self._interval = interval
         self._watches: list[FieldWatch] = []
         self._driver_watches: list[FieldWatch] = []
-        self._watched: dict[Entity, float] = {}
+        self.watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
-        self._refused: dict[Entity, tuple[DcgmError, float]] = {}
+        self.refused: dict[Entity, tuple[DcgmError, float]] = {}
         """Why a device is not watched, and when that was last tried."""
         self._clockless: set[Entity] = set()
         """GPUs whose clock could not be watched and for which a warning was logged."""
@@ -62,7 +62,7 @@ class Watches:
     def update(self, devices: Sequence[Device], now: float) -> None:
         """Watch devices that are new or were refused a while ago, and stop watching those that are gone."""
         present = {device.entity for device in devices}
-        for entity in [*self._watched.keys() - present, *self._refused.keys() - present]:
+        for entity in [*self.watched.keys() - present, *self.refused.keys() - present]:
             self.renew(entity)
         new = [device for device in devices if self._is_due(device, now)]
         for alike in _alike(new):
@@ -98,26 +98,17 @@ class Watches:
             return
         self.renew(entity)
         if why[0].code != NOT_WATCHED:
-            self._refused[entity] = why
-
-    def since(self, entity: Entity) -> float | None:
-        """Since when a device has been watched; None if it is not."""
-        return self._watched.get(entity)
-
-    def refusal(self, entity: Entity) -> DcgmError | None:
-        """Why a device is not watched."""
-        refused = self._refused.get(entity)
-        return refused[0] if refused else None
+            self.refused[entity] = why
 
     def renew(self, entity: Entity) -> None:
         """Watch a device again at the next update, if it exists then."""
-        for notes in (self._watched, self._refused, self._trials, self._brought, self._blanks):
+        for notes in (self.watched, self.refused, self._trials, self._brought, self._blanks):
             notes.pop(entity, None)
         self._watches = _dropped(self._watches, entity)
 
     def is_resting(self, entity: Entity) -> bool:
         """Whether a device is not watched because its tensor counter had no value."""
-        return entity in self._resting and entity not in self._watched
+        return entity in self._resting and entity not in self.watched
 
     def skip_to(self, unix: float) -> None:
         """Skip all samples from before this time."""
@@ -131,11 +122,11 @@ class Watches:
         self._watches, self._driver_watches = [], []
 
     def _is_due(self, device: Device, now: float) -> bool:
-        if device.problem is not None or device.entity in self._watched:
+        if device.problem is not None or device.entity in self.watched:
             return False
         if device.entity in self._resting and now < self._resting[device.entity][0]:
             return False
-        refused = self._refused.get(device.entity)
+        refused = self.refused.get(device.entity)
         return refused is None or now - refused[1] >= RETRY_SECONDS
 
     def _watch(self, alike: Sequence[Device], now: float) -> None:
@@ -145,19 +136,19 @@ class Watches:
         try:
             watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
         except RefusedError as error:
-            self._refused.update((entity, (error, now)) for entity in entities)
+            self.refused.update((entity, (error, now)) for entity in entities)
             if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
                     self._watch([device], now)
             return
         self._watches.append(watch)
         for entity in watch.entities:
-            self._refused.pop(entity, None)
-            self._watched[entity] = now
+            self.refused.pop(entity, None)
+            self.watched[entity] = now
             self._brought[entity] = set()
             if alike[0].gpm:  # before Hopper, profiling is often paused for a while
                 self._blanks[entity] = 0
-        self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
+        self.refused.update((entity, (e, now)) for entity, e in watch.refused.items())
         self._watch_others(watch.entities, _choices(alike[0]))
 
     def _tensor_interval(self, device: Device) -> float:

@@ -21,8 +21,7 @@ from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm_exporter.pace import PagePace
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, parse
-from ofu_exporter.sources.dcgm_exporter.places import Places
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, Places, parse
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient

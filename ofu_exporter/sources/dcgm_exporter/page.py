@@ -1,4 +1,4 @@
-"""Sorts a page of NVIDIA's dcgm-exporter by GPU: old and new names and units, MIG rows, blanks."""
+"""Sorts a page of NVIDIA's dcgm-exporter by GPU: old and new names and units, MIG rows, blanks, GPUs beyond measure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from zlib import crc32
 
-from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, Activity, Evidence
 
@@ -136,6 +135,30 @@ class PageRow:
             utilization_ratio=_within(get("utilization_ratio"), MAX_RATIO),
             power_watts=power,
         )
+
+
+class Places:
+    """The GPUs that have been measured longest come first, then the first of the page.
+
+    So when a page begins to name GPUs that do not exist, no real GPU loses its place.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._ranks: dict[Hashable, int] = {}
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether the GPU has been measured and kept its place."""
+        return key in self._ranks
+
+    def taken(self, keys: Iterable[Hashable]) -> frozenset[Hashable]:
+        """The keys that get a place: the measured GPUs, then the first of the others."""
+        named = dict.fromkeys(keys)
+        taken = sorted(named, key=lambda key: self._ranks.get(key, self.most))[: self.most]
+        for key in taken:
+            if len(self._ranks) < self.most:
+                self._ranks.setdefault(key, len(self._ranks))
+        return frozenset(taken)
 
 
 @dataclass(slots=True)

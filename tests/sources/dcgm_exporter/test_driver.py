@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, parse
-from ofu_exporter.sources.dcgm_exporter.places import Places
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Places, parse
 from ofu_exporter.values.reading import Activity, ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
