@@ -105,7 +105,12 @@ class ReportError(OfuError):
     """A report that is refused."""
 
     def __init__(
-        self, reason: ReportRejection, field: str = "", detail: str = "", where: str = "body"
+        self,
+        reason: ReportRejection,
+        field: str = "",
+        detail: str = "",
+        where: str = "body",
+        retry_after: float | None = None,
     ) -> None:
         """`field` names what is at fault in `where`: a key of the body (`model.seq_len`), or a header."""
         super().__init__(f"{detail or reason.value}. {reason.advice}")
@@ -113,7 +118,7 @@ class ReportError(OfuError):
         self.field = field
         self.detail = detail
         self.where = where
-        self.retry_after: float | None = None
+        self.retry_after = retry_after
         """Seconds after which another try makes sense; None = not known."""
 
 

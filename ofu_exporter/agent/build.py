@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ofu_exporter import schedulers, sources
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.lanes import SamplingPace
+from ofu_exporter.agent.process import raise_descriptor_limit
 from ofu_exporter.agent.sampler import Owners, Sampler, SamplingPlan
 from ofu_exporter.agent.source_opening import Candidate
 from ofu_exporter.errors import ConfigError
@@ -29,7 +30,6 @@ from ofu_exporter.serving.connection_limit import (
 )
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
-from ofu_exporter.support.process import raise_descriptor_limit
 from ofu_exporter.values.snapshot import Snapshot
 
 

@@ -25,6 +25,7 @@ from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.reloads import LastReloads, Reloads
 from ofu_exporter.agent.sampler import Sampler
+from ofu_exporter.agent.systemd import Notifier
 from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
@@ -49,7 +50,6 @@ from ofu_exporter.settings import Configured, Settings, host_and_port
 from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
-from ofu_exporter.support.systemd import Notifier
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from ofu_exporter.agent.file_watch import FileWatch
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
-from ofu_exporter.support.file_watch import FileWatch
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ofu_exporter.agent.daemon import Daemon
+from ofu_exporter.agent.process import keep_heap_small
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given, Layer
 from ofu_exporter.cli.settings import load, option_models, setting_flags, start_logging
@@ -19,7 +20,6 @@ from ofu_exporter.cli.subjects import COMMON
 from ofu_exporter.recordings import H100_TRAINING, recording
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.settings import Configured
-from ofu_exporter.support.process import keep_heap_small
 from ofu_exporter.values.text import shown
 
 _DEMO = {"listen": Given("127.0.0.1:9846", "demo"), "interval": Given(1.0, "demo")}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
+from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.support.bounded_get import shown_url
-from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.reasons import QueryReason
 
 if TYPE_CHECKING:

@@ -145,9 +145,7 @@ class ReportBook:
         wait = self._pace.wait(key, self._clock())
         if wait:
             detail = f"the job reports more than {REPORTS_PER_SECOND:g} times a second"
-            error = ReportError(ReportRejection.TOO_MANY, "job_id", detail)
-            error.retry_after = wait
-            raise error
+            raise ReportError(ReportRejection.TOO_MANY, "job_id", detail, retry_after=wait)
 
     def _owner(self, job_id: str) -> Owner:
         """The job of this id. Raises ReportError if the job is not here but has to be."""

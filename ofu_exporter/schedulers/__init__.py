@@ -32,6 +32,7 @@ class Scheduler(Protocol):
     @property
     def rejected(self) -> Mapping[str, int]:
         """The rejected parts of its answers, counted by `ClaimRejection`."""
+        return {}
 
     def claims(self) -> Sequence[Claim]:
         """Every job that holds a device of this node now, and jobs that held one before, with their end.
@@ -42,7 +43,8 @@ class Scheduler(Protocol):
         """
 
     def close(self) -> None:
-        """Release every handle. Never raises."""
+        """Release every handle, if any is held. Never raises."""
+        return
 
 
 class SchedulerModule(Protocol):

@@ -175,8 +175,12 @@ def _peer(scope: Mapping[str, Any]) -> str:
 
 def _asker(scope: Mapping[str, Any]) -> str:
     """Who has to pay for a question: an address, or at the socket, where all pods are one address, a user."""
-    address = client_network(_peer(scope))
-    return address or f"user {scope.get('state', {}).get(PEER_UID)}"
+    return network_of(scope) or f"user {scope.get('state', {}).get(PEER_UID)}"
+
+
+def network_of(scope: Mapping[str, Any]) -> str:
+    """The peer without its port, as it is counted; all peers on the Unix socket are one."""
+    return client_network(_peer(scope))
 
 
 def _bearer(scope: Mapping[str, Any]) -> bytes | None:

@@ -46,9 +46,8 @@ class Arrival:
         self._wakes_at = 1
         self._loop = asyncio.get_running_loop()
         limit.enter(self)
-        self._loop.add_reader(
-            accepted.fileno(), self._look
-        )  # asyncio shows a socket, which is dear
+        # By its number: asyncio shows a socket, which is dear.
+        self._loop.add_reader(accepted.fileno(), self._look)
 
     def _look(self) -> None:
         try:

@@ -10,20 +10,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 from ofu_exporter.serving.faults import Faults
-from ofu_exporter.serving.metrics.agent import (
-    COUNT_METRICS,
-    NODE_METRICS,
-    SCHEDULER_METRICS,
-    SOURCE_METRICS,
-    TIME_METRICS,
-    AgentCounts,
-)
-from ofu_exporter.serving.metrics.gpu import GPU_METRICS, GPU_SHARED, SAMPLE_TIMESTAMP
-from ofu_exporter.serving.metrics.job import JOB_METRICS
-from ofu_exporter.serving.metrics.model import MODEL_METRICS, once
-from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics import agent, gpu, job, report
 from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
-from ofu_exporter.serving.metrics.spec import Rows
+from ofu_exporter.serving.metrics.spec import Rows, Value
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 Subjects = Sequence[tuple[Any, ...]]
@@ -39,29 +28,37 @@ def of_snapshot(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
     gpus = [(view, snapshot) for view in snapshot.gpus]
     reports = [(view.job.job_id, view.reports) for view in snapshot.jobs if view.reports]
     sources = [(health,) for health in (snapshot.source, *snapshot.other_sources)]
-    yield from add(GPU_METRICS, gpus)
-    for metric in MODEL_METRICS:
+    yield from add(gpu.GPU_METRICS, gpus)
+    for metric in gpu.MODEL_METRICS:
         yield filled(metric, once(_rows(metric, _of_each_model(snapshot), faults)), faults)
-    yield from add([GPU_SHARED], gpus)
-    yield from add(JOB_METRICS, [(view,) for view in snapshot.jobs])
-    yield from add(REPORT_METRICS, [*reports, *snapshot.unowned_reports])
-    for each in SOURCE_METRICS:  # one without the label is the first source's
+    yield from add([gpu.GPU_SHARED], gpus)
+    yield from add(job.JOB_METRICS, [(view,) for view in snapshot.jobs])
+    yield from add(report.REPORT_METRICS, [*reports, *snapshot.unowned_reports])
+    for each in agent.SOURCE_METRICS:  # one without the label is the first source's
         yield from add([each], sources if "source" in each.labels else sources[:1])
-    yield from add(NODE_METRICS, [(snapshot,)])
-    yield from add(SCHEDULER_METRICS, [(health,) for health in snapshot.schedulers])
-    yield from add([SAMPLE_TIMESTAMP], gpus)
-    yield from add(TIME_METRICS, [(snapshot,)])
+    yield from add(agent.NODE_METRICS, [(snapshot,)])
+    yield from add(agent.SCHEDULER_METRICS, [(health,) for health in snapshot.schedulers])
+    yield from add([gpu.SAMPLE_TIMESTAMP], gpus)
+    yield from add(agent.TIME_METRICS, [(snapshot,)])
 
 
-def of_counts(counts: AgentCounts, faults: Faults) -> Iterator[Metric]:
+def of_counts(counts: agent.AgentCounts, faults: Faults) -> Iterator[Metric]:
     """The metrics of what has happened to the agent itself."""
-    return (filled(each, _rows(each, [(counts,)], faults), faults) for each in COUNT_METRICS)
+    return (filled(each, _rows(each, [(counts,)], faults), faults) for each in agent.COUNT_METRICS)
 
 
 def _rows(metric: OfuMetric[...], subjects: Subjects, faults: Faults) -> Rows:
     """The rows of all subjects; one of which none can be made is left out."""
     rows = faults.made(metric.name, lambda subject: [*metric.rows(*subject)], subjects)
     return chain.from_iterable(rows)
+
+
+def once(rows: Rows) -> Rows:
+    """Rows of many GPUs, each once. What two GPUs contradict each other about is left out."""
+    values: dict[tuple[str, ...], set[Value]] = {}
+    for labels, value in rows:
+        values.setdefault(labels, set()).add(value)
+    return [(labels, value) for labels, (value, *others) in values.items() if not others]
 
 
 _Family = GaugeMetricFamily | CounterMetricFamily | SummaryMetricFamily

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import struct
 from asyncio import sslproto
 from contextlib import suppress
 from typing import Any
@@ -16,7 +17,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ofu_exporter.serving.access import CERTIFIED, PEER_UID
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from ofu_exporter.serving.tls import WriterContext
-from ofu_exporter.support.peers import peer_uid
 
 READ_BYTES = 16 << 10
 """Most bytes of a request's head, and most that are read from a connection at once."""
@@ -25,6 +25,9 @@ UNSENT_BYTES = 16 << 10
 COLLECT_EVERY = 64
 """The garbage of closed TLS connections is collected after this many. They are cycles of objects, which look few and
 small to Python: by itself it would let hundreds of MiB gather."""
+
+_CREDENTIALS = struct.Struct("3i")
+"""struct ucred of unix(7): process, user, group."""
 
 # asyncio gives every TLS connection a buffer of 256 KiB for its whole life; no record of TLS is larger than 16.6 KiB.
 sslproto.SSLProtocol.max_size = 2 * READ_BYTES
@@ -87,7 +90,7 @@ class Connection(H11Protocol):
         is_unix = own_end.family == socket.AF_UNIX
         if is_unix:  # some versions of uvicorn do not set this
             self.server = (own_end.getsockname(), None)
-        uid = peer_uid(own_end) if is_unix else None
+        uid = _peer_uid(own_end) if is_unix else None
         self.app_state = {CERTIFIED: _is_certified(transport), PEER_UID: uid}
         self._limit.note(self)
 
@@ -153,3 +156,12 @@ def _is_certified(transport: asyncio.BaseTransport) -> bool:
     """Whether the client has shown a certificate of the authority whose clients may write, on this connection."""
     tls = transport.get_extra_info("ssl_object")
     return tls is not None and isinstance(tls.context, WriterContext) and bool(tls.getpeercert())
+
+
+def _peer_uid(connection: socket.socket) -> int | None:
+    """The user who opened the other end of a Unix socket, as the kernel recorded it; None if that is not known."""
+    try:
+        noted = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return None
+    return int(_CREDENTIALS.unpack(noted)[1])

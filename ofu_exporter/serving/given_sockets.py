@@ -82,9 +82,8 @@ def _take(number: int, what: str, sockets: dict[str, socket.socket]) -> None:
 
 def _kind(taken: socket.socket) -> str | None:
     """Which of the agent's sockets it can be."""
-    if taken.type != socket.SOCK_STREAM:
-        return None
-    if not taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+    is_stream = taken.type == socket.SOCK_STREAM
+    if not is_stream or not taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         return None
     kinds = {socket.AF_INET: "address", socket.AF_INET6: "address", socket.AF_UNIX: "unix"}
     return kinds.get(taken.family)

@@ -18,8 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.serving.access import Access, Writer
-from ofu_exporter.support.addresses import client_network
+from ofu_exporter.serving.access import Access, Writer, network_of
 from ofu_exporter.support.patience import limited
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.reasons import ReportRejection
@@ -102,9 +101,10 @@ class Guard:
     async def _admitted(self, scope: Scope) -> Writer:
         """The writer, after all checks that need no byte of the body. Raises ReportError."""
         writer = await self.access.admitted(scope)
-        wait = self._rates.wait(_address(scope), self._clock())
+        wait = self._rates.wait(network_of(scope), self._clock())
         if wait:
-            raise _too_many("more requests come from this address than the agent takes", wait)
+            detail = "more requests come from this address than the agent takes"
+            raise ReportError(ReportRejection.TOO_MANY, "", detail, "request", wait)
         headers = dict(reversed(scope["headers"]))  # the first of several with one name counts
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         # A web page may not send JSON to another origin without asking first.
@@ -128,7 +128,8 @@ class Guard:
             if len(body) + len(piece) > MOST_BODY_BYTES:
                 raise _too_large()
             if self._bytes + len(piece) > MOST_BYTES_AT_ONCE:
-                raise _too_many("too much is being sent at once", 1.0)
+                detail = "too much is being sent at once"
+                raise ReportError(ReportRejection.TOO_MANY, "", detail, "request", 1.0)
             self._bytes += len(piece)
             body += piece
 
@@ -139,21 +140,9 @@ def writer_of(request: Request) -> Writer:
     return writer
 
 
-def _address(scope: Scope) -> str:
-    """The peer without its port, as it is counted; all peers on the Unix socket are one."""
-    client = scope.get("client")
-    return client_network(str(client[0])) if client else ""
-
-
 def _too_large() -> ReportError:
     detail = f"the body is larger than {MOST_BODY_BYTES >> 10} KiB"
     return ReportError(ReportRejection.TOO_LARGE, detail=detail)
-
-
-def _too_many(detail: str, wait: float) -> ReportError:
-    error = ReportError(ReportRejection.TOO_MANY, detail=detail, where="request")
-    error.retry_after = wait
-    return error
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -87,8 +87,7 @@ def answer_head(app: ASGIApp) -> ASGIApp:
 
 
 def _counted_as(path: str) -> str:
-    if path.startswith("/v1/jobs/"):
-        return "/v1/jobs/{job_id}"
-    if path.startswith("/jobs/"):
-        return "/jobs/{job_id}"
+    for folder in ("/v1/jobs/", "/jobs/"):
+        if path.startswith(folder):
+            return folder + "{job_id}"
     return path if path in _PATHS else "other"

@@ -117,14 +117,11 @@ class ReadAccess:
         user, password = basic
         if await passwords.are_right(_network(client[0]) if client else "", user, password):
             return True
-        self._note_wrong(client)
-        return False
-
-    def _note_wrong(self, client: object) -> None:
         self._wrong += 1
         if not self._lines.wait("", self._clock()):
             words = "wrong user or password to read with, the last from %s: %d in all"
             log.warning(words, client, self._wrong)
+        return False
 
 
 def _network(address: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
-from ofu_exporter.support.memory_files import in_memory
 from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.support.small_files import read_small
 
@@ -108,3 +110,12 @@ def make_context(tls: TlsFiles) -> ssl.SSLContext:
             raise ConfigError(f"TLS client authority {tls.client_ca}: {error}") from error
         context.verify_mode = tls.client_auth
     return context
+
+
+@contextmanager
+def in_memory(text: str) -> Iterator[str]:
+    """A path at which this process can read the text while the block runs. The text is on no disk and has no other
+    name."""
+    with open(os.memfd_create("ofu-exporter"), "wb", buffering=0) as file:
+        file.write(text.encode())
+        yield f"/proc/self/fd/{file.fileno()}"

@@ -35,8 +35,9 @@ class Probe(Protocol):
     def poll(self) -> None:
         """Take one point read of the SM clock, which the hardware does not average.
 
-        Raises GpuError.
+        Raises GpuError. Nothing is to do where the reads bring the clock.
         """
+        return
 
     def read(self) -> Sequence[Reading | Fault]:
         """End the window that the last `read` began, begin the next, and return what was measured.
@@ -46,23 +47,27 @@ class Probe(Protocol):
         """
 
     def close(self) -> None:
-        """Release every handle. Never raises."""
+        """Release every handle, if any is held. Never raises."""
+        return
 
 
 class Source(Protocol):
-    """A way to read the counters of this node's GPUs."""
+    """A way to read the counters of this node's GPUs. Those that derive from it say what is otherwise with them."""
 
     @property
     def simulated(self) -> bool:
         """Whether the values are made up, by this source or by the one that was recorded."""
+        return False
 
     @property
     def recorded(self) -> str:
         """The day on which the values were measured, if that is not now; "" = now."""
+        return ""
 
     @property
     def rejected(self) -> Mapping[str, int]:
         """Refused rows that belong to no GPU, counted by reason."""
+        return {}
 
     def open(self) -> Sequence[Probe]:
         """Find the GPUs. Raises SourceError when this source cannot be used on this node.
@@ -71,7 +76,8 @@ class Source(Protocol):
         """
 
     def close(self) -> None:
-        """Release the library or connection, after every probe was closed. Never raises."""
+        """Release the library or connection, if it holds one, after every probe was closed. Never raises."""
+        return
 
 
 class SourceModule(Protocol):

@@ -14,7 +14,7 @@ import socket
 import time
 import urllib.parse
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.values.text import shown
@@ -30,35 +30,25 @@ PROBLEMS = {
 """What a status means, said of the server."""
 
 
-class ServerAccess(Protocol):
-    """How to be let in by a server, and whether it is the right one."""
+class ServerAccess:
+    """How to be let in by a server, and whether it is the right one: this one lets everybody in, and the system's
+    authorities vouch for it."""
 
     def check(self, connection: socket.socket) -> None:
         """See the connection before anything is sent. Raises what `get` shall raise."""
 
     def trust(self) -> ssl.SSLContext:
         """The TLS for https."""
-
-    def basic(self) -> tuple[str, str] | None:
-        """User and password for a URL that has none."""
-
-
-class OpenAccess:
-    """To servers that let everybody in, and that the system's authorities vouch for."""
-
-    def check(self, connection: socket.socket) -> None:
-        """Any will do."""
-
-    def trust(self) -> ssl.SSLContext:
         import ssl  # noqa: PLC0415 - most connections need none
 
         return ssl.create_default_context()
 
-    def basic(self) -> None:
-        """Nobody asks."""
+    def basic(self) -> tuple[str, str] | None:
+        """User and password for a URL that has none."""
+        return None
 
 
-OPEN = OpenAccess()
+OPEN = ServerAccess()
 
 
 class Answer(NamedTuple):

@@ -54,14 +54,10 @@ def read(path: Path, what: str, kind: type[ModelT]) -> CheckedYaml[ModelT]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = tuple(first["loc"])
-        raise _error(named, root, place, _problem(first["type"], first["msg"])) from error
+        is_unknown = first["type"] == "extra_forbidden"
+        problem = "is not known" if is_unknown else first["msg"].removeprefix("Value error, ")
+        raise _error(named, root, place, problem) from error
     return CheckedYaml(path, what, content, root)
-
-
-def _problem(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "is not known"
-    return message.removeprefix("Value error, ")
 
 
 def _error(named: str, root: yaml.Node | None, place: Place, problem: str) -> ConfigError:

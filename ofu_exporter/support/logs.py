@@ -136,10 +136,8 @@ class _Writer(QueueListener):
         self._dropped_before = 0
 
     def handle(self, record: Any) -> None:
-        missing, self._dropped_before = (
-            self._lines.dropped - self._dropped_before,
-            self._lines.dropped,
-        )
+        dropped = self._lines.dropped
+        missing, self._dropped_before = dropped - self._dropped_before, dropped
         line = b"(%d log lines were dropped here)\n" % missing + record if missing else record
         try:
             while line:
@@ -172,8 +170,7 @@ class LastLines(logging.Handler):
 def configure_logging(log_format: str, log_level: str = "info") -> None:
     """Log to standard error as text, JSON lines or logfmt, from this level on."""
     root = logging.getLogger()
-    handler = next((one for one in root.handlers if isinstance(one, QueuedLines)), None)
-    handler = handler or QueuedLines()
+    handler = next(iter(_queued()), None) or QueuedLines()
     text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     formatters = {"json": JsonLines(), "logfmt": LogfmtLines()}
     handler.setFormatter(formatters.get(log_format, text))
@@ -188,8 +185,8 @@ def configure_logging(log_format: str, log_level: str = "info") -> None:
 
 def dropped_lines() -> int:
     """Lines of the log that were not written."""
-    return sum(
-        handler.dropped
-        for handler in logging.getLogger().handlers
-        if isinstance(handler, QueuedLines)
-    )
+    return sum(handler.dropped for handler in _queued())
+
+
+def _queued() -> list[QueuedLines]:
+    return [each for each in logging.getLogger().handlers if isinstance(each, QueuedLines)]

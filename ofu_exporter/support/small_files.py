@@ -41,10 +41,8 @@ def read_small(
         content = within(READ_SECONDS, named, partial(_read, path, named, most_bytes, check))
     except HungError as error:
         raise ConfigError(f"{named}: its file system does not answer") from error
-    except OSError as error:
-        raise ConfigError(f"{named}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise ConfigError(f"{named}: {error}") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{named}: {getattr(error, 'strerror', None) or error}") from error
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ofu_exporter.client.channel import TLS_VARIABLES, trust
 from ofu_exporter.client.port_owner import refuse_stranger
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support.bounded_get import ServerAccess
 
 USER_VARIABLE, PASSWORD_VARIABLE = "OFU_EXPORTER_USER", "OFU_EXPORTER_PASSWORD_FILE"
 
@@ -18,7 +19,7 @@ _one_reader = threading.Lock()
 """A file that a thread reads counts as hung for another one that wants it meanwhile, and `top` has many threads."""
 
 
-class AgentAccess:
+class AgentAccess(ServerAccess):
     """What the environment says: the password as it is now, the files of TLS as they are at each connection."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:

@@ -160,7 +160,7 @@ class SimulatedMachine:
         self._beats += 1
 
     def _phase(self, product: Product, useful_share: float) -> LoadPhase:
-        """The load of a product: tensor activity as with `simulated_gemms`, and a clock that is lower under load."""
+        """The load of a product: any tensor activity that is usual, and a clock that is lower under load."""
         source = random.Random(f"{self._seed}/{product}")
         active = source.uniform(0.55, 0.92)
         top = FP64_CLOCK_HZ if product.precision == "fp64" else TENSOR_CLOCK_HZ

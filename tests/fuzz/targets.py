@@ -25,7 +25,7 @@ from ofu_exporter.jobs.state_file import StateFile
 from ofu_exporter.schedulers.slurm import driver as slurm
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
-from ofu_exporter.sources.dcgm_exporter.page import FIELDS, PIPE_NAMES
+from ofu_exporter.sources.dcgm_exporter.page import FIELDS
 from ofu_exporter.sources.replay import driver as replay
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Job, Ownership
@@ -112,7 +112,7 @@ def check_report(data: bytes) -> None:
 
 # --- the page of another exporter -----------------------------------------------------------------
 
-NAMES = st.sampled_from([*FIELDS, *PIPE_NAMES, "DCGM_FI_DEV_ENCODER_UTIL", "dcgm_sm_clock"])
+NAMES = st.sampled_from([*FIELDS, "DCGM_FI_DEV_ENCODER_UTIL", "dcgm_sm_clock"])
 LABELS = {
     "gpu": st.sampled_from(["0", "1", ""]) | TEXTS,
     "UUID": st.sampled_from(["GPU-0", "GPU-1", ""]) | TEXTS,

@@ -23,6 +23,7 @@ from ofu_exporter.support.secret_files import read_secret
 from ofu_exporter.support.small_files import read_small
 from tests.helpers.agent import SOON
 from tests.helpers.certificates import Certificates
+from tests.helpers.every import every
 from tests.helpers.passwords import web_file
 from tests.helpers.server import serving, tell
 
@@ -123,3 +124,17 @@ def test_a_pipe_is_refused(certificates: Certificates, name: str) -> None:
     files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
     with pytest.raises(ConfigError, match=f"{file.name} is not a file"):
         within(SOON, "context", lambda: tls.make_context(files))
+
+
+@every(["", "a\nb", "ä\0", "x" * (3 << 20)])
+def test_the_text_is_there_while_the_block_runs_and_gone_afterwards(text: str) -> None:
+    with tls.in_memory(text) as path:
+        assert Path(path).read_text("utf-8") == text
+        assert Path(path).read_text("utf-8") == text, "once more, from its begin"
+        assert "ofu-exporter" in str(Path(path).readlink())
+    assert not Path(path).exists()
+
+
+def test_two_texts_do_not_mix() -> None:
+    with tls.in_memory("a") as first, tls.in_memory("b") as second:
+        assert (Path(first).read_text(), Path(second).read_text()) == ("a", "b")

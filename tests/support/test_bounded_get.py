@@ -15,7 +15,7 @@ from ofu_exporter.support.bounded_get import (
     Answer,
     Limits,
     NoAnswerError,
-    OpenAccess,
+    ServerAccess,
     content,
     get,
     shown_url,
@@ -120,7 +120,7 @@ def test_what_is_no_answer_is_an_error_of_http(wrong: bytes) -> None:
 
 
 def test_nothing_is_sent_before_the_connection_was_looked_at() -> None:
-    class Refusing(OpenAccess):
+    class Refusing(ServerAccess):
         def check(self, connection: socket.socket) -> None:  # noqa: ARG002 - a protocol has it
             raise PermissionError("no")
 

@@ -27,7 +27,6 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSu
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
-from ofu_exporter.support.garbage import collector_paused
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 from ofu_exporter.values.losses import Loss
 

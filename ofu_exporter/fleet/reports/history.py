@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
@@ -28,7 +29,6 @@ from ofu_exporter.fleet.reports.answers import (
 )
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
-from ofu_exporter.support.garbage import collector_paused
 
 
 @collector_paused()

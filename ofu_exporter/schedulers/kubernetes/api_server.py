@@ -85,9 +85,7 @@ class ApiServer:
             raise ValueError("KUBERNETES_SERVICE_HOST is not set")
         token = (self._account / "token").read_text("ascii").strip()
         if not token.isprintable():
-            raise ValueError(
-                "the token file does not hold a token"
-            )  # its text is kept secret anyway
+            raise ValueError("the token file does not hold a token")  # its text stays secret
         context = ssl.create_default_context(cafile=str(self._account / "ca.crt"))
         port = int(self._environ.get("KUBERNETES_SERVICE_PORT", "443"))
         return HTTPSConnection(host, port, timeout=self._seconds, context=context), token

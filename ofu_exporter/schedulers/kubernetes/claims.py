@@ -19,7 +19,7 @@ class JobPod(NamedTuple):
 
     pod: GpuPod
     workload: Workload | None
-    name: str = ""
+    name: str
     """Name of the pod."""
 
     @property
@@ -52,12 +52,12 @@ def by_job(
 ) -> list[Claim]:
     """The claims of all jobs, sorted, because kubelet lists pods in another order each time."""
     jobs: dict[JobName, list[JobPod]] = {}
-    for (namespace, pod_name), member in sorted(pods.items(), key=lambda item: item[0]):
+    for (namespace, _), member in sorted(pods.items(), key=lambda item: item[0]):
         if member.workload is not None and member.workload.over:
             rejected[ClaimRejection.EXPIRED.value] += 1
             continue
-        name = member.workload.name if member.workload else pod_name
-        jobs.setdefault((namespace, name), []).append(member._replace(name=pod_name))
+        name = member.workload.name if member.workload else member.name
+        jobs.setdefault((namespace, name), []).append(member)
     newest = _newest(jobs.values())
     sharers = _sharers(jobs)
     claims = []

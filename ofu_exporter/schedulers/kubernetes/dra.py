@@ -56,21 +56,17 @@ def uuids(get: Get, node: str) -> dict[str, str]:
 
 def read(document: object) -> dict[str, str]:
     """The uuids in a list of ResourceSlices, of any version. Raises SchedulerError."""
+    uuids = {}
     try:
-        return dict(_uuids(document))
+        for item in document["items"] or ():  # type: ignore[index]
+            if item["spec"]["driver"] != DRIVER:
+                continue
+            for offered in item["spec"].get("devices") or ():
+                attributes = offered.get("basic", offered).get("attributes") or {}
+                uuid = (attributes.get("uuid") or {}).get("string")
+                if isinstance(uuid, str) and uuid:
+                    uuids[str(offered["name"])] = uuid
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         detail = f"API server: no ResourceSlices: {type(error).__name__}: {error}"
         raise SchedulerError(SchedulerReason.BAD_ANSWER, detail) from error
-
-
-def _uuids(document: object) -> list[tuple[str, str]]:
-    uuids = []
-    for item in document["items"] or ():  # type: ignore[index]
-        if item["spec"]["driver"] != DRIVER:
-            continue
-        for offered in item["spec"].get("devices") or ():
-            attributes = offered.get("basic", offered).get("attributes") or {}
-            uuid = (attributes.get("uuid") or {}).get("string")
-            if isinstance(uuid, str) and uuid:
-                uuids.append((str(offered["name"]), uuid))
     return uuids

@@ -18,6 +18,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
@@ -87,7 +88,7 @@ class Options(BaseModel):
         return [name for name in names if name]
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     """The pods of this node that hold GPUs, by job."""
 
     def __init__(
@@ -135,7 +136,9 @@ class Scheduler:
         self._settling.check(kubelet, pods.keys())
         learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
         workloads = self._pods.workloads(pods, self._asks_api, learn)
-        members = {name: JobPod(pods[name], workload) for name, workload in workloads.items()}
+        members = {
+            name: JobPod(pods[name], workload, name[1]) for name, workload in workloads.items()
+        }
         claims = by_job(NAME, members, self._uuids, self._rejected)
         running = {claim.job.key for claim in claims}
         if was_doubtful and self._asks_api:
@@ -151,17 +154,11 @@ class Scheduler:
         finished = self._pods.finished(gone) if gone else {}
         ended = []
         for claim in by_job(NAME, gone, self._uuids, Counter()):
-            names = (
-                claim.job.job_id,
-                *claim.job.aliases,
-            )  # one of the pods may have the job's name
+            names = (claim.job.job_id, *claim.job.aliases)  # a pod may have the job's name
             pods = {name for name in gone if "/".join(name) in names}
             if claim.job.key not in running and pods and pods <= finished.keys():
                 ended.append(replace(claim, ended=max(finished[name] for name in pods)))
         return tuple(ended)
-
-    def close(self) -> None:
-        """Nothing is held; each request closes its own connection."""
 
     @property
     def _asks_api(self) -> bool:

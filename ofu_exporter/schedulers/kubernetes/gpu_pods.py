@@ -49,21 +49,18 @@ class GpuPods:
     def find(self, listed: Iterable[PodResources]) -> dict[PodName, GpuPod]:
         pods: dict[PodName, GpuPod] = {}
         for entry in listed:
-            devices = self._held(entry)
-            if not devices.devices and not devices.claimed:
+            name = (entry.namespace, entry.name)
+            pod = pods.get(name) or GpuPod()
+            self._add_devices(pod, entry)
+            if not pod.devices and not pod.claimed:
                 continue
-            if not (_OBJECT_NAME.fullmatch(entry.namespace) and _OBJECT_NAME.fullmatch(entry.name)):
+            if all(map(_OBJECT_NAME.fullmatch, name)):
+                pods[name] = pod
+            else:
                 self._rejected[ClaimRejection.MALFORMED.value] += 1
-                continue
-            pod = pods.setdefault((entry.namespace, entry.name), devices)
-            pod.devices |= devices.devices
-            pod.claimed |= devices.claimed
-            pod.shares |= devices.shares
-            pod.containers |= devices.containers
         return pods
 
-    def _held(self, entry: PodResources) -> GpuPod:
-        pod = GpuPod()
+    def _add_devices(self, pod: GpuPod, entry: PodResources) -> None:
         for resource, name, container in entry.devices:
             if resource in self._resources or resource.startswith(RESOURCE_PREFIXES):
                 self._add(pod.devices, name)
@@ -74,7 +71,6 @@ class GpuPods:
                 pod.containers.add(claimed.container)
                 if claimed.share:
                     pod.shares.add(name)
-        return pod
 
     def _add(self, names: set[str], name: str) -> None:
         if name and is_sane(name):

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel, GrpcReply
+from ofu_exporter.schedulers.kubernetes.grpc import GrpcChannel
 from ofu_exporter.values.reasons import SchedulerReason
 
 SECONDS = 5.0
 """How long kubelet may take to answer."""
 _METHOD = "/v1.PodResourcesLister/List"
 
-_CANCELLED, _DEADLINE_EXCEEDED, _PERMISSION_DENIED = 1, 4, 7
-_RESOURCE_EXHAUSTED, _UNAVAILABLE, _UNAUTHENTICATED = 8, 14, 16
+_RESOURCE_EXHAUSTED = 8
 _REASONS = {
-    _CANCELLED: SchedulerReason.UNREACHABLE,
-    _DEADLINE_EXCEEDED: SchedulerReason.UNREACHABLE,
-    _UNAVAILABLE: SchedulerReason.UNREACHABLE,
-    _PERMISSION_DENIED: SchedulerReason.NO_PERMISSION,
-    _UNAUTHENTICATED: SchedulerReason.NO_PERMISSION,
+    1: SchedulerReason.UNREACHABLE,  # cancelled
+    4: SchedulerReason.UNREACHABLE,  # deadline exceeded
+    14: SchedulerReason.UNREACHABLE,  # unavailable
+    7: SchedulerReason.NO_PERMISSION,  # permission denied
+    16: SchedulerReason.NO_PERMISSION,  # unauthenticated
     _RESOURCE_EXHAUSTED: SchedulerReason.TOO_LARGE,
 }
 
@@ -59,18 +58,14 @@ def ask(path: Path, marks: Collection[bytes]) -> list[PodResources]:
     with GrpcChannel(path, SECONDS) as channel:
         reply = channel.call(_METHOD)
     if reply.status != 0:
-        raise _error(path, reply)
+        reason = _REASONS.get(reply.status, SchedulerReason.BAD_ANSWER)
+        if reply.status == _RESOURCE_EXHAUSTED and "rate limit" in reply.text:
+            reason = SchedulerReason.RATE_LIMITED
+        raise SchedulerError(reason, f"{path}: gRPC status {reply.status}: {reply.text}"[:500])
     try:
         return decode(reply.message, marks)
     except ValueError as error:
         raise SchedulerError(SchedulerReason.BAD_ANSWER, f"{path}: {error}") from error
-
-
-def _error(path: Path, reply: GrpcReply) -> SchedulerError:
-    reason = _REASONS.get(reply.status, SchedulerReason.BAD_ANSWER)
-    if reply.status == _RESOURCE_EXHAUSTED and "rate limit" in reply.text:
-        reason = SchedulerReason.RATE_LIMITED
-    return SchedulerError(reason, f"{path}: gRPC status {reply.status}: {reply.text}"[:500])
 
 
 def decode(message: bytes, marks: Collection[bytes]) -> list[PodResources]:
@@ -87,50 +82,44 @@ def decode(message: bytes, marks: Collection[bytes]) -> list[PodResources]:
 
 
 def _pod(packed: bytes) -> PodResources:
-    namespace = name = ""
+    pod = _Message(packed)
     devices: list[PluginDevice] = []
     claimed: list[ClaimedDevice] = []
-    for number, value in _fields(packed):
-        if number == 1:
-            name = _text(value)
-        elif number == 2:
-            namespace = _text(value)
-        elif number == 3:
-            parts = list(_fields(value))
-            container = _text(next((part for inner, part in reversed(parts) if inner == 1), b""))
-            for inner, content in parts:
-                if inner == 2:
-                    devices += _plugin_devices(content, container)
-                elif inner == 5:
-                    claimed += _claimed_devices(content, container)
-    return PodResources(namespace, name, tuple(devices), tuple(claimed))
+    for container in pod.messages(3):
+        name = container.text(1)
+        for plugin in container.messages(2):
+            devices += [PluginDevice(plugin.text(1), id_, name) for id_ in plugin.texts(2)]
+        for dynamic in container.messages(5):
+            claimed += [_claimed(device, name) for device in dynamic.messages(4)]
+    return PodResources(pod.text(2), pod.text(1), tuple(devices), tuple(claimed))
 
 
-def _plugin_devices(packed: bytes, container: str) -> list[PluginDevice]:
-    resource = ""
-    ids = []
-    for number, value in _fields(packed):
-        if number == 1:
-            resource = _text(value)
-        elif number == 2:
-            ids.append(_text(value))
-    return [PluginDevice(resource, device_id, container) for device_id in ids]
+def _claimed(device: _Message, container: str) -> ClaimedDevice:
+    driver, pool, name, share = (device.text(number) for number in (2, 3, 4, 5))
+    cdi = tuple(each.text(1) for each in device.messages(1))
+    return ClaimedDevice(driver, pool, name, share, cdi, container)
 
 
-def _claimed_devices(packed: bytes, container: str) -> list[ClaimedDevice]:
-    return [_claimed(value, container) for number, value in _fields(packed) if number == 4]
+class _Message:
+    """A message of protobuf: what its fields hold, by their numbers."""
 
+    def __init__(self, packed: bytes) -> None:
+        self._contents: dict[int, list[bytes]] = {}
+        for number, content in _fields(packed):
+            self._contents.setdefault(number, []).append(content)
 
-def _claimed(packed: bytes, container: str) -> ClaimedDevice:
-    words = {2: "", 3: "", 4: "", 5: ""}
-    cdi: list[str] = []
-    for number, value in _fields(packed):
-        if number == 1:
-            names = [_text(name) for inner, name in _fields(value) if inner == 1]
-            cdi.append(names[-1] if names else "")
-        elif number in words:
-            words[number] = _text(value)
-    return ClaimedDevice(words[2], words[3], words[4], words[5], tuple(cdi), container)
+    def messages(self, number: int) -> list[_Message]:
+        return [_Message(content) for content in self._contents.get(number, ())]
+
+    def texts(self, number: int) -> list[str]:
+        """UTF-8 texts. Other bytes become unprintable characters, which `is_sane` refuses."""
+        contents = self._contents.get(number, ())
+        return [content.decode("utf-8", "surrogateescape") for content in contents]
+
+    def text(self, number: int) -> str:
+        """The last text of a field that should have one."""
+        texts = self.texts(number)
+        return texts[-1] if texts else ""
 
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -171,8 +160,3 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
     raise ValueError("not protobuf: a number without end")
-
-
-def _text(value: bytes) -> str:
-    """UTF-8 text. Other bytes become unprintable characters, which `is_sane` refuses."""
-    return value.decode("utf-8", "surrogateescape")

@@ -66,7 +66,10 @@ class PodTokens:
         answer = await asyncio.shield(self._answer(token, asker))
         if isinstance(answer, SchedulerError):
             detail = f"the API server does not say whose token this is: {answer.detail}"
-            raise _later(ReportRejection.NOT_CHECKED, detail, RETRY_SECONDS) from answer
+            reason = ReportRejection.NOT_CHECKED
+            raise ReportError(
+                reason, "authorization", detail, "header", retry_after=RETRY_SECONDS
+            ) from answer
         return answer
 
     def _answer(self, token: bytes, asker: str) -> asyncio.Task[_Answer]:
@@ -80,7 +83,8 @@ class PodTokens:
                 detail = (
                     "more tokens come from this address or user than the API server is asked about"
                 )
-                raise _later(ReportRejection.TOO_MANY, detail, wait)
+                reason = ReportRejection.TOO_MANY
+                raise ReportError(reason, "authorization", detail, "header", retry_after=wait)
             task = asyncio.create_task(self._ask(token.decode("ascii"), key))
             self._answers[key] = task, now + REMEMBER_SECONDS
             if len(self._answers) > MOST_REMEMBERED:
@@ -103,12 +107,6 @@ class PodTokens:
         except SchedulerError as error:
             self._failed = self._clock() + REST_SECONDS, error
             return error
-
-
-def _later(reason: ReportRejection, detail: str, wait: float) -> ReportError:
-    error = ReportError(reason, "authorization", detail, "header")
-    error.retry_after = wait
-    return error
 
 
 AUDIENCE = "ofu-exporter"

@@ -6,7 +6,7 @@ carries, and not after the pod.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -61,10 +61,7 @@ class PodOwner(NamedTuple):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
-    labels: Mapping[str, str]
-    owner: PodOwner | None
+Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +75,13 @@ class ByLabel:
     owner_group: str = ""
     """API group of the job; an owner of the pod in that group is the job itself."""
 
-    def find(self, pod: Pod) -> tuple[str, str] | None:
-        name = pod.labels.get(self.label)
+    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
+        name = labels.get(self.label)
         if not name:
             return None
-        if pod.owner is not None and self.owner_group and pod.owner.group == self.owner_group:
-            return name, pod.owner.uid
-        return name, pod.labels.get(self.uid_label, "") if self.uid_label else ""
-
-    def row(self) -> tuple[str, str, str]:
-        owner = f"its owner's, if that is in `{self.owner_group}`" if self.owner_group else "-"
-        uid = f"label `{self.uid_label}`" if self.uid_label else owner
-        return self.what, f"label `{self.label}`", uid
+        if owner is not None and self.owner_group and owner.group == self.owner_group:
+            return name, owner.uid
+        return name, labels.get(self.uid_label, "") if self.uid_label else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +94,14 @@ class ByOwner:
     hash_labels: tuple[str, ...] = ()
     """Labels with the end of the owner's name, which is not the job's."""
 
-    def find(self, pod: Pod) -> tuple[str, str] | None:
-        owner = pod.owner
+    def find(self, labels: Labels, owner: PodOwner | None) -> tuple[str, str] | None:
         if owner is None or self.kind not in ("", owner.kind) or owner.kind == "Node":
             return None
         for label in self.hash_labels:
-            end = "-" + pod.labels.get(label, "")
+            end = "-" + labels.get(label, "")
             if len(end) > 1 and owner.name.endswith(end):
                 return owner.name.removesuffix(end), ""  # its uid changes with each rollout
         return None if self.hash_labels else (owner.name, owner.uid)
-
-    def row(self) -> tuple[str, str, str]:
-        if not self.hash_labels:
-            return self.what, "its owner's name", "its owner's"
-        labels = " or ".join(f"`{label}`" for label in self.hash_labels)
-        return self.what, f"its {self.kind}'s name, without the end that is in label {labels}", "-"
 
 
 Rule = ByLabel | ByOwner
@@ -165,10 +150,10 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
     labels = _words(metadata, "labels")
     texts = {**_words(metadata, "annotations"), **labels}
     status = _mapping(document, "status")
-    name, uid = _job(Pod(labels, _owner(metadata.get("ownerReferences")))) or (
-        _word(metadata.get("name")),
-        _word(metadata.get("uid")),
-    )
+    owner = _owner(metadata)
+    jobs = (rule.find(labels, owner) for rule in RULES)
+    itself = _word(metadata.get("name")), _word(metadata.get("uid"))
+    name, uid = next((job for job in jobs if job is not None), itself)
     if not name:
         raise ValueError("a pod without a name")
     if not all(is_sane(word) for word in (name, uid)):
@@ -176,6 +161,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
     queue = next((texts[key] for key in QUEUES if key in texts), "")
     words = [queue, texts.get(user_label, ""), texts.get(account_label, "")]
     sane = [word if is_sane(word) else "" for word in words]
+    has_ended = status.get("phase") in ("Succeeded", "Failed")
     return Workload(
         name=name,
         uid=uid,
@@ -183,10 +169,10 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         user=sane[1],
         account=sane[2],
         started=_unix(status.get("startTime")),
-        over=status.get("phase") in ("Succeeded", "Failed"),
+        over=has_ended,
         pending=status.get("phase") == "Pending",
         first_starts=_first_starts(status),
-        finished=_finished(status),
+        finished=_finished(status) if has_ended else None,
         addresses=_addresses(document, status),
         rejected=sum(word != sane_word for word, sane_word in zip(words, sane, strict=True)),
     )
@@ -197,17 +183,11 @@ def is_sane(text: str) -> bool:
     return len(text) <= LONGEST_TEXT and text.isprintable()
 
 
-def _job(pod: Pod) -> tuple[str, str] | None:
-    jobs = (rule.find(pod) for rule in RULES)
-    return next((job for job in jobs if job is not None), None)
-
-
-def _owner(references: object) -> PodOwner | None:
-    for reference in references if isinstance(references, list) else ():
-        if isinstance(reference, dict) and reference.get("controller") is True:
-            words = [_word(reference.get(key)) for key in ("apiVersion", "kind", "name", "uid")]
-            if words[2]:
-                return PodOwner(words[0].rpartition("/")[0], words[1], words[2], words[3])
+def _owner(metadata: Mapping[str, object]) -> PodOwner | None:
+    for reference in _listed(metadata, "ownerReferences"):
+        words = [_word(reference.get(key)) for key in ("apiVersion", "kind", "name", "uid")]
+        if reference.get("controller") is True and words[2]:
+            return PodOwner(words[0].rpartition("/")[0], *words[1:])
     return None
 
 
@@ -217,46 +197,31 @@ def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
     starts: dict[str, float] = {}
     for key in ("containerStatuses", "initContainerStatuses"):
         for container in _listed(status, key):
-            if times := _start_times(container):
+            states = [_inside(container, each) for each in ("state", "lastState")]
+            times = _times([each for state in states for each in state.values()], "startedAt")
+            if times:
                 starts[_word(container.get("name"))] = min(times)
     return starts
 
 
-def _start_times(container: Mapping[str, object]) -> list[float]:
-    times = []
-    for now_or_last in ("state", "lastState"):
-        states = container.get(now_or_last)
-        for state in states.values() if isinstance(states, dict) else ():
-            if isinstance(state, dict) and (time := _unix(state.get("startedAt"))) is not None:
-                times.append(time)
-    return times
-
-
 def _finished(status: Mapping[str, object]) -> float | None:
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    times = []
-    for container in _listed(status, "containerStatuses"):
-        state = container.get("state")
-        ended = state.get("terminated") if isinstance(state, dict) else None
-        if isinstance(ended, dict) and (time := _unix(ended.get("finishedAt"))) is not None:
-            times.append(time)
-    return max(times, default=None)
+    """When the last container of a pod that is over ended."""
+    states = [_inside(container, "state") for container in _listed(status, "containerStatuses")]
+    return max(_times([state.get("terminated") for state in states], "finishedAt"), default=None)
 
 
-def _listed(status: Mapping[str, object], key: str) -> list[dict[str, object]]:
-    listed = status.get(key)
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+def _times(states: Iterable[object], key: str) -> list[float]:
+    """The times that states of a container have under a key."""
+    times = (_unix(state.get(key)) for state in states if isinstance(state, dict))
+    return [time for time in times if time is not None]
 
 
 def _addresses(document: object, status: Mapping[str, object]) -> tuple[str, ...]:
     """Those of the pod alone: every program of a node has the addresses of a pod with `hostNetwork`."""
-    spec = document.get("spec") if isinstance(document, dict) else None
-    listed = status.get("podIPs")
-    if (isinstance(spec, dict) and spec.get("hostNetwork")) or not isinstance(listed, list):
+    if _inside(document, "spec").get("hostNetwork"):
         return ()
-    addresses = (each.get("ip") for each in listed if isinstance(each, dict))
-    return tuple(str(parsed(ip)) for ip in addresses if isinstance(ip, str) and is_address(ip))
+    addresses = [_word(each.get("ip")) for each in _listed(status, "podIPs")]
+    return tuple(str(parsed(ip)) for ip in addresses if is_address(ip))
 
 
 def _mapping(document: object, key: str) -> Mapping[str, object]:
@@ -266,9 +231,20 @@ def _mapping(document: object, key: str) -> Mapping[str, object]:
     return value
 
 
+def _inside(document: object, key: str) -> Mapping[str, object]:
+    """A mapping in another; empty where there is none."""
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(document: Mapping[str, object], key: str) -> list[dict[str, object]]:
+    """The mappings in a list; none where there is no list."""
+    listed = document.get(key)
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
 def _words(metadata: Mapping[str, object], key: str) -> dict[str, str]:
-    value = metadata.get(key)
-    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = _inside(metadata, key).items()
     return {name: word for name, word in pairs if isinstance(word, str)}
 
 

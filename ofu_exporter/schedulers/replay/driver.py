@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError, SourceError
 from ofu_exporter.recordings import options as replay
 from ofu_exporter.recordings.jobs import RecordedJob, RecordedJobs, read_jobs
@@ -16,7 +17,7 @@ Options = replay.Options
 AUTO_RANK = None
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     """The recorded jobs, a function of the time since the scheduler was built. The agent builds it with the source, so
     both are at the same place of the recording."""
 
@@ -48,9 +49,6 @@ class Scheduler:
         into, begun = elapsed - rounds * seconds, self._begin_unix + rounds * seconds
         running = (each for each in self._recorded.jobs if each.start <= into < each.end)
         return [_claim(each, begun) for each in running]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _read(self) -> RecordedJobs:
         try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
+from ofu_exporter import schedulers
 from ofu_exporter.values.job import Claim, Job
 
 AUTO_RANK = None
@@ -46,11 +47,10 @@ QUEUES = (
 )
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     """The simulated jobs, a function of the time since the scheduler was built."""
 
     poll_seconds = 1.0
-    rejected: Mapping[str, int] = {}
 
     def __init__(
         self,
@@ -66,9 +66,6 @@ class Scheduler:
         elapsed = self._clock() - self._begin
         running = (self._running(place, elapsed) for place in range(len(QUEUES)))
         return [claim for claim in running if claim is not None]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _running(self, place: int, elapsed: float) -> Claim | None:
         queue = QUEUES[place]

@@ -39,12 +39,8 @@ class Commands:
 
     def has_database(self) -> bool:
         """Whether the site has slurmdbd, which keeps comments of jobs that ended."""
-        return bool(
-            re.search(
-                r"AccountingStorageType\s*=\s*accounting_storage/slurmdbd",
-                self._run("scontrol", "show", "config"),
-            )
-        )
+        config = self._run("scontrol", "show", "config")
+        return bool(re.search(r"AccountingStorageType\s*=\s*accounting_storage/slurmdbd", config))
 
     def write(self, job_id: str, comment: str) -> str:
         """Write the comment; returns the name of the command that did. Raises SlurmError.

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import ended_files, job_files, job_map
 from ofu_exporter.schedulers.slurm.job_files import JobFile
@@ -100,7 +101,10 @@ class _WatchedDirectory(Generic[ValueT]):
     def contents(self) -> Contents[ValueT]:
         """The contents now; the same object while nothing can have changed. Raises SchedulerError."""
         now = self._clock()
-        stamp = self._look()
+        status = look(self.directory)
+        stamp: _Stamp = (status and (status.st_ino, status.st_mtime_ns, status.st_ctime_ns),)
+        if self._watches_files:
+            stamp += self._files()
         if stamp != self._stamp:
             self._settled_at = now + SETTLE_SECONDS
         if now < self._settled_at or now - self._read_at >= FULL_SECONDS:
@@ -108,11 +112,6 @@ class _WatchedDirectory(Generic[ValueT]):
             self._read_at = now
         self._stamp = stamp
         return self._contents
-
-    def _look(self) -> _Stamp:
-        status = look(self.directory)
-        stamp: _Stamp = (status and (status.st_ino, status.st_mtime_ns, status.st_ctime_ns),)
-        return (*stamp, *self._files()) if self._watches_files else stamp
 
     def _files(self) -> _Stamp:
         """Times and sizes of the files. They change when a file is written in place, but the directory's time does
@@ -125,7 +124,7 @@ class _WatchedDirectory(Generic[ValueT]):
         return tuple(stamps)
 
 
-class Scheduler:
+class Scheduler(schedulers.Scheduler):
     def __init__(
         self,
         options: Options,
@@ -166,8 +165,9 @@ class Scheduler:
         if [id(each) for each in read_now] != [id(each) for each in self._made_from]:
             self._claims = self._make_claims(files, mapped, ended)
             self._made_from = read_now
-        if not self._is_in_use:
-            self._check_use(files, ended)
+        self._is_in_use |= any(each.values or each.refused for each in (files, ended))
+        if not self._is_in_use:  # until a hook has left a file here: the directory proves nothing
+            raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
         return self._claims
 
     def _ended_contents(self) -> Contents[JobFile]:
@@ -176,16 +176,6 @@ class Scheduler:
             return self._ended.contents()
         except (OSError, SchedulerError) as error:
             return _refused_folder(str(error))
-
-    def _check_use(self, *folders: Contents[JobFile]) -> None:
-        """Raise SchedulerError until a hook has left a file here: the directory alone proves nothing."""
-        if any(contents.values or contents.refused for contents in folders):
-            self._is_in_use = True
-            return
-        raise SchedulerError(SchedulerReason.NO_JOB_YET, str(self._options.job_dir))
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     def _make_claims(
         self,
@@ -208,10 +198,8 @@ class Scheduler:
             for claim in job_map.claims(mapped.values):
                 claims.setdefault(claim.job.job_id, claim)  # a job file has more information
         self._count(refused)
-        claims_now = (
-            *claims.values(),
-            *_past(ended, {claim.job for claim in claims.values()}, now),
-        )
+        running = {claim.job for claim in claims.values()}
+        claims_now = (*claims.values(), *_past(ended, running, now))
         return self._claims if claims_now == self._claims else claims_now
 
     def _rejection(self, file: JobFile, now: float) -> ClaimRejection | None:

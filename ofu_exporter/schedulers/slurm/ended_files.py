@@ -72,12 +72,12 @@ def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
 
     Raises OSError and SchedulerError.
     """
-    begins = set()
+    found = set()
     for each in names(directory):
         if each.job_id == job_id:
             with suppress(FileNotFoundError):
-                begins.add((each.name, (folder_of(directory) / each.name).lstat().st_ino))
-    return frozenset(begins)
+                found.add((each.name, (folder_of(directory) / each.name).lstat().st_ino))
+    return frozenset(found)
 
 
 def names(directory: Path) -> list[EndedName]:
@@ -112,13 +112,11 @@ class EndedReader:
         last = names(directory)[-MOST_KEPT:]
         files = {each.name: self._files.get(each.name) or _read(directory, each) for each in last}
         self._files = {name: file for name, file in files.items() if file is not None}
-        contents: Contents[JobFile] = Contents()
-        for name, file in self._files.items():
-            if isinstance(file, Refusal):
-                contents.refused.append(file)
-            else:
-                contents.values[name] = file
-        return contents
+        kept = self._files.items()
+        return Contents(
+            {name: file for name, file in kept if isinstance(file, JobFile)},
+            [file for _, file in kept if isinstance(file, Refusal)],
+        )
 
 
 def _read(directory: Path, ended: EndedName) -> JobFile | Refusal | None:

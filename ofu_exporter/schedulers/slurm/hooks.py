@@ -175,10 +175,9 @@ def describe(
     """The job as its environment describes it; Slurm is asked for what is missing there."""
     is_known = environ.get("SLURM_JOB_NAME") and environ.get("SLURM_JOB_START_TIME")
     answer = (None if is_known else ask(job_id)) or SqueueJob()
-    file = _described(job_id, gpus, environ, answer, noted)
-    if file.claim.job.started is not None:
-        return file
-    return file._replace(claim=replace(file.claim, job=replace(file.claim.job, started=noted)))
+    return _described(
+        job_id, gpus, environ, answer._replace(started=answer.started or noted), noted
+    )
 
 
 def _described(

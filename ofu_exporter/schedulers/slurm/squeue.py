@@ -62,7 +62,10 @@ class Squeue:
     ) -> None:
         """`folder` is where squeue is, if not in a usual place; `seconds` are for one question, 0 = ask none."""
         self._program = find(environ, folder)
-        self._conf = environ.get("SLURM_CONF", "")
+        conf = environ.get("SLURM_CONF")
+        self._environ = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}  # times as Unix seconds
+        if conf:
+            self._environ["SLURM_CONF"] = conf
         self._seconds = seconds
         # One question may take `seconds`, and all questions together less than twice that.
         self._deadline = time.monotonic() + 1.75 * seconds
@@ -75,6 +78,8 @@ class Squeue:
         seconds = min(self._seconds, self._deadline - time.monotonic())
         if self.problem or seconds <= 0:
             return None
+        from ofu_exporter.schedulers.slurm import short_command  # noqa: PLC0415 - says why itself
+
         # A random mark separates fields and jobs. A job name may have any character and several lines, but without
         # the mark it cannot pass for another field or job. (`scontrol show job` can be forged that way.) The name is
         # last anyway.
@@ -85,7 +90,7 @@ class Squeue:
             *(f"--jobs={job_id}", f"--format={mark}{_BEGIN}{(mark + _NEXT).join(_FIELDS)}"),
         )
         try:
-            code, output, errors = self._run(command, seconds)
+            code, output, errors = short_command.run(command, self._environ, seconds)
         except OSError as error:
             self.problem = f"Slurm was not asked: {error}"
             return None
@@ -95,14 +100,6 @@ class Squeue:
         if answer is None:
             self.problem = f"Slurm does not answer: {' '.join((errors or output).split())}"
         return answer
-
-    def _run(self, command: Sequence[str], seconds: float) -> tuple[int, str, str]:
-        from ofu_exporter.schedulers.slurm import short_command  # noqa: PLC0415 - says why itself
-
-        environ = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}  # times as Unix seconds
-        if self._conf:
-            environ["SLURM_CONF"] = self._conf
-        return short_command.run(command, environ, seconds)
 
 
 def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:

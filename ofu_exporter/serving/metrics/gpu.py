@@ -1,10 +1,11 @@
-"""Names the metrics of a GPU: its OFU, the inputs of that, and how far to trust it."""
+"""Names the metrics of a GPU (its OFU, the inputs of that, how far to trust it) and what GPUs of one model share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
+from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
@@ -147,4 +148,31 @@ SAMPLE_TIMESTAMP = GPU.gauge(
     "ofu_gpu_sample_timestamp_seconds",
     "Unix time at which the last complete window ended.",
     lambda view, snapshot: None if view.sampled_at is None else snapshot.unix_at(view.sampled_at),
+)
+
+
+def _rating(view: GpuView) -> Rating | None:
+    """What the GPU is rated at, if that has a name."""
+    return view.rating if view.rating and view.rating.rated_as else None
+
+
+MODEL = Subject[[GpuView]](
+    ("model", "rated_as"),
+    lambda view: (view.gpu.name, view.rating.rated_as if view.rating else ""),
+)
+
+
+MODEL_METRICS: tuple[Metric[[GpuView]], ...] = (
+    MODEL.gauge(
+        "ofu_model_tensor_clock_hertz",
+        "Clock that OFU is measured against: the one the published dense peak implies, by clock domain.",
+        lambda view: rating.tensor_clock_hz if (rating := _rating(view)) else None,
+        "domain",
+    ),
+    MODEL.gauge(
+        "ofu_model_peak_flops",
+        "Dense peak of one GPU in FLOP/s by precision.",
+        lambda view: rating.peak_flops if (rating := _rating(view)) else None,
+        "precision",
+    ),
 )

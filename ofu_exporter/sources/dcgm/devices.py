@@ -11,9 +11,9 @@ from ofu_exporter.sources.dcgm.library import (
     GPU,
     GPU_INSTANCE,
     TIMEOUT,
-    DcgmError,
     DcgmInstance,
     Entity,
+    RefusedError,
 )
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
@@ -69,25 +69,19 @@ class Census:
 def take_census(engine: HostEngine, before: Census | None = None) -> Census:
     """The GPUs and instances there are now; those of `before` where instances cannot be listed. Raises DcgmError."""
     statuses = {number: _status(engine, number) for number in engine.gpus()}
-    return Census(statuses, _instances(engine, before.instances if before else ()))
+    try:
+        return Census(statuses, tuple(engine.instances()))
+    except RefusedError:
+        return Census(statuses, before.instances if before else ())
 
 
 def _status(engine: HostEngine, number: int) -> int:
     try:
         return engine.gpu_status(number)
-    except DcgmError as error:
-        if error.is_disconnected or error.code == TIMEOUT:
+    except RefusedError as error:
+        if error.code == TIMEOUT:
             raise  # a host engine that does not answer would take as long for each further GPU
         return UNKNOWN  # the GPU's samples will show whether it works
-
-
-def _instances(engine: HostEngine, before: tuple[DcgmInstance, ...]) -> tuple[DcgmInstance, ...]:
-    try:
-        return tuple(engine.instances())
-    except DcgmError as error:
-        if error.is_disconnected:
-            raise
-        return before
 
 
 def describe(engine: HostEngine, census: Census, described: Sequence[Device]) -> list[Device]:
@@ -123,9 +117,8 @@ def _described(engine: HostEngine, entity: Entity, before: Device | None) -> tup
     if NAME not in values or UUID not in values:
         if before is None or before.problem == UNTOLD:
             return Device(entity, entity, _unknown(entity.number), False, UNTOLD), False
-        whole = replace(
-            before.gpu, instance="", profile="", mig_uuid=""
-        )  # the last description still holds
+        # The last description still holds.
+        whole = replace(before.gpu, instance="", profile="", mig_uuid="")
         return replace(before, entity=entity, gpu=whole, problem=None), bool(before.gpu.instance)
     capability = _capability(values.get(COMPUTE_CAPABILITY))
     pci_id, max_mhz = values.get(PCI_COMBINED_ID), values.get(MAX_SM_CLOCK_MHZ)
@@ -190,9 +183,7 @@ def _driver_values(
     """The driver's values of an entity; a field without a value is left out."""
     try:
         samples = engine.live([entity], fields)
-    except DcgmError as error:
-        if error.is_disconnected:
-            raise
+    except RefusedError:
         if len(fields) == 1:
             return {}
         # The call answers for all fields or for none

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine, Wall, running
-from ofu_exporter.sources.dcgm.library import DcgmError, Library
+from ofu_exporter.sources.dcgm.library import DcgmError, Library, RefusedError
 from ofu_exporter.sources.dcgm.samples import Anchor
 from ofu_exporter.sources.dcgm.session import Session
 from ofu_exporter.support.durations import Seconds
@@ -61,11 +62,8 @@ class Options(BaseModel):
     )
 
 
-class Source:
+class Source(sources.Source):
     """The GPUs that a host engine sees."""
-
-    simulated = False
-    recorded = ""
 
     def __init__(
         self, options: Options, clock: Clock = time.monotonic, wall: Wall = time.time
@@ -81,22 +79,20 @@ class Source:
         return dict(self._rejected)
 
     def open(self) -> Sequence[Probe]:
-        try:
-            library = self._library = Library()
-            if self._options.dcgm_address == EMBEDDED:
-                _refuse_second(library)
-            probe = Probe(library, self._options, (self._clock, self._wall), self._rejected)
-            probe.connect()
-        except DcgmError as error:
-            self.close()
-            raise SourceError(error.reason, _described(self._options, error)) from error
-        except SourceError:
-            self.close()
-            raise
-        if not probe.gpus():
-            probe.close()
-            self.close()
-            raise SourceError(Reason.NO_GPU, f"{_described(self._options)} sees no GPU")
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                library = self._library = Library()
+                if self._options.dcgm_address == EMBEDDED:
+                    _refuse_second(library)
+                probe = Probe(library, self._options, (self._clock, self._wall), self._rejected)
+                undo.callback(probe.close)
+                probe.connect()
+            except DcgmError as error:
+                raise SourceError(error.reason, _described(self._options, error)) from error
+            if not probe.gpus():
+                raise SourceError(Reason.NO_GPU, f"{_described(self._options)} sees no GPU")
+            undo.pop_all()
         return [probe]
 
     def close(self) -> None:
@@ -105,7 +101,7 @@ class Source:
             library.close()
 
 
-class Probe:
+class Probe(sources.Probe):
     """One host engine. If it ends, none of its GPUs is measured. The probe reconnects by itself."""
 
     def __init__(
@@ -120,9 +116,6 @@ class Probe:
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus
-
-    def poll(self) -> None:
-        """Nothing to do: the host engine samples the clock too, at its own interval."""
 
     def connect(self) -> None:
         """Connect and start again; samples from before are never read. Raises DcgmError."""
@@ -152,7 +145,7 @@ class Probe:
             events = self._session.events()
             self._gpus = self._session.gpus()
         except DcgmError as error:
-            if error.is_disconnected:
+            if not isinstance(error, RefusedError):
                 self._reconnect(was_connected)
             raise GpuError(error.reason, _described(self._options, error)) from error
         return events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm.library import NO_DATA, Sample
@@ -96,7 +96,7 @@ class FieldSeries:
         """The values of all samples that have some of this time."""
         return [
             after.value
-            for before, after in self._pairs()
+            for before, after in itertools.pairwise(self.points)
             if before.micros < end and after.micros > start and after.value is not None
         ]
 
@@ -109,7 +109,7 @@ class FieldSeries:
         """The mean over (start, end], each sample weighted by its time within; None if part of the time is not
         known."""
         weighted, seen = [], 0
-        for before, after in self._pairs():
+        for before, after in itertools.pairwise(self.points):
             if after.micros <= start or before.micros >= end:
                 continue
             micros = min(after.micros, end) - max(before.micros, start)
@@ -125,9 +125,6 @@ class FieldSeries:
         if seen <= 0 or seen < end - start - 2 * ROUND_MICROS:
             return None
         return math.fsum(weighted) / seen
-
-    def _pairs(self) -> Iterator[tuple[Point, Point]]:
-        return itertools.pairwise(self.points)
 
 
 def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:

@@ -22,12 +22,17 @@ ENERGY_MILLIJOULES = 156
 """Since the driver was loaded."""
 GPU_PERCENT = 203
 """The driver's utilization, and no profiling counter: it goes on when profiling stands still."""
-OVER_TIME = (*PIPES.values(), *ACTIVITY.values(), GPU_PERCENT)
+OF_PIPES = tuple(PIPES.values())
+OF_INSTANCES = (*OF_PIPES, *ENGINE_AND_SMS.values())
+WITH_OTHERS = (*OF_PIPES, *ACTIVITY.values())
+OVER_TIME = (*WITH_OTHERS, GPU_PERCENT)
 """Fields besides the tensor counter that are means over time. A window has each of them whose samples cover it."""
-OF_PROFILING = (*PIPES.values(), *ACTIVITY.values(), CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
-"""Fields that are measured together with the tensor counter, whatever their time stamps."""
 OF_CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR, CYCLES_DMMA)
-"""Totals, each of which belongs to one instant."""
+"""Totals, each of which belongs to one instant. No instance has them, and before DCGM 4.6 no GPU."""
+OF_PROFILING = (*WITH_OTHERS, *OF_CYCLES)
+"""Fields that are measured together with the tensor counter, whatever their time stamps."""
+BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS, ENERGY_MILLIJOULES)
+"""Fields of whole GPUs that are not profiling fields."""
 ENDING = ((TENSOR, *OF_PROFILING), OF_CYCLES, (TENSOR, PIPES["dfma"]))
 """A window ends where all fields of the first of these have a sample, otherwise with a sample of the tensor counter."""
 

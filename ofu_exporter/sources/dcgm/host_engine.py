@@ -6,37 +6,13 @@ import ctypes
 import math
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ofu_exporter.sources.dcgm.library import (
-    COMPUTE_INSTANCE,
-    EMPTY_GROUP,
-    FIRST_PROFILING_FIELD,
-    GPU_INSTANCE,
-    LIVE_DATA,
-    MOST_DEVICES,
-    NO_DATA,
-    NO_PERMISSION,
-    OPERATION_MODE_AUTO,
-    ConnectParameters,
-    DcgmError,
-    DcgmInstance,
-    EmbeddedParameters,
-    Entity,
-    Enumeration,
-    FieldValue2,
-    Handle,
-    Hierarchy,
-    Library,
-    Sample,
-    decoded,
-    entity_pairs,
-    field_numbers,
-    version_word,
-)
-from ofu_exporter.sources.dcgm.unix_socket import is_forbidden
+from ofu_exporter.sources.dcgm import library as dcgm
+from ofu_exporter.sources.dcgm.library import DcgmError, Entity, Library, RefusedError, Sample
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
 
 EMBEDDED = "embedded"
@@ -46,6 +22,8 @@ USUAL_ADDRESSES = ("127.0.0.1:5555", "unix:/tmp/nv-hostengine")
 """Where a host engine of this node listens by default."""
 
 CONNECT_TIMEOUT_SECONDS = 3.0
+SOCKET_SECONDS = 1.0
+"""How long a Unix socket may take to say whether it refuses this user."""
 KEPT_SECONDS = 120.0
 """How long the host engine keeps samples for us. This is longer than the time between any two reads."""
 
@@ -78,7 +56,7 @@ class HostEngine:
     def gpus(self) -> list[int]:
         """The number of every GPU of the node, including lost and unsupported ones. Numbers do not change while the
         engine runs."""
-        numbers, count = (ctypes.c_uint * MOST_DEVICES)(), ctypes.c_int()
+        numbers, count = (ctypes.c_uint * dcgm.MOST_DEVICES)(), ctypes.c_int()
         self.call("dcgmGetAllDevices", numbers, ctypes.byref(count))
         return list(numbers[: count.value])
 
@@ -88,18 +66,18 @@ class HostEngine:
         self.call("dcgmGetGpuStatus", number, ctypes.byref(status))
         return status.value
 
-    def instances(self) -> list[DcgmInstance]:
+    def instances(self) -> list[dcgm.DcgmInstance]:
         """Every MIG instance of the node, GPU instances and compute instances."""
-        hierarchy = Hierarchy(version=version_word(Hierarchy, 2))
+        hierarchy = dcgm.Hierarchy(version=dcgm.version_word(dcgm.Hierarchy, 2))
         self.call("dcgmGetGpuInstanceHierarchy", ctypes.byref(hierarchy))
         return [
-            DcgmInstance(
+            dcgm.DcgmInstance(
                 entity=Entity(entry.entity.group, entry.entity.number),
                 parent=Entity(entry.parent.group, entry.parent.number),
                 instance=entry.instance,
             )
             for entry in hierarchy.entries[: hierarchy.count]
-            if entry.entity.group in (GPU_INSTANCE, COMPUTE_INSTANCE)
+            if entry.entity.group in (dcgm.GPU_INSTANCE, dcgm.COMPUTE_INSTANCE)
         ]
 
     def live(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
@@ -107,26 +85,15 @@ class HostEngine:
 
         Raises ValueError for a profiling field, which would kill the host engine.
         """
-        if any(field >= FIRST_PROFILING_FIELD for field in fields):
+        if any(field >= dcgm.FIRST_PROFILING_FIELD for field in fields):
             raise ValueError(
                 f"a live read of profiling fields would crash the host engine: {fields}"
             )
-        return self._latest(entities, fields, LIVE_DATA)
-
-    def latest(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[Sample]:
-        """The last sample of each field that any client has watched; a code instead of a value for all others."""
-        return self._latest(entities, fields, 0)
-
-    def _latest(
-        self, entities: Sequence[Entity], fields: Sequence[int], flags: int
-    ) -> list[Sample]:
-        values = (FieldValue2 * (len(entities) * len(fields)))()
-        pairs, numbers = entity_pairs(entities), field_numbers(fields)
-        counts = len(entities), len(fields)
-        self.call(
-            "dcgmEntitiesGetLatestValues", pairs, counts[0], numbers, counts[1], flags, values
-        )
-        return [decoded(Entity(raw.group, raw.number), raw) for raw in values]
+        values = (dcgm.FieldValue2 * (len(entities) * len(fields)))()
+        pairs = (dcgm.EntityPair * len(entities))(*(dcgm.EntityPair(*each) for each in entities))
+        asked = pairs, len(entities), dcgm.field_numbers(fields), len(fields), dcgm.LIVE_DATA
+        self.call("dcgmEntitiesGetLatestValues", *asked, values)
+        return [dcgm.decoded(Entity(raw.group, raw.number), raw) for raw in values]
 
     def watch(
         self, entities: Sequence[Entity], fields: Sequence[int], seconds: float
@@ -148,9 +115,8 @@ class HostEngine:
         ended = FieldWatch(self, fields, 1.0)
         try:
             ended.gather(entities)
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError:
+            pass
         finally:
             ended.close()
 
@@ -170,12 +136,12 @@ class HostEngine:
         self._library.try_call(name, self._handle, *arguments)
 
     def _connect(self, address: str) -> int:
-        parameters = ConnectParameters(
-            version=version_word(ConnectParameters, 2),
+        parameters = dcgm.ConnectParameters(
+            version=dcgm.version_word(dcgm.ConnectParameters, 2),
             timeout_ms=int(CONNECT_TIMEOUT_SECONDS * 1000),
             address_is_unix_socket=address.startswith(UNIX),
         )
-        handle = Handle()
+        handle = dcgm.Handle()
         where = address.removeprefix(UNIX)
         connect = "dcgmConnect_v2"
         arguments = (where.encode(), ctypes.byref(parameters), ctypes.byref(handle))
@@ -183,15 +149,16 @@ class HostEngine:
             self._library.call(connect, *arguments)
         except DcgmError as error:
             # The library gives the same error for every reason of a failed connection.
-            if error.is_disconnected and address.startswith(UNIX) and is_forbidden(where):
+            is_refusal = isinstance(error, RefusedError)
+            if not is_refusal and address.startswith(UNIX) and _is_forbidden(where):
                 text = f"the agent's user {os.geteuid()} may not write to {where}"
-                raise DcgmError(connect, NO_PERMISSION, text) from error
+                raise RefusedError(connect, dcgm.NO_PERMISSION, text) from error
             raise
         return handle.value
 
     def _start(self) -> int:
-        parameters = EmbeddedParameters(
-            version=version_word(EmbeddedParameters, 2), mode=OPERATION_MODE_AUTO
+        parameters = dcgm.EmbeddedParameters(
+            version=dcgm.version_word(dcgm.EmbeddedParameters, 2), mode=dcgm.OPERATION_MODE_AUTO
         )
         self._library.call("dcgmStartEmbedded_v2", ctypes.byref(parameters))
         return int(parameters.handle)
@@ -230,14 +197,13 @@ class FieldWatch:
         """Make the groups. Raises DcgmError when not one entity can be in the group."""
         # Names of field groups must differ from those of every other client of the host engine.
         name = f"ofu-exporter-{secrets.token_hex(6)}".encode()
-        self._group = self._made("dcgmGroupCreate", EMPTY_GROUP, name)
+        self._group = self._made("dcgmGroupCreate", dcgm.EMPTY_GROUP, name)
         for entity in entities:
             self._add(entity)
         if not self.entities:
             raise next(iter(self.refused.values()))
-        numbers = field_numbers(self.fields)
-        count = len(self.fields)
-        self._field_group = self._made("dcgmFieldGroupCreate", count, numbers, name)
+        numbers = dcgm.field_numbers(self.fields)
+        self._field_group = self._made("dcgmFieldGroupCreate", len(numbers), numbers, name)
 
     def skip_to(self, unix: float) -> None:
         """Skip the samples from before this time."""
@@ -255,7 +221,7 @@ class FieldWatch:
 
         def take(group: int, number: int, values: Any, count: int, _: object) -> int:
             entity = Entity(group, number)
-            samples.extend(decoded(entity, values[index]) for index in range(count))
+            samples.extend(dcgm.decoded(entity, values[index]) for index in range(count))
             return 0
 
         following = ctypes.c_longlong(self._since_micros)
@@ -264,11 +230,11 @@ class FieldWatch:
                 "dcgmGetValuesSince_v2",
                 self._since_micros,
                 ctypes.byref(following),
-                Enumeration(take),
+                dcgm.Enumeration(take),
                 None,
             )
         except DcgmError as error:
-            if error.code != NO_DATA:
+            if error.code != dcgm.NO_DATA:
                 self.failed = self._first_silent(samples)
                 raise
         new = [sample for sample in samples if _key(sample) not in self._read]
@@ -310,9 +276,7 @@ class FieldWatch:
     def _add(self, entity: Entity) -> None:
         try:
             self._engine.call("dcgmGroupAddEntity", self._group, *entity)
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+        except RefusedError as error:
             self.refused[entity] = error
         else:
             self.entities.append(entity)
@@ -322,7 +286,7 @@ class FieldWatch:
 
     def _made(self, name: str, *arguments: Any) -> int:
         """The handle that a call creates."""
-        handle = Handle()
+        handle = dcgm.Handle()
         self._engine.call(name, *arguments, ctypes.byref(handle))
         return handle.value
 
@@ -340,7 +304,22 @@ def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str
         try:
             HostEngine(library, address).close()
         except DcgmError as error:
-            if error.code != NO_PERMISSION:  # a host engine that this user may not use runs too
+            if (
+                error.code != dcgm.NO_PERMISSION
+            ):  # a host engine that this user may not use runs too
                 continue
         return address
     return None
+
+
+def _is_forbidden(path: str) -> bool:
+    """Whether the socket exists but this user may not connect to it, which needs write access to its file."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.settimeout(SOCKET_SECONDS)
+        try:
+            tried.connect(path)
+        except PermissionError:
+            return True
+        except OSError:
+            pass
+    return False

@@ -109,19 +109,22 @@ class DcgmInstance(NamedTuple):
 
 
 class DcgmError(Exception):
-    """A call that DCGM refused."""
+    """A call that failed. Where it is no `RefusedError`, the connection is gone."""
 
     def __init__(self, call: str, code: int, text: str = "") -> None:
         super().__init__(f"{call}: {text or 'error'} ({code})")
         self.code = code
+        self.reason = REASONS.get(code, Reason.FAILED)
 
-    @property
-    def reason(self) -> Reason:
-        return REASONS.get(self.code, Reason.FAILED)
 
-    @property
-    def is_disconnected(self) -> bool:
-        return self.reason is Reason.UNREACHABLE
+class RefusedError(DcgmError):
+    """A call that DCGM refused on a connection that lasts."""
+
+
+def failure(call: str, code: int, text: str = "") -> DcgmError:
+    """The error of a call that returned this code."""
+    is_gone = REASONS.get(code) is Reason.UNREACHABLE
+    return (DcgmError if is_gone else RefusedError)(call, code, text)
 
 
 class _Value(ctypes.Union):
@@ -274,11 +277,11 @@ class Library:
         """Make a call. Raises DcgmError when it does not succeed."""
         function = getattr(self._library, name, None)
         if function is None:
-            raise DcgmError(name, FUNCTION_NOT_FOUND, "this libdcgm has no such call")
+            raise RefusedError(name, FUNCTION_NOT_FOUND, "this libdcgm has no such call")
         function.argtypes, function.restype = _ARGUMENTS[name], c_int
         code = function(*arguments)
         if code != 0:
-            raise DcgmError(name, code, self._describe(code))
+            raise failure(name, code, self._describe(code))
 
     def try_call(self, name: str, *arguments: Any) -> None:
         """Make a call that may fail without harm."""
@@ -300,14 +303,9 @@ def _loaded() -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError as error:
             errors.append(str(error))
-    raise DcgmError("loading libdcgm", LIBRARY_NOT_FOUND, "; ".join(errors))
+    raise RefusedError("loading libdcgm", LIBRARY_NOT_FOUND, "; ".join(errors))
 
 
 def field_numbers(fields: Sequence[int]) -> Any:
     """A C array of field numbers."""
     return (c_ushort * len(fields))(*fields)
-
-
-def entity_pairs(entities: Sequence[Entity]) -> Any:
-    """A C array of entities."""
-    return (EntityPair * len(entities))(*(EntityPair(*entity) for entity in entities))

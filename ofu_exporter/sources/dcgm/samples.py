@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.device_series import DeviceSeries
 from ofu_exporter.sources.dcgm.field_series import (
     MICROS,
@@ -22,17 +23,6 @@ from ofu_exporter.sources.dcgm.field_series import (
     is_short,
     mean,
     runs_of,
-)
-from ofu_exporter.sources.dcgm.fields import (
-    ACTIVITY,
-    CLOCK_SECONDS,
-    ENDING,
-    OF_PROFILING,
-    OVER_TIME,
-    PIPES,
-    SM,
-    SM_CLOCK_MHZ,
-    TENSOR,
 )
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
 from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
@@ -82,7 +72,7 @@ class DeviceSamples(DeviceSeries):
 
     def add(self, sample: Sample) -> bool:
         """Add a sample; returns whether it is new."""
-        is_new = self.field_series(sample.field).is_new(sample)
+        is_new = self._series[sample.field].is_new(sample)
         if is_new:
             self._waiting.append(sample)
             del self._waiting[:-MOST_WAITING]
@@ -91,7 +81,7 @@ class DeviceSamples(DeviceSeries):
     @property
     def last_code(self) -> int:
         """The code of the latest sample of the tensor counter: 0 = measured."""
-        return self.field_series(TENSOR).last_code
+        return self._series[fields.TENSOR].last_code
 
     def take_disordered(self) -> int:
         """How many samples came out of order since the last call."""
@@ -127,19 +117,19 @@ class DeviceSamples(DeviceSeries):
         self._waiting = [sample for sample in self._waiting if sample.micros > until]
         for sample in due:
             if sample.field < FIRST_PROFILING_FIELD:
-                self.field_series(sample.field).add(sample, Measured(sample.micros))
+                self._series[sample.field].add(sample, Measured(sample.micros))
         profiled = [sample for sample in due if sample.field >= FIRST_PROFILING_FIELD]
         for sample, measured in self._times.in_order(profiled):
-            self.field_series(sample.field).add(sample, measured)
+            self._series[sample.field].add(sample, measured)
 
     def _covered_until(self) -> int:
         """The time at which the next window ends: every field has samples up to then, not counting fields that no
         longer have values."""
-        tensor = self.field_series(TENSOR)
+        tensor = self._series[fields.TENSOR]
         alive = {
             field: series
             for field, series in self._series.items()
-            if field in OVER_TIME or field in OF_PROFILING or field == TENSOR
+            if field in fields.OVER_TIME or field in fields.OF_PROFILING or field == fields.TENSOR
             if series.brought_micros
             and tensor.last_micros - series.last_micros <= self._hole_micros
         }
@@ -148,9 +138,9 @@ class DeviceSamples(DeviceSeries):
         ended = {
             field: {point.micros for point in series.points} for field, series in alive.items()
         }
-        for fields in ENDING:
+        for ending in fields.ENDING:
             ends = set.intersection(
-                *[ended[field] for field in fields if field in alive] or [set()]
+                *[ended[field] for field in ending if field in alive] or [set()]
             )
             recent = [micros for micros in ends if until - self._hole_micros <= micros <= until]
             if recent:
@@ -164,13 +154,13 @@ class DeviceSamples(DeviceSeries):
         first = (
             series.brought_micros - ROUND_MICROS
             for field, series in self._series.items()
-            if field in OVER_TIME or field in OF_PROFILING
+            if field in fields.OVER_TIME or field in fields.OF_PROFILING
         )
         return max(first, default=self._from_micros)
 
     def _spanned(self, begin: int, until: int) -> list[Point]:
         """The samples of the tensor counter in this time. One that reaches beyond it is cut."""
-        points = self.field_series(TENSOR).points
+        points = self._series[fields.TENSOR].points
         inside = [point for point in points if begin <= point.micros <= until]
         for before, after in itertools.pairwise(points):
             is_whole = (
@@ -184,7 +174,7 @@ class DeviceSamples(DeviceSeries):
 
     def _cut(self, run: Sequence[Point]) -> float:
         """Microseconds for which a part of another sample stands: at both ends of a window, and inside."""
-        points = self.field_series(TENSOR).points
+        points = self._series[fields.TENSOR].points
         ends = (
             min(abs(point.micros - end.micros) for point in points) for end in (run[0], run[-1])
         )
@@ -193,7 +183,7 @@ class DeviceSamples(DeviceSeries):
     def _forget(self, runs: Sequence[Sequence[Point]], until: int) -> None:
         """Forget all samples before the beginning of the next window."""
         until_read = max((p.micros for run in runs for p in run), default=0)
-        points = self.field_series(TENSOR).points
+        points = self._series[fields.TENSOR].points
         until_read = max([until_read, *[p.micros for p in points if p.micros <= until]])
         if runs and runs[-1][-1].micros == until_read and is_short(runs[-1]):
             until_read = runs[-1][0].micros
@@ -238,7 +228,7 @@ class DeviceSamples(DeviceSeries):
                 *times,
                 after.value or 0.0,
                 self._pipes(before, after),
-                self.mean_of(SM, before.micros, after.micros),
+                self.mean_of(fields.SM, before.micros, after.micros),
             )
             for times, (before, after) in zip(
                 itertools.pairwise(times), itertools.pairwise(run), strict=True
@@ -248,7 +238,7 @@ class DeviceSamples(DeviceSeries):
     def _pipes(self, before: Point, after: Point) -> Mapping[str, float]:
         """The activity of every pipe whose samples cover one sample of the tensor counter."""
         span = (before.micros, after.micros)
-        means = {pipe: self.mean_of(field, *span) for pipe, field in PIPES.items()}
+        means = {pipe: self.mean_of(field, *span) for pipe, field in fields.PIPES.items()}
         means["dmma"] = self._dmma_series.mean(*span, self._hole_micros)
         return {pipe: mean for pipe, mean in means.items() if mean is not None}
 
@@ -256,13 +246,13 @@ class DeviceSamples(DeviceSeries):
         return [
             field
             for field, series in self._series.items()
-            if field in OVER_TIME and 0 < series.brought_micros <= first
+            if field in fields.OVER_TIME and 0 < series.brought_micros <= first
             if self.mean_of(field, first, last) is None
         ]
 
     def _activity(self, first: int, last: int) -> Activity:
         """What else the GPU did in the window; a field whose samples do not cover it is left out."""
-        means = {name: self.mean_of(field, first, last) for name, field in ACTIVITY.items()}
+        means = {name: self.mean_of(field, first, last) for name, field in fields.ACTIVITY.items()}
         return Activity(**means, energy_joules=self._energy(first, last))
 
     def _energy(self, first: int, last: int) -> float | None:
@@ -280,8 +270,8 @@ class DeviceSamples(DeviceSeries):
 
     def _clocks(self, first: int, last: int, anchor: Anchor) -> tuple[ClockSample, ...]:
         """The reads in the window, and one or two just outside, which stand for its edges."""
-        margin = round(2 * CLOCK_SECONDS / MICROS)
-        points = self.field_series(SM_CLOCK_MHZ).inside(first - margin, last + margin)
+        margin = round(2 * fields.CLOCK_SECONDS / MICROS)
+        points = self._series[fields.SM_CLOCK_MHZ].inside(first - margin, last + margin)
         return tuple(
             ClockSample(anchor.seconds_at(p.micros), p.value * 1e6)
             for p in points

@@ -204,30 +204,29 @@ class Session:
     def _problem(self, row: _Row, now: float) -> Problem | None:
         """Why a device is not measured although it should be."""
         entity = row.device.entity
-        refusal = self._watches.refusal(entity)
-        if refusal is not None:
+        if entity in self._watches.refused:
+            refusal, _ = self._watches.refused[entity]
             return refusal.reason, str(refusal)
         code = row.samples.last_code
+        blank = REASONS.get(code, Reason.FAILED), _why_blank(row.device, code)
         if code and self._watches.is_resting(entity):
-            return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
+            return blank
         if now - row.heard_at > self._patience:
-            since = self._watches.since(entity)
+            since = self._watches.watched.get(entity)
             if since is not None and now - since > RETRY_SECONDS:
                 self._watches.renew(entity)
             return Reason.STALE, f"no sample for {now - row.heard_at:.0f} s"
         if code and now - row.begun_at > self._patience:
-            return REASONS.get(code, Reason.FAILED), self._why_blank(row.device, code)
+            return blank
         return None
 
-    def _why_blank(self, device: Device, code: int) -> str:
-        if not device.gpm:
-            return (
-                f"the tensor counter has no value ({code}): profiling is paused "
-                "(`ofu-exporter resume`), or another profiler has the counters"
-            )
-        if device.gpu.instance:
-            return f"the tensor counter has no value ({code}): no compute instance, or nothing yet"
-        return f"the tensor counter has no value ({code})"
+
+def _why_blank(device: Device, code: int) -> str:
+    why = f"the tensor counter has no value ({code})"
+    if not device.gpm:
+        paused = "profiling is paused (`ofu-exporter resume`)"
+        return f"{why}: {paused}, or another profiler has the counters"
+    return f"{why}: no compute instance, or nothing yet" if device.gpu.instance else why
 
 
 def _is_another(before: Gpu, now: Gpu) -> bool:

@@ -10,20 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.devices import Device
-from ofu_exporter.sources.dcgm.fields import (
-    ACTIVITY,
-    CLOCK_SECONDS,
-    ENERGY_MILLIJOULES,
-    ENGINE_AND_SMS,
-    GPU_PERCENT,
-    OF_CYCLES,
-    PIPES,
-    POWER_LIMIT_WATTS,
-    POWER_WATTS,
-    SM_CLOCK_MHZ,
-    TENSOR,
-)
 from ofu_exporter.sources.dcgm.host_engine import FieldWatch, HostEngine
 from ofu_exporter.sources.dcgm.library import (
     GPU,
@@ -31,6 +19,7 @@ from ofu_exporter.sources.dcgm.library import (
     OF_ONE_ENTITY,
     DcgmError,
     Entity,
+    RefusedError,
     Sample,
 )
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS
@@ -46,14 +35,6 @@ MOST_BLANKS = 8
 MOST_RETRY_SECONDS = 480.0
 """After each trial in which the tensor counter had no value, the time to the next doubles, up to this."""
 
-_PIPES = tuple(PIPES.values())
-_OF_INSTANCES = (*_PIPES, *ENGINE_AND_SMS.values())
-_WITH_OTHERS = (*_PIPES, *ACTIVITY.values())
-_WITH_CYCLES = (*_WITH_OTHERS, *OF_CYCLES)
-"""Fields of whole GPUs only: no instance has cycle counters, and before DCGM 4.6 no GPU has them."""
-_BESIDE_THE_CLOCK = (GPU_PERCENT, POWER_WATTS, POWER_LIMIT_WATTS, ENERGY_MILLIJOULES)
-"""Fields of whole GPUs that are not profiling fields."""
-
 
 class Watches:
     """The watches of one connection. Calls raise DcgmError only when the connection is gone."""
@@ -63,9 +44,9 @@ class Watches:
         self._interval = interval
         self._watches: list[FieldWatch] = []
         self._driver_watches: list[FieldWatch] = []
-        self._watched: dict[Entity, float] = {}
+        self.watched: dict[Entity, float] = {}
         """Since when each device has been watched."""
-        self._refused: dict[Entity, tuple[DcgmError, float]] = {}
+        self.refused: dict[Entity, tuple[DcgmError, float]] = {}
         """Why a device is not watched, and when that was last tried."""
         self._clockless: set[Entity] = set()
         """GPUs whose clock could not be watched and for which a warning was logged."""
@@ -81,7 +62,7 @@ class Watches:
     def update(self, devices: Sequence[Device], now: float) -> None:
         """Watch devices that are new or were refused a while ago, and stop watching those that are gone."""
         present = {device.entity for device in devices}
-        for entity in [*self._watched.keys() - present, *self._refused.keys() - present]:
+        for entity in [*self.watched.keys() - present, *self.refused.keys() - present]:
             self.renew(entity)
         new = [device for device in devices if self._is_due(device, now)]
         for alike in _alike(new):
@@ -102,9 +83,7 @@ class Watches:
         while watch.entities:
             try:
                 return watch.samples()
-            except DcgmError as error:
-                if error.is_disconnected:
-                    raise
+            except RefusedError as error:
                 log.debug("no samples: %s", error)
                 if watch.failed is None or error.code not in OF_ONE_ENTITY:
                     break
@@ -119,26 +98,17 @@ class Watches:
             return
         self.renew(entity)
         if why[0].code != NOT_WATCHED:
-            self._refused[entity] = why
-
-    def since(self, entity: Entity) -> float | None:
-        """Since when a device has been watched; None if it is not."""
-        return self._watched.get(entity)
-
-    def refusal(self, entity: Entity) -> DcgmError | None:
-        """Why a device is not watched."""
-        refused = self._refused.get(entity)
-        return refused[0] if refused else None
+            self.refused[entity] = why
 
     def renew(self, entity: Entity) -> None:
         """Watch a device again at the next update, if it exists then."""
-        for notes in (self._watched, self._refused, self._trials, self._brought, self._blanks):
+        for notes in (self.watched, self.refused, self._trials, self._brought, self._blanks):
             notes.pop(entity, None)
         self._watches = _dropped(self._watches, entity)
 
     def is_resting(self, entity: Entity) -> bool:
         """Whether a device is not watched because its tensor counter had no value."""
-        return entity in self._resting and entity not in self._watched
+        return entity in self._resting and entity not in self.watched
 
     def skip_to(self, unix: float) -> None:
         """Skip all samples from before this time."""
@@ -152,11 +122,11 @@ class Watches:
         self._watches, self._driver_watches = [], []
 
     def _is_due(self, device: Device, now: float) -> bool:
-        if device.problem is not None or device.entity in self._watched:
+        if device.problem is not None or device.entity in self.watched:
             return False
         if device.entity in self._resting and now < self._resting[device.entity][0]:
             return False
-        refused = self._refused.get(device.entity)
+        refused = self.refused.get(device.entity)
         return refused is None or now - refused[1] >= RETRY_SECONDS
 
     def _watch(self, alike: Sequence[Device], now: float) -> None:
@@ -164,23 +134,21 @@ class Watches:
         knows."""
         entities = [device.entity for device in alike]
         try:
-            watch = self._engine.watch(entities, (TENSOR,), self._tensor_interval(alike[0]))
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
-            self._refused.update((entity, (error, now)) for entity in entities)
+            watch = self._engine.watch(entities, (fields.TENSOR,), self._tensor_interval(alike[0]))
+        except RefusedError as error:
+            self.refused.update((entity, (error, now)) for entity in entities)
             if len(alike) > 1:  # a device that cannot be watched must not affect the others
                 for device in alike:
                     self._watch([device], now)
             return
         self._watches.append(watch)
         for entity in watch.entities:
-            self._refused.pop(entity, None)
-            self._watched[entity] = now
+            self.refused.pop(entity, None)
+            self.watched[entity] = now
             self._brought[entity] = set()
             if alike[0].gpm:  # before Hopper, profiling is often paused for a while
                 self._blanks[entity] = 0
-        self._refused.update((entity, (e, now)) for entity, e in watch.refused.items())
+        self.refused.update((entity, (e, now)) for entity, e in watch.refused.items())
         self._watch_others(watch.entities, _choices(alike[0]))
 
     def _tensor_interval(self, device: Device) -> float:
@@ -191,13 +159,11 @@ class Watches:
 
     def _watch_others(self, entities: Sequence[Entity], choices: Sequence[Sequence[int]]) -> None:
         """Watch the first of these sets of fields that the host engine knows."""
-        for fields in choices:
+        for chosen in choices:
             try:
-                self._watches.append(self._engine.watch(entities, fields, self._interval))
-            except DcgmError as error:
-                if error.is_disconnected:
-                    raise
-                log.debug("fields %s cannot be watched: %s", fields, error)
+                self._watches.append(self._engine.watch(entities, chosen, self._interval))
+            except RefusedError as error:
+                log.debug("fields %s cannot be watched: %s", chosen, error)
             else:
                 return
 
@@ -212,11 +178,13 @@ class Watches:
         """Watch the clock often, because it changes faster than activity is sampled, and the driver's other fields at
         the usual interval."""
         try:
-            self._watch_of_driver(gpus, (SM_CLOCK_MHZ,), min(CLOCK_SECONDS, self._interval))
-            self._watch_of_driver(gpus, _BESIDE_THE_CLOCK, self._interval)
-        except DcgmError as error:
-            if error.is_disconnected:
-                raise
+            often = min(fields.CLOCK_SECONDS, self._interval)
+            for asked, seconds in (
+                ((fields.SM_CLOCK_MHZ,), often),
+                (fields.BESIDE_THE_CLOCK, self._interval),
+            ):
+                self._driver_watches.append(self._engine.watch(gpus, asked, seconds))
+        except RefusedError as error:
             if len(gpus) == 1:
                 first = gpus[0] not in self._clockless
                 self._clockless.add(gpus[0])
@@ -225,11 +193,6 @@ class Watches:
                 return
             for gpu in gpus:
                 self._watch_clocks_of([gpu])
-
-    def _watch_of_driver(
-        self, gpus: Sequence[Entity], fields: Sequence[int], seconds: float
-    ) -> None:
-        self._driver_watches.append(self._engine.watch(gpus, fields, seconds))
 
     def _try_out(self, samples: Iterable[Sample], now: float) -> None:
         """Find out which counters have values, and end the watches of the others."""
@@ -248,7 +211,7 @@ class Watches:
     def _note(self, sample: Sample, now: float) -> None:
         """Note whether a field of a device in test has values. The tensor counter's first begins the test of the
         others."""
-        entity, is_tensor = sample.entity, sample.field == TENSOR
+        entity, is_tensor = sample.entity, sample.field == fields.TENSOR
         if sample.value is None:
             if is_tensor and sample.micros and entity in self._blanks:
                 self._blanks[entity] += 1
@@ -296,5 +259,5 @@ def _choices(device: Device) -> Sequence[tuple[int, ...]]:
     """
     if not device.gpm:
         return ()
-    of_whole = (_WITH_CYCLES, _WITH_OTHERS) if device.entity.group == GPU else ()
-    return (*of_whole, _OF_INSTANCES, _PIPES)
+    of_whole = (fields.OF_PROFILING, fields.WITH_OTHERS) if device.entity.group == GPU else ()
+    return (*of_whole, fields.OF_INSTANCES, fields.OF_PIPES)

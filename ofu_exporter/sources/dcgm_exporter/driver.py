@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm_exporter.pace import PagePace
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, PageRow, parse
-from ofu_exporter.sources.dcgm_exporter.places import Places
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, Places, parse
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient
@@ -40,7 +40,7 @@ AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 16 << 20
 """A page of 128 MIG instances and all fields has less than 4 MiB."""
-NO_PAGE = (None, ExporterPage([], {}, Counter()))
+NO_PAGE = (None, ExporterPage([], Counter()))
 STEADY_CHANGES = 5
 """Number of early changes in a row after which it is certain that the other exporter collects more often than
 configured."""
@@ -117,7 +117,7 @@ class Probe:
         self._seen: list[Reading] = []
         """Windows found on the pages since the last read."""
         self._warned = False
-        self._places: Places[Key] = Places(options.most_gpus)
+        self._places = Places(options.most_gpus)
         self._is_crowded = False
         """Whether the last page named more GPUs than are measured."""
         self._answered = False
@@ -172,13 +172,16 @@ class Probe:
         now = self._clock()
         self._count_unseen(now)
         self._gpus = [row.gpu for row in page.rows]
-        self._interrupt(self._tracks.keys() - {_track_key(gpu) for gpu in self._gpus})
-        self._forget(now)
-        return [
-            event
-            for row in page.rows
-            for event in self._of_gpu(row, page.liveness.get(row.gpu.uuid, 0), now)
-        ]
+        present = {_track_key(gpu) for gpu in self._gpus}
+        self._interrupt(self._tracks.keys() - present)
+        # A GPU that has been gone for a collection is forgotten: no window can overlap when it comes back.
+        gone_at = now - self._options.collect_interval
+        self._tracks = {
+            key: track
+            for key, track in self._tracks.items()
+            if key in present or track.stretch.seen > gone_at
+        }
+        return [event for row in page.rows for event in self._of_gpu(row, now)]
 
     def _page(self) -> ExporterPage:
         try:
@@ -189,59 +192,50 @@ class Probe:
         page = self._last[1] if mark == self._last[0] else parse(text, self._places)
         self._last = (mark, page)
         self._rejected.update(page.rejected)
-        self._warn_of_crowd(page.rejected["too_many_gpus"])
-        if not page.rows:
-            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
-        return page
-
-    def _warn_of_crowd(self, too_many: int) -> None:
-        """Log once that the page names more GPUs than are measured."""
+        too_many = page.rejected["too_many_gpus"]
         if too_many and not self._is_crowded:
             log.warning(TOO_MANY_GPUS, self._client.shown_url, too_many, self._places.most)
         self._is_crowded = too_many > 0
+        if not page.rows:
+            raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
+        return page
 
     def _count_unseen(self, now: float) -> None:
         """Count collections that no page has shown, and log it if the settings are the cause."""
         unseen = self._pace.take_unseen(now)
         if unseen:
             self._rejected["unseen_collection"] += unseen
-        if self._pace.is_too_slow and not self._warned:
-            self._warned = True
-            log.warning(TOO_SLOW, self._client.shown_url, self._options.collect_interval)
+        if self._pace.is_too_slow:
+            self._warn_once(TOO_SLOW)
 
     def _count_early(self, stretch: Stretch) -> None:
         """Count changes that come too often for the configured collections, and log it when that is certain."""
         if stretch.early_changes < STEADY_CHANGES:
             return
+        self._warn_once(TOO_FAST)
+        self._rejected["early_change"] += 1
+
+    def _warn_once(self, words: str) -> None:
+        """Log that the settings are the cause of missed values, whichever it is."""
         if not self._warned:
             self._warned = True
-            log.warning(TOO_FAST, self._client.shown_url, self._options.collect_interval)
-        self._rejected["early_change"] += 1
+            log.warning(words, self._client.shown_url, self._options.collect_interval)
 
     def _interrupt(self, keys: Iterable[tuple[str, GpuKey]]) -> None:
         """Note a gap: the first page after it counts as new, even with the same values."""
         for key in keys:
-            self._tracks[key].stretch.is_news = True
+            if key in self._tracks:
+                self._tracks[key].stretch.is_news = True
 
-    def _forget(self, now: float) -> None:
-        """Forget GPUs that have been gone for a collection: no window of theirs can overlap when they come back."""
-        present = {_track_key(gpu) for gpu in self._gpus}
-        gone_at = now - self._options.collect_interval
-        self._tracks = {
-            key: track
-            for key, track in self._tracks.items()
-            if key in present or track.stretch.seen > gone_at
-        }
-
-    def _of_gpu(self, row: PageRow, liveness: int, now: float) -> Sequence[Reading | Fault]:
+    def _of_gpu(self, row: PageRow, now: float) -> Sequence[Reading | Fault]:
         track = self._tracks.get(_track_key(row.gpu))
         if row.is_waiting:
-            self._interrupt([_track_key(row.gpu)] if track else [])
+            self._interrupt([_track_key(row.gpu)])
             return [Fault(row.gpu, now, Reason.BLANK)]
         if track is None:
-            return [self._first(row, liveness, now)]
-        if track.liveness != liveness:
-            track.liveness, track.moved_at = liveness, now
+            return [self._first(row, now)]
+        if track.liveness != row.liveness:
+            track.liveness, track.moved_at = row.liveness, now
         elif now - track.moved_at > self._options.unchanged_limit:
             track.stretch.is_news = True
             return [Fault(row.gpu, now, Reason.UNCHANGED)]
@@ -250,19 +244,16 @@ class Probe:
             self._count_early(track.stretch)
         return windows
 
-    def _first(self, row: PageRow, liveness: int, now: float) -> Reading:
+    def _first(self, row: PageRow, now: float) -> Reading:
         """The reading of a GPU's first page. Its values belong to the time before it, so it does not count."""
         collect = self._options.collect_interval
-        stretch = Stretch(collect, row, end=now, seen=now, joules=row.energy_joules)
-        self._tracks[_track_key(row.gpu)] = _Track(stretch, liveness, now)
+        stretch = Stretch(collect, row, end=now, seen=now, joules=row.total_joules)
+        self._tracks[_track_key(row.gpu)] = _Track(stretch, row.liveness, now)
         return reading(row, now - collect, now, collect, counts=False)
 
 
-class Source:
-    """The GPUs of one dcgm-exporter."""
-
-    simulated = False
-    recorded = ""
+class Source(sources.Source):
+    """The GPUs of one dcgm-exporter, to which its probe holds the connection."""
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
@@ -282,9 +273,6 @@ class Source:
         finally:
             trial.close()
         return [Probe(self._options, self._clock, self._rejected)]
-
-    def close(self) -> None:
-        """Nothing to do: the probe holds the connection."""
 
 
 def _track_key(gpu: Gpu) -> tuple[str, GpuKey]:

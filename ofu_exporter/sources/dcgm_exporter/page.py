@@ -1,4 +1,4 @@
-"""Sorts a page of NVIDIA's dcgm-exporter by GPU: old and new names and units, MIG rows, blanks."""
+"""Sorts a page of NVIDIA's dcgm-exporter by GPU: old and new names and units, MIG rows, blanks, GPUs beyond measure."""
 
 from __future__ import annotations
 
@@ -6,59 +6,50 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from zlib import crc32
 
-from ofu_exporter.sources.dcgm_exporter.places import Places
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import MAX_RATIO, Activity, Evidence
 
 MEGA, PERCENT, MILLI = 1e6, 0.01, 1e-3
-FIELDS: Mapping[str, tuple[str, float]] = {
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("tensor_active", 1.0),
-    "DCGM_FI_PROF_TENSOR_UTIL_RATIO": ("tensor_active", 1.0),
-    "DCGM_FI_DEV_SM_CLOCK": ("clock_hz", MEGA),
-    "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("clock_hz", 1.0),
-    "DCGM_FI_DEV_MAX_SM_CLOCK": ("max_clock_hz", MEGA),
-    "DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ": ("max_clock_hz", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("graphics_active", 1.0),
-    "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": ("graphics_active", 1.0),
-    "DCGM_FI_DEV_GPU_UTIL": ("utilization_ratio", PERCENT),
-    "DCGM_FI_DEV_GPU_UTIL_RATIO": ("utilization_ratio", 1.0),
-    "DCGM_FI_DEV_POWER_USAGE": ("power_watts", 1.0),
-    "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", 1.0),
-    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": ("power_limit_watts", 1.0),
-    "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": ("power_limit_watts", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_joules", MILLI),
-    "DCGM_FI_PROF_SM_ACTIVE": ("sm", 1.0),
-    "DCGM_FI_PROF_SM_UTIL_RATIO": ("sm", 1.0),
-    "DCGM_FI_PROF_SM_OCCUPANCY": ("occupancy", 1.0),
-    "DCGM_FI_PROF_SM_OCCUPANCY_RATIO": ("occupancy", 1.0),
-    "DCGM_FI_PROF_DRAM_ACTIVE": ("dram", 1.0),
-    "DCGM_FI_PROF_DRAM_UTIL_RATIO": ("dram", 1.0),
-    "DCGM_FI_PROF_PIPE_FP64_ACTIVE": ("fp64", 1.0),
-    "DCGM_FI_PROF_FP64_UTIL_RATIO": ("fp64", 1.0),
-    "DCGM_FI_PROF_PIPE_FP32_ACTIVE": ("fp32", 1.0),
-    "DCGM_FI_PROF_FP32_UTIL_RATIO": ("fp32", 1.0),
-    "DCGM_FI_PROF_PIPE_FP16_ACTIVE": ("fp16", 1.0),
-    "DCGM_FI_PROF_FP16_UTIL_RATIO": ("fp16", 1.0),
-    "DCGM_FI_PROF_PIPE_INT_ACTIVE": ("integer", 1.0),
-    "DCGM_FI_PROF_PCIE_TX_BYTES": ("pcie_sent", 1.0),
-    "DCGM_FI_PROF_PCIE_RX_BYTES": ("pcie_received", 1.0),
-    "DCGM_FI_PROF_NVLINK_TX_BYTES": ("nvlink_sent", 1.0),
-    "DCGM_FI_PROF_NVLINK_RX_BYTES": ("nvlink_received", 1.0),
+_NAMES: Mapping[str, Mapping[str, float]] = {
+    "tensor_active": {"PROF_PIPE_TENSOR_ACTIVE": 1.0, "PROF_TENSOR_UTIL_RATIO": 1.0},
+    "clock_hz": {"DEV_SM_CLOCK": MEGA, "DEV_SM_CLOCK_HERTZ": 1.0},
+    "max_clock_hz": {"DEV_MAX_SM_CLOCK": MEGA, "DEV_MAX_SM_CLOCK_HERTZ": 1.0},
+    "engine": {"PROF_GR_ENGINE_ACTIVE": 1.0, "PROF_GR_ENGINE_UTIL_RATIO": 1.0},
+    "utilization_ratio": {"DEV_GPU_UTIL": PERCENT, "DEV_GPU_UTIL_RATIO": 1.0},
+    "power_watts": {"DEV_POWER_USAGE": 1.0, "DEV_BOARD_POWER_WATTS": 1.0},
+    "power_limit_watts": {
+        "DEV_ENFORCED_POWER_LIMIT": 1.0,
+        "DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS": 1.0,
+    },
+    "total_joules": {"DEV_TOTAL_ENERGY_CONSUMPTION": MILLI},
+    "sm": {"PROF_SM_ACTIVE": 1.0, "PROF_SM_UTIL_RATIO": 1.0},
+    "occupancy": {"PROF_SM_OCCUPANCY": 1.0, "PROF_SM_OCCUPANCY_RATIO": 1.0},
+    "dram": {"PROF_DRAM_ACTIVE": 1.0, "PROF_DRAM_UTIL_RATIO": 1.0},
+    "fp64": {"PROF_PIPE_FP64_ACTIVE": 1.0, "PROF_FP64_UTIL_RATIO": 1.0},
+    "fp32": {"PROF_PIPE_FP32_ACTIVE": 1.0, "PROF_FP32_UTIL_RATIO": 1.0},
+    "fp16": {"PROF_PIPE_FP16_ACTIVE": 1.0, "PROF_FP16_UTIL_RATIO": 1.0},
+    "integer": {"PROF_PIPE_INT_ACTIVE": 1.0},
+    "pcie_sent": {"PROF_PCIE_TX_BYTES": 1.0},
+    "pcie_received": {"PROF_PCIE_RX_BYTES": 1.0},
+    "nvlink_sent": {"PROF_NVLINK_TX_BYTES": 1.0},
+    "nvlink_received": {"PROF_NVLINK_RX_BYTES": 1.0},
+    "hmma": {"PROF_PIPE_TENSOR_HMMA_ACTIVE": 1.0, "PROF_HMMA_UTIL_RATIO": 1.0},
+    "imma": {"PROF_PIPE_TENSOR_IMMA_ACTIVE": 1.0, "PROF_IMMA_UTIL_RATIO": 1.0},
+    "dfma": {"PROF_PIPE_TENSOR_DFMA_ACTIVE": 1.0, "PROF_DFMA_UTIL_RATIO": 1.0},
 }
-"""The meaning of each name, and the factor to our unit. Only the name decides the unit, never the size of a value."""
-PIPE_NAMES = {
-    "DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE": "hmma",
-    "DCGM_FI_PROF_HMMA_UTIL_RATIO": "hmma",
-    "DCGM_FI_PROF_PIPE_TENSOR_IMMA_ACTIVE": "imma",
-    "DCGM_FI_PROF_IMMA_UTIL_RATIO": "imma",
-    "DCGM_FI_PROF_PIPE_TENSOR_DFMA_ACTIVE": "dfma",
-    "DCGM_FI_PROF_DFMA_UTIL_RATIO": "dfma",
+"""Of each counter its names after DCGM_FI_, old and new, with the factor to our unit. Only the name decides the unit,
+never the size of a value."""
+FIELDS = {
+    f"DCGM_FI_{name}": (counter, unit)
+    for counter, names in _NAMES.items()
+    for name, unit in names.items()
 }
-_WANTED = {*FIELDS, *PIPE_NAMES}
+PIPES = ("hmma", "imma", "dfma")
 
 MAX_LINE_CHARS = 8192
 """Most characters of a line. Pages of 8 GPUs have lines of a few hundred; a label of megabytes is an error."""
@@ -88,20 +79,31 @@ class PageRow:
     """The values of one GPU or MIG instance on one page."""
 
     gpu: Gpu
-    tensor_active: float | None = None
-    clock_hz: float | None = None
-    max_clock_hz: float | None = None
-    pipes: dict[str, float] = field(default_factory=dict)
-    graphics_active: float | None = None
-    utilization_ratio: float | None = None
-    power_watts: float | None = None
-    power_limit_watts: float | None = None
-    energy_joules: float | None = None
-    """Since the driver was loaded."""
-    others: dict[str, float] = field(default_factory=dict)
-    """The values by which the rest of the peak is told apart, by their names in `Activity`."""
-    blank: set[str] = field(default_factory=set)
-    """Which of these counters are on the page without a value."""
+    counters: dict[str, float | None] = field(default_factory=dict)
+    """By the names in `FIELDS`; None = on the page without a value."""
+    liveness: int = 0
+    """Checksum over all rows of this uuid. It changes whenever a value of the GPU changes."""
+
+    @property
+    def tensor_active(self) -> float | None:
+        return self.counters.get("tensor_active")
+
+    @property
+    def clock_hz(self) -> float | None:
+        return self.counters.get("clock_hz")
+
+    @property
+    def total_joules(self) -> float | None:
+        """Since the driver was loaded."""
+        return self.counters.get("total_joules")
+
+    @property
+    def pipes(self) -> dict[str, float]:
+        return self._known(PIPES)
+
+    def _known(self, names: Collection[str]) -> dict[str, float]:
+        counters = self.counters.items()
+        return {name: value for name, value in counters if name in names and value is not None}
 
     def values(self) -> tuple[object, ...]:
         return (self.tensor_active, self.clock_hz, *sorted(self.pipes.items()))
@@ -109,13 +111,15 @@ class PageRow:
     @property
     def is_waiting(self) -> bool:
         """Whether both counters are on the page and one has no value yet."""
-        missing = {name for name in ("tensor_active", "clock_hz") if getattr(self, name) is None}
-        return bool(missing) and missing <= self.blank
+        missing = {
+            name for name in ("tensor_active", "clock_hz") if self.counters.get(name) is None
+        }
+        return bool(missing) and missing <= self.counters.keys()
 
     def activity(self, energy_joules: float | None) -> Activity:
         """What else the GPU did, with the energy of the same time. Energy belongs to the whole GPU, not to an
         instance."""
-        activity = Activity(engine=self.graphics_active, **self.others)
+        activity = Activity(**self._known(Activity._fields))
         return activity if self.gpu.instance else activity._replace(energy_joules=energy_joules)
 
     def evidence(self) -> Evidence | None:
@@ -123,13 +127,38 @@ class PageRow:
         instance."""
         if self.gpu.instance:
             return None
-        power, limit = _within(self.power_watts, _MOST_WATTS), self.power_limit_watts
+        get = self.counters.get
+        power, limit = _within(get("power_watts"), _MOST_WATTS), get("power_limit_watts")
         return Evidence(
-            graphics_active=_within(self.graphics_active, MAX_RATIO),
+            graphics_active=_within(get("engine"), MAX_RATIO),
             power=power / limit if power is not None and limit is not None and limit > 0 else None,
-            utilization_ratio=_within(self.utilization_ratio, MAX_RATIO),
+            utilization_ratio=_within(get("utilization_ratio"), MAX_RATIO),
             power_watts=power,
         )
+
+
+class Places:
+    """The GPUs that have been measured longest come first, then the first of the page.
+
+    So when a page begins to name GPUs that do not exist, no real GPU loses its place.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._ranks: dict[Hashable, int] = {}
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether the GPU has been measured and kept its place."""
+        return key in self._ranks
+
+    def taken(self, keys: Iterable[Hashable]) -> frozenset[Hashable]:
+        """The keys that get a place: the measured GPUs, then the first of the others."""
+        named = dict.fromkeys(keys)
+        taken = sorted(named, key=lambda key: self._ranks.get(key, self.most))[: self.most]
+        for key in taken:
+            if len(self._ranks) < self.most:
+                self._ranks.setdefault(key, len(self._ranks))
+        return frozenset(taken)
 
 
 @dataclass(slots=True)
@@ -137,12 +166,10 @@ class ExporterPage:
     """One page, sorted by GPU."""
 
     rows: list[PageRow]
-    liveness: dict[str, int]
-    """Checksum over all rows of each uuid. It changes whenever a value of that GPU changes."""
     rejected: Counter[str]
 
 
-def parse(text: str, places: Places[Key]) -> ExporterPage:
+def parse(text: str, places: Places) -> ExporterPage:
     """Sort a page by GPU. Unreadable lines and surplus GPUs are left out and counted."""
     rows: dict[Key, PageRow] = {}
     liveness: dict[str, int] = {}
@@ -161,49 +188,34 @@ def parse(text: str, places: Places[Key]) -> ExporterPage:
     if len(lines) > len(taken):
         rejected["too_many_gpus"] = len(lines) - len(taken)
     for row in rows.values():
-        if row.max_clock_hz is not None:
-            row.gpu = replace(row.gpu, max_sm_clock_hz=row.max_clock_hz)
-    return ExporterPage([*_measured(rows)], liveness, rejected)
+        if (max_clock_hz := row.counters.get("max_clock_hz")) is not None:
+            row.gpu = replace(row.gpu, max_sm_clock_hz=max_clock_hz)
+        row.liveness = liveness.get(row.gpu.uuid, 0)
+    return ExporterPage([*_measured(rows)], rejected)
 
 
-def _lines_by_gpu(text: str, places: Places[Key], rejected: Counter[str]) -> dict[Key, array[int]]:
+def _lines_by_gpu(text: str, places: Places, rejected: Counter[str]) -> dict[Key, array[int]]:
     """Where the lines about each GPU begin. The lines themselves would take as much memory as the page.
 
     If a page names more GPUs than are counted, those that are measured are still found.
     """
     lines_of: dict[Key, array[int]] = {}
-    keys = _Keys()
+    cached = lru_cache(MOST_NAMED)(_key)  # all lines of a GPU have the same labels
     for match in _LINE.finditer(text):
         begin, end = match.span()
         if end - begin > MAX_LINE_CHARS:
             rejected["line_too_long"] += 1
             continue
-        key = keys.of(match[0])
+        line = match[0]
+        if line[:5].upper() != "DCGM_":
+            continue  # about something else: a switch, a link, a CPU, a comment
+        labels = line[line.find("{") : line.rfind("}")]
+        key = (cached if len(labels) <= MOST_LABELS_CHARS else _key)(labels)
         if key in lines_of:
             lines_of[key].append(begin)
         elif key is not None and (len(lines_of) < MOST_NAMED or places.knows(key)):
             lines_of[key] = array("I", (begin,))
     return lines_of
-
-
-class _Keys:
-    """Finds the GPU of a line without parsing it. All lines of a GPU have the same labels, so each GPU is looked up
-    once."""
-
-    def __init__(self) -> None:
-        self._by_labels: dict[str, Key | None] = {}
-
-    def of(self, line: str) -> Key | None:
-        """The GPU; None for a line about something else: a switch, a link, a CPU, a comment."""
-        if line[:5].upper() != "DCGM_":
-            return None
-        labels = line[line.find("{") : line.rfind("}")]
-        if labels in self._by_labels:
-            return self._by_labels[labels]
-        key = _key(labels)
-        if len(labels) <= MOST_LABELS_CHARS and len(self._by_labels) < MOST_NAMED:
-            self._by_labels[labels] = key
-        return key
 
 
 def _key(labels: str) -> Key | None:
@@ -223,7 +235,7 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
     """
     match = _NAME.match(line)
     name = match[0].upper() if match else ""  # the oldest pages have names in lower case
-    if name not in _WANTED and place in rows:
+    if name not in FIELDS and place in rows:
         return  # most lines only show that the GPU is alive; parsing each would cost ten times more
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
 
@@ -235,25 +247,20 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
             uuid = labels.get("UUID") or labels.get("uuid", "")
             key = (labels.get("gpu", ""), uuid, labels.get("GPU_I_ID", ""))
             if key not in rows and len(rows) >= most:
-                raise ValueError(
-                    "one GPU too many"
-                )  # two different names may look the same before they are parsed
+                # Two different names may look the same before they are parsed.
+                raise ValueError("one GPU too many")
             row = rows.setdefault(key, PageRow(_gpu(key, labels)))
             _put(row, name, _float(sample.value))
 
 
 def _put(row: PageRow, name: str, value: float) -> None:
-    if name in PIPE_NAMES and value < _BLANK:
-        row.pipes.setdefault(PIPE_NAMES[name], value)
     if name not in FIELDS:
         return
-    field_name, unit = FIELDS[name]
-    if value >= (_BLANK_INT32 if unit == MEGA else _BLANK):
-        row.blank.add(field_name)
-    elif field_name in Activity._fields and field_name != "energy_joules":
-        row.others.setdefault(field_name, value * unit)
-    elif getattr(row, field_name) is None:
-        setattr(row, field_name, value * unit)
+    counter, unit = FIELDS[name]
+    is_blank = value >= (_BLANK_INT32 if unit == MEGA else _BLANK)
+    is_blank |= counter in PIPES and math.isnan(value)
+    if row.counters.get(counter) is None:
+        row.counters[counter] = None if is_blank else value * unit
 
 
 def _float(value: float) -> float:

@@ -84,7 +84,7 @@ class Stretch:
 
     def _energy(self, row: PageRow) -> float | None:
         """The energy since the window before. A page may be a collection older than its energy: sums are right."""
-        before, self.joules = self.joules, row.energy_joules
+        before, self.joules = self.joules, row.total_joules
         return None if before is None or self.joules is None else self.joules - before
 
     def _collected(self, now: float) -> tuple[int, float, float]:

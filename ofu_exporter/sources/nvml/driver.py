@@ -10,16 +10,17 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.hardware import unrated
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.nvml import mig
-from ofu_exporter.sources.nvml.gpm import GpmSeries, Target
+from ofu_exporter.sources.nvml.gpm import GpmSeries
 from ofu_exporter.sources.nvml.nvml_errors import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -63,12 +64,8 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Source:
+class Source(sources.Source):
     """The GPUs of this node, through the driver's own library."""
-
-    simulated = False
-    recorded = ""
-    rejected: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
@@ -159,26 +156,13 @@ class GpuProbe:
         again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
-        if self._divided:
-            instances = mig.instances(self._nvml, self._handle)
-            self._gpus = tuple(self._part(instance) for instance in instances) or (self._whole,)
-        else:
-            self._gpus = (self._whole,)
+        found = mig.instances(self._nvml, self._handle, self._whole) if self._divided else ()
+        self._gpus = found or (self._whole,)
         if self._gpus != before:
             for key in {gpu.key for gpu in {*before} ^ {*self._gpus}} & self._series.keys():
                 self._drop(key)
         if self._divided and self._gpus == (self._whole,):
             raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
-
-    def _part(self, instance: mig.MigInstance) -> Gpu:
-        return replace(
-            self._whole,
-            instance=str(instance.id),
-            profile=instance.profile,
-            mig_uuid=instance.mig_uuid,
-            sm_count=instance.sm_count,
-            memory_bytes=instance.memory_bytes,
-        )
 
     def _read_one(self, gpu: Gpu) -> Reading | Fault | None:
         """End the window of a GPU or an instance, or begin its first. A failing instance does not affect the
@@ -199,9 +183,9 @@ class GpuProbe:
     def _begin(self, gpu: Gpu) -> None:
         if not self._nvml.nvmlGpmQueryDeviceSupport(self._handle).isSupportedDevice:
             raise self._without_counters()
-        target = Target(self._handle, int(gpu.instance) if gpu.instance else None)
+        instance = int(gpu.instance) if gpu.instance else None
         # Stored before the series holds anything of the driver, so that close() can release it.
-        series = self._series[gpu.key] = GpmSeries(self._nvml, target, self._clock)
+        series = self._series[gpu.key] = GpmSeries(self._nvml, self._handle, instance, self._clock)
         series.begin()
 
     def _drop(self, key: GpuKey) -> None:

@@ -9,7 +9,6 @@ import ctypes
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -35,26 +34,14 @@ MOST_CLOCK_SAMPLES = 4096
 GRAPHICS, SM, OCCUPANCY, ANY_TENSOR, DRAM = 1, 2, 3, 5, 10
 PIPES = {"dfma": 6, "hmma": 7, "dmma": 8, "imma": 9}
 OTHER_PIPES = {"integer": 4, "fp64": 11, "fp32": 12, "fp16": 13}
+RATIOS = {"engine": GRAPHICS, **OTHER_PIPES, "sm": SM, "occupancy": OCCUPANCY, "dram": DRAM}
 LINKS = {"pcie_sent": 20, "pcie_received": 21, "nvlink_received": 60, "nvlink_sent": 61}
 """In MiB per second, of the whole GPU."""
 CYCLES_ELAPSED, CYCLES_TENSOR = 248, 250
 CYCLES = (CYCLES_ELAPSED, CYCLES_TENSOR)
-INSTANCE_METRICS = (
-    *(ANY_TENSOR, *PIPES.values(), GRAPHICS, *OTHER_PIPES.values()),
-    *(SM, OCCUPANCY, DRAM),
-)
+INSTANCE_METRICS = (ANY_TENSOR, *PIPES.values(), *RATIOS.values())
 """Metrics of an instance, without the cycle counters: DCGM has these of whole GPUs only."""
 METRICS = (*INSTANCE_METRICS, *LINKS.values(), *CYCLES)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The device that is sampled: a GPU, or one of its GPU instances."""
-
-    handle: Any
-    """Handle of the GPU, also for an instance; the GPU's clock is the instances' clock."""
-    instance: int | None = None
-    """GPU-instance id."""
 
 
 THROTTLE_REASONS = "nvmlDeviceGetCurrentClocksThrottleReasons"
@@ -65,14 +52,16 @@ CLOCK_LIMITS = {1 << place: limit for place, limit in enumerate(ClockLimit)}
 class GpmSeries:
     """The samples taken of one target through one handle; the first error ends it."""
 
-    def __init__(self, nvml: ModuleType, target: Target, clock: Clock) -> None:
-        self.target = target
+    def __init__(self, nvml: ModuleType, handle: Any, instance: int | None, clock: Clock) -> None:
+        """`handle` is the GPU's also for an instance, whose clock is the GPU's; `instance` is its id."""
         self._nvml = nvml
+        self._handle = handle
+        self._instance = instance
         self._clock = clock
         self._query = nvml.c_nvmlGpmMetricsGet_t()
         self._query.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._entries = _entries(self._query)
-        self._ask_for(METRICS if target.instance is None else INSTANCE_METRICS)
+        self._ask_for(METRICS if instance is None else INSTANCE_METRICS)
         # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
         self._start = math.nan
@@ -99,7 +88,7 @@ class GpmSeries:
 
     def look_for_work(self) -> None:
         """Ask for utilization and power: should the window count nothing, they say whether the GPU worked in it."""
-        if self.target.instance is not None:
+        if self._instance is not None:
             return
         seen = Evidence(utilization_ratio=self._utilization())
         if (seen.utilization_ratio or 0.0) >= BUSY_UTILIZATION:
@@ -140,27 +129,27 @@ class GpmSeries:
         """Take a sample; returns the time after the call, because a slow driver answers with its state at that
         time, and the seconds that the call took."""
         before = self._clock()
-        if self.target.instance is None:
-            self._nvml.nvmlGpmSampleGet(self.target.handle, sample)
+        if self._instance is None:
+            self._nvml.nvmlGpmSampleGet(self._handle, sample)
         else:
-            self._nvml.nvmlGpmMigSampleGet(self.target.handle, self.target.instance, sample)
+            self._nvml.nvmlGpmMigSampleGet(self._handle, self._instance, sample)
         after = self._clock()
         return after, after - before
 
     def read_clock(self, at: float | None = None) -> list[ClockSample]:
         """One read of the SM clock, of now or of `at`; none from a GPU that has no such clock."""
         try:
-            mhz = self._nvml.nvmlDeviceGetClockInfo(self.target.handle, self._nvml.NVML_CLOCK_SM)
+            mhz = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
         except self._nvml.NVMLError_NotSupported:
             return []
         return [ClockSample(self._clock() if at is None else at, mhz * 1e6)]
 
     def _energy_counter(self) -> float | None:
         """Joules since the driver was loaded. The counter is of the whole card and says nothing about an instance."""
-        if self.target.instance is not None:
+        if self._instance is not None:
             return None
         call = getattr(self._nvml, "nvmlDeviceGetTotalEnergyConsumption", None)
-        millijoules = None if call is None else ask(self._nvml, call, self.target.handle)
+        millijoules = None if call is None else ask(self._nvml, call, self._handle)
         return None if millijoules is None else millijoules / 1000
 
     def _activity(self, values: Mapping[int, float]) -> Activity:
@@ -168,11 +157,7 @@ class GpmSeries:
         before, self._joules = self._joules, self._energy_counter()
         energy = None if before is None or self._joules is None else self._joules - before
         return Activity(
-            engine=_ratio(values, GRAPHICS),
-            sm=_ratio(values, SM),
-            occupancy=_ratio(values, OCCUPANCY),
-            dram=_ratio(values, DRAM),
-            **{pipe: _ratio(values, id_) for pipe, id_ in OTHER_PIPES.items()},
+            **{name: _ratio(values, id_) for name, id_ in RATIOS.items()},
             **{link: values[id_] * MIB for link, id_ in LINKS.items() if id_ in values},
             energy_joules=energy,
         )
@@ -185,7 +170,7 @@ class GpmSeries:
         """
         others = [values[id_] / 100 for id_ in OTHER_PIPES.values() if id_ in values]
         other_active = max(others) if len(others) == len(OTHER_PIPES) else None
-        if self.target.instance is not None:
+        if self._instance is not None:
             return Evidence(_ratio(values, GRAPHICS), other_active)
         is_quiet = not values.get(ANY_TENSOR) and not values.get(GRAPHICS)
         worked_at, self._worked_at = self._worked_at, None
@@ -198,7 +183,7 @@ class GpmSeries:
         return self._with_power(at_end)
 
     def _with_power(self, evidence: Evidence) -> Evidence:
-        nvml, handle = self._nvml, self.target.handle
+        nvml, handle = self._nvml, self._handle
         milliwatts = ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
         limit = ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
         return evidence._replace(
@@ -211,14 +196,14 @@ class GpmSeries:
         nvml = self._nvml
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", THROTTLE_REASONS):
             call = getattr(nvml, name, None)
-            bits = None if call is None else ask(nvml, call, self.target.handle)
+            bits = None if call is None else ask(nvml, call, self._handle)
             if bits is not None:
                 return tuple(limit for bit, limit in CLOCK_LIMITS.items() if bits & bit)
         return None
 
     def _utilization(self) -> float | None:
         """Share of the last second or less in which a kernel ran. It does not come from the profiling counters."""
-        rates = ask(self._nvml, self._nvml.nvmlDeviceGetUtilizationRates, self.target.handle)
+        rates = ask(self._nvml, self._nvml.nvmlDeviceGetUtilizationRates, self._handle)
         return None if rates is None else rates.gpu / 100
 
     def _metrics(self) -> dict[int, float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ofu_exporter.sources.nvml.nvml_errors import (
     FUNCTION_NOT_FOUND,
@@ -13,25 +13,10 @@ from ofu_exporter.sources.nvml.nvml_errors import (
     code,
     errors,
 )
+from ofu_exporter.values.gpu import Gpu
 
 
-@dataclass(frozen=True, slots=True)
-class MigInstance:
-    """One GPU instance. None or "" = the driver does not say."""
-
-    id: int
-    profile: str = ""
-    """Such as 3g.40gb."""
-    mig_uuid: str = ""
-    """The name of the instance for CUDA and schedulers, which is its compute instance's; "" unless it has exactly
-    one."""
-    sm_count: int | None = None
-    """None unless the compute instances fill the GPU instance."""
-    memory_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """One MIG device as NVML lists it: a compute instance inside a GPU instance."""
 
     uuid: str
@@ -48,8 +33,8 @@ def is_on(nvml: ModuleType, handle: Any, before: bool) -> bool:
         return before and code(error) not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND)
 
 
-def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
-    """The GPU instances that there are now, by instance id. Raises the binding's errors.
+def instances(nvml: ModuleType, handle: Any, whole: Gpu) -> tuple[Gpu, ...]:
+    """The GPU instances of a GPU that there are now, by instance id. Raises the binding's errors.
 
     An instance without a compute instance is not listed: nothing can run on it.
     """
@@ -63,7 +48,7 @@ def instances(nvml: ModuleType, handle: Any) -> list[MigInstance]:
         except errors(nvml) as error:
             if code(error) != NOT_FOUND:  # a free index, or an instance that is being removed
                 raise
-    return [_instance(id_, inside) for id_, inside in sorted(parts.items())]
+    return tuple(_instance(whole, id_, inside) for id_, inside in sorted(parts.items()))
 
 
 def _part(nvml: ModuleType, device: Any) -> _Part:
@@ -77,23 +62,27 @@ def _part(nvml: ModuleType, device: Any) -> _Part:
     return _Part(nvml.nvmlDeviceGetUUID(device), name, attributes)
 
 
-def _instance(id_: int, parts: list[_Part]) -> MigInstance:
+def _instance(whole: Gpu, id_: int, parts: list[_Part]) -> Gpu:
+    """One GPU instance. Its name in CUDA is its compute instance's; "" unless it has exactly one."""
+    uuid = parts[0].uuid if len(parts) == 1 else ""
+    instance = replace(
+        whole,
+        instance=str(id_),
+        profile=_profile(parts),
+        mig_uuid=uuid,
+        sm_count=None,
+        memory_bytes=None,
+    )
     attributes = [part.attributes for part in parts if part.attributes is not None]
     if len(attributes) < len(parts):
-        return MigInstance(id_, _profile(parts), _uuid(parts))
+        return instance
     slices = sum(each.computeInstanceSliceCount for each in attributes)
     fills = slices == attributes[0].gpuInstanceSliceCount
-    return MigInstance(
-        id=id_,
-        profile=_profile(parts),
-        mig_uuid=_uuid(parts),
+    return replace(
+        instance,
         sm_count=sum(each.multiprocessorCount for each in attributes) if fills else None,
         memory_bytes=attributes[0].memorySizeMB << 20,
     )
-
-
-def _uuid(parts: list[_Part]) -> str:
-    return parts[0].uuid if len(parts) == 1 else ""
 
 
 def _profile(parts: list[_Part]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.recordings import options as replay
 from ofu_exporter.recordings import recording
@@ -21,7 +22,7 @@ AUTO_RANK = None
 DATE_LENGTH = len("2026-01-31")
 
 
-class Probe:
+class Probe(sources.Probe):
     """A whole recording: all of its GPUs are in one file, in the order in which they were written."""
 
     def __init__(self, path: Path, first: recording.Recording, loop: bool, clock: Clock) -> None:
@@ -43,9 +44,6 @@ class Probe:
         them."""
         return sorted(self._gpus, key=lambda gpu: (_numbered(gpu.index), _numbered(gpu.instance)))
 
-    def poll(self) -> None:
-        """The clock reads are in the recording."""
-
     def read(self) -> Sequence[Reading | Fault]:
         now = self._clock()
         due: list[Reading | Fault] = []
@@ -57,9 +55,6 @@ class Probe:
         if not due and self._next is None:
             self._end_reached()
         return due
-
-    def close(self) -> None:
-        """Nothing to do: the generator that reads the file closes it."""
 
     def _peek(self) -> Reading | Fault | None:
         if self._next is None:
@@ -77,23 +72,16 @@ class Probe:
         self._recording = next_round
 
 
-class Source:
+class Source(sources.Source):
     """A recording as a source."""
+
+    simulated = False
+    recorded = ""
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
         self._clock = clock
-        self._simulated = False
-        self._recorded = ""
         self._probe: Probe | None = None
-
-    @property
-    def simulated(self) -> bool:
-        return self._simulated
-
-    @property
-    def recorded(self) -> str:
-        return self._recorded
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -103,13 +91,10 @@ class Source:
     def open(self) -> Sequence[Probe]:
         path = self._options.path
         first = recording.read(path)
-        self._simulated = first.header.simulated
-        self._recorded = str(first.header.created)[:DATE_LENGTH]
+        self.simulated = first.header.simulated
+        self.recorded = str(first.header.created)[:DATE_LENGTH]
         self._probe = Probe(path, first, self._options.loop, self._clock)
         return [self._probe]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _numbered(name: str) -> tuple[int, str]:

@@ -11,17 +11,14 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ofu_exporter import sources
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, CycleTotals, Fault, Reading
-
-if TYPE_CHECKING:
-    from ofu_exporter.sources.simulate.gemms import Loop
 
 AUTO_RANK = None
 
@@ -41,10 +38,6 @@ class Options(BaseModel):
     seed: int = Field(default=1, description="Seed of the simulated clocks and loads.")
     simulated_cycles: bool = Field(
         default=False, description="Whether the simulated driver has cycle counters."
-    )
-    simulated_gemms: bool = Field(
-        default=False,
-        description="Whether simulated GPUs multiply random matrices, in tiles, instead of other work.",
     )
 
 
@@ -74,16 +67,16 @@ def idle(seconds: float, clock_hz: float) -> LoadPhase:
     return LoadPhase(seconds, 0.0, clock_hz, engine=0.0, sm=0.0, dram=0.0, watts=115.0)
 
 
-_GEMM_CLOCK_HZ = 1352e6
-_GEMM_CLOCK_STD_HZ = 32e6
+GEMM_CLOCK_HZ = 1352e6
+GEMM_CLOCK_STD_HZ = 32e6
 WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     "training": (
-        LoadPhase(2.4, 0.74, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(2.4, 0.74, GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ),
         LoadPhase(0.4, 0.02, 1755e6, 20e6, sm=0.24, dram=0.12, nvlink=280e9, watts=330.0),
         idle(0.2, 1980e6),
     ),
     "pretraining": (
-        LoadPhase(5.0, 0.82, _GEMM_CLOCK_HZ, _GEMM_CLOCK_STD_HZ),
+        LoadPhase(5.0, 0.82, GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ),
         LoadPhase(0.3, 0.05, 1755e6, 20e6, sm=0.3, dram=0.15, nvlink=320e9, watts=350.0),
     ),
     "inference": (
@@ -101,37 +94,7 @@ WORKLOADS: Mapping[str, tuple[LoadPhase, ...]] = {
     ),
     "idle": (idle(60.0, 345e6),),
 }
-_NODE = (
-    *("training",) * 3,
-    "pretraining",
-    "inference",
-    "int8 inference",
-    "fp64 solver",
-    "idle",
-)
-
-
-LOOPS = 12
-"""How many products a simulated GPU runs in turn, if it runs products."""
-
-
-def _loops(chance: random.Random) -> tuple[Loop, ...]:
-    from ofu_exporter.sources.simulate.gemms import draw  # noqa: PLC0415 - every agent loads this
-
-    return draw(chance, LOOPS)
-
-
-def _gemm_phases(loops: Sequence[Loop]) -> tuple[LoadPhase, ...]:
-    return tuple(
-        LoadPhase(
-            loop.seconds,
-            loop.tensor_active,
-            _GEMM_CLOCK_HZ,
-            _GEMM_CLOCK_STD_HZ,
-            useful_share=loop.useful_share,
-        )
-        for loop in loops
-    )
+_NODE = (*["training"] * 3, "pretraining", "inference", "int8 inference", "fp64 solver", "idle")
 
 
 @dataclass(slots=True)
@@ -153,12 +116,19 @@ class _Totals:
     nvlink_bytes: float = 0.0
     joules: float = 0.0
 
+    def since(self, before: _Totals) -> _Totals:
+        """What was done after an earlier state."""
+        names = self.__slots__
+        return _Totals(*(getattr(self, name) - getattr(before, name) for name in names))
 
-class Probe:
+
+class Probe(sources.Probe):
     """One simulated GPU."""
 
-    def __init__(self, index: int, options: Options, clock: Clock) -> None:
-        workload = _NODE[index % len(_NODE)]
+    def __init__(
+        self, index: int, options: Options, clock: Clock, phases: Sequence[LoadPhase] = ()
+    ) -> None:
+        """`phases` are run over and over; without them, those of the workload that the node has at this index."""
         self._gpu = Gpu(
             index=str(index),
             uuid=f"SIMULATED-{options.seed}-{index}",
@@ -172,9 +142,7 @@ class Probe:
             memory_bytes=80 << 30,
         )
         self._random = random.Random(f"{options.seed}/{index}")
-        self.loops = _loops(self._random) if options.simulated_gemms else ()
-        """The products that the GPU runs, over and over; empty with other work."""
-        self._phases = _gemm_phases(self.loops) or WORKLOADS[workload]
+        self._phases = phases or WORKLOADS[_NODE[index % len(_NODE)]]
         self._given_phase: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
@@ -205,15 +173,12 @@ class Probe:
         at = self._clocks[-1].at
         if self._before is not None and self._totals.elapsed <= self._before[1].elapsed:
             return []  # the window is shorter than a step and goes on
-        now = _Totals(*(getattr(self._totals, name) for name in _Totals.__slots__))
+        now = replace(self._totals)
         before, self._before = self._before, (at, now)
         clocks, self._clocks = tuple(self._clocks), [self._clocks[-1]]
         if before is None:
             return []
         return [self._reading(before, (at, now), clocks)]
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     @property
     def useful_cycles(self) -> float:
@@ -227,19 +192,16 @@ class Probe:
         clocks: tuple[ClockSample, ...],
     ) -> Reading:
         (start, old), (end, new) = before, after
-        elapsed = new.elapsed - old.elapsed
+        done = new.since(old)
         return Reading(
             gpu=self._gpu,
             start=start,
             end=end,
-            tensor_active=(new.tensor - old.tensor) / elapsed,
-            pipes={
-                pipe: (getattr(new, pipe) - getattr(old, pipe)) / elapsed
-                for pipe in ("hmma", "imma", "dfma")
-            },
+            tensor_active=done.tensor / done.elapsed,
+            pipes={pipe: getattr(done, pipe) / done.elapsed for pipe in ("hmma", "imma", "dfma")},
             clocks=clocks,
             cycles=CycleTotals(new.elapsed, new.tensor) if self._has_cycles else None,
-            activity=_activity(old, new),
+            activity=_activity(done),
         )
 
     def _advance(self, at: float) -> None:
@@ -281,11 +243,10 @@ class Probe:
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)
 
 
-def _activity(old: _Totals, new: _Totals) -> Activity:
-    """What else was done between two states. Pipes and PCIe are simply a share of what the SMs and kernels do."""
-    seconds, cycles = new.seconds - old.seconds, new.elapsed - old.elapsed
-    nvlink = (new.nvlink_bytes - old.nvlink_bytes) / seconds
-    engine, sm = (new.engine - old.engine) / seconds, (new.sm - old.sm) / cycles
+def _activity(done: _Totals) -> Activity:
+    """What else was done in a time. Pipes and PCIe are simply a share of what the SMs and kernels do."""
+    engine, sm = done.engine / done.seconds, done.sm / done.elapsed
+    nvlink = done.nvlink_bytes / done.seconds
     return Activity(
         engine=engine,
         sm=sm,
@@ -296,19 +257,17 @@ def _activity(old: _Totals, new: _Totals) -> Activity:
         integer=0.1 * sm,
         pcie_sent=1.5e9 * engine,
         pcie_received=2.5e9 * engine,
-        dram=(new.dram - old.dram) / cycles,
+        dram=done.dram / done.elapsed,
         nvlink_sent=nvlink,
         nvlink_received=nvlink,
-        energy_joules=new.joules - old.joules,
+        energy_joules=done.joules,
     )
 
 
-class Source:
+class Source(sources.Source):
     """A simulated node."""
 
     simulated = True
-    recorded = ""
-    rejected: Mapping[str, int] = {}
 
     def __init__(self, options: Options, clock: Clock = time.monotonic) -> None:
         self._options = options
@@ -319,6 +278,3 @@ class Source:
             Probe(index, self._options, self._clock)
             for index in range(self._options.simulated_gpus)
         ]
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -1104,10 +1104,21 @@ def test_a_reply_beyond_all_reason_is_not_kept(
 # The documentation.
 
 
+def described(rule: workloads.Rule) -> tuple[str, str, str]:
+    if isinstance(rule, workloads.ByLabel):
+        owner = f"its owner's, if that is in `{rule.owner_group}`" if rule.owner_group else "-"
+        uid = f"label `{rule.uid_label}`" if rule.uid_label else owner
+        return rule.what, f"label `{rule.label}`", uid
+    if not rule.hash_labels:
+        return rule.what, "its owner's name", "its owner's"
+    labels = " or ".join(f"`{label}`" for label in rule.hash_labels)
+    return rule.what, f"its {rule.kind}'s name, without the end that is in label {labels}", "-"
+
+
 def test_the_page_shows_every_rule(regenerate: bool) -> None:
     """Regenerate with `pytest tests/schedulers/kubernetes/test_driver.py --regenerate`."""
     rows = ["| workload | name of the job | uid of the job |", "|---|---|---|"]
-    rows += ["| " + " | ".join(rule.row()) + " |" for rule in workloads.RULES]
+    rows += ["| " + " | ".join(described(rule)) + " |" for rule in workloads.RULES]
     start, end = "<!-- generated: workloads -->\n", "<!-- end -->"
     text = PAGE.read_text()
     before, _, rest = text.partition(start)

@@ -134,7 +134,7 @@ def test_a_value_with_a_status_is_none() -> None:
 def test_every_code_has_a_reason_and_an_unknown_one_is_a_failure() -> None:
     assert DcgmError("call", -18).reason is Reason.LOST
     assert DcgmError("call", -999).reason is Reason.FAILED
-    assert [DcgmError("call", code).is_disconnected for code in (-21, -10, -14)] == [
+    assert [type(libdcgm.failure("call", code)) is DcgmError for code in (-21, -10, -14)] == [
         *(True, True, False)
     ]
 

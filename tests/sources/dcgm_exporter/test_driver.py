@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm
-from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Key, parse
-from ofu_exporter.sources.dcgm_exporter.places import Places
+from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Places, parse
 from ofu_exporter.values.reading import Activity, ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
@@ -1153,7 +1152,7 @@ def test_a_page_that_comes_again_is_sorted_once_however_large(
 ) -> None:
     sorted_pages = []
 
-    def counted(text: str, places: Places[Key]) -> ExporterPage:
+    def counted(text: str, places: Places) -> ExporterPage:
         sorted_pages.append(text)
         return parse(text, places)
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.sources.dcgm_exporter.page import MOST_LABELS_CHARS, MOST_NAMED, parse
-from ofu_exporter.sources.dcgm_exporter.places import Places
+from ofu_exporter.sources.dcgm_exporter.page import MOST_LABELS_CHARS, MOST_NAMED, Places, parse
 
 TENSOR, POWER = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_POWER_USAGE"
 NAMES = (TENSOR, "DCGM_FI_DEV_SM_CLOCK", POWER, "dcgm_sm_clock", "DCGM_FI_DEV_XID_ERRORS")
@@ -26,6 +25,8 @@ ROWS = st.builds(
     st.integers(0, 9),
     st.sampled_from(["", ',x="}"', ',x="{"', f',x="{"y" * MOST_LABELS_CHARS}"', ',GPU_I_ID="3"']),
 )
+NAMED = st.lists(st.lists(st.integers(0, 30), unique=True), max_size=20)
+"""The GPUs of one page after the other."""
 OTHERS = st.sampled_from(
     [
         "# HELP a b\n",
@@ -46,16 +47,14 @@ def test_lines_between_those_of_a_gpu_change_nothing(rows: list[str], others: li
         own = "".join(each for each in rows if f'UUID="GPU-{gpu}"' in each)
         alone = parse(own, Places(128))
         assert alone.rows == [each for each in whole.rows if each.gpu.uuid == f"GPU-{gpu}"]
-        assert alone.liveness == {
-            uuid: mark for uuid, mark in whole.liveness.items() if uuid == f"GPU-{gpu}"
-        }
 
 
 @pytest.mark.parametrize("labels", ["", f',x="{"y" * MOST_LABELS_CHARS}"'])
 def test_any_line_of_a_gpu_shows_that_it_lives(labels: str) -> None:
     def liveness(*values: int) -> int:
         rows = [row(name, 0, value, labels) for name, value in zip(NAMES, values, strict=True)]
-        return parse("".join(rows), Places(128)).liveness["GPU-0"]
+        (seen,) = parse("".join([row(TENSOR, 0), *rows]), Places(128)).rows  # one line is readable
+        return seen.liveness
 
     before = [1] * len(NAMES)
     for number in range(len(NAMES)):
@@ -64,7 +63,7 @@ def test_any_line_of_a_gpu_shows_that_it_lives(labels: str) -> None:
 
 
 def test_a_gpu_that_is_known_is_found_behind_any_number_of_others() -> None:
-    places: Places[tuple[str, str, str]] = Places(2)
+    places = Places(2)
     known = row(TENSOR, 7, 0.5)
     parse(known, places)
     page = parse("".join(row(TENSOR, gpu) for gpu in range(10, 2 * MOST_NAMED)) + known, places)
@@ -81,3 +80,35 @@ def test_a_page_of_gpus_without_end_takes_less_memory_than_itself() -> None:
     finally:
         tracemalloc.stop()
     assert most < len(text)
+
+
+@given(st.integers(1, 8), NAMED)
+def test_as_many_have_a_place_as_there_are_and_all_where_that_is_enough(
+    most: int, pages: list[list[int]]
+) -> None:
+    places = Places(most)
+    for page in pages:
+        taken = places.taken(page)
+        assert taken <= set(page)
+        assert len(taken) == min(most, len(page))
+
+
+@given(st.integers(1, 8), NAMED)
+def test_whoever_was_on_the_first_page_with_a_place_always_has_one(
+    most: int, pages: list[list[int]]
+) -> None:
+    places = Places(most)
+    first = places.taken([100, 101, 102])
+    for page in pages:
+        assert first <= places.taken([*page, 102, 101, 100])
+
+
+def test_of_the_unknown_the_first_of_the_page_have_the_places() -> None:
+    assert Places(2).taken(["b", "a", "c"]) == {"b", "a"}
+
+
+def test_a_place_that_is_free_goes_to_another() -> None:
+    places = Places(2)
+    places.taken(["a", "b"])
+    assert places.taken(["x", "y", "b"]) == {"b", "x"}
+    assert places.taken(["x", "y", "a", "b"]) == {"a", "b"}

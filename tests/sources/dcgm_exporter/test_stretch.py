@@ -19,7 +19,7 @@ GPU = Gpu(index="0", uuid="GPU-a")
 
 
 def row(tensor: float) -> PageRow:
-    return PageRow(GPU, tensor_active=tensor, clock_hz=1.4e9)
+    return PageRow(GPU, {"tensor_active": tensor, "clock_hz": 1.4e9})
 
 
 class Exporter:

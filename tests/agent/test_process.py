@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from ofu_exporter.support.process import MOST_DESCRIPTORS, keep_heap_small
+from ofu_exporter.agent.process import MOST_DESCRIPTORS, keep_heap_small
 
 PROGRAM = """
 import sys, threading
-from ofu_exporter.support.process import keep_heap_small
+from ofu_exporter.agent.process import keep_heap_small
 if sys.argv[1] == "one":
     assert keep_heap_small()
 all_there = threading.Barrier(9)
@@ -55,7 +55,7 @@ def test_without_such_a_setting_nothing_happens(monkeypatch: pytest.MonkeyPatch)
 HOLES = """
 import sys
 from pathlib import Path
-from ofu_exporter.support.process import keep_heap_small
+from ofu_exporter.agent.process import keep_heap_small
 if sys.argv[1] == "settings":
     assert keep_heap_small()
 def mib(): return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -82,7 +82,7 @@ def test_large_blocks_leave_no_holes_behind() -> None:
 
 
 SHOW = (
-    "import resource; from ofu_exporter.support.process import raise_descriptor_limit as go; "
+    "import resource; from ofu_exporter.agent.process import raise_descriptor_limit as go; "
     "resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard})); "
     "print(go(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
 )

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from ofu_exporter.support.garbage import collector_paused
+from ofu_exporter.fleet.garbage import collector_paused
 
 
 def test_it_rests_within_the_block_and_goes_on_after_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofu_exporter.support.redaction import HIDDEN, redacted, redacted_data
+from ofu_exporter.cli.redaction import HIDDEN, redacted, redacted_data
 from tests.helpers.every import every
 
 HASH = "$2b$12$" + "a" * 53

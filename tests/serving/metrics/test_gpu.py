@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.hardware.gpu_models import ROWS, custom_row
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.serving.metrics.model import once
+from ofu_exporter.serving.collector import once
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.snapshot import Snapshot

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.support.systemd import Notifier
+from ofu_exporter.agent.systemd import Notifier
 from tests.helpers.agent import SOON, agent, until
 from tests.helpers.every import every
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.sources.simulate.driver import GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ, LoadPhase
 
 KERNELS = (
     "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT",
@@ -42,6 +43,17 @@ class Loop:
     def useful_share(self) -> float:
         """Share of the executed FLOPs that is not in the unfilled parts of tiles."""
         return self.gemm.theoretical_flops / self.executed_flops
+
+    @property
+    def phase(self) -> LoadPhase:
+        """The load that it is to a simulated GPU."""
+        return LoadPhase(
+            self.seconds,
+            self.tensor_active,
+            GEMM_CLOCK_HZ,
+            GEMM_CLOCK_STD_HZ,
+            useful_share=self.useful_share,
+        )
 
 
 def draw(source: random.Random, number: int) -> tuple[Loop, ...]:
