@@ -22,7 +22,7 @@ GOOD = Seen(60.0, 100, 0, 0.02, 1.0, 1000.0, 0, 0, 0.5, "")
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Attacked:
     """What was seen of each attack that is tested here, several made side by side: they wait most of the time."""
     names = [
-        item.callspec.params["attack"]
+        str(item.callspec.params["attack"])
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and item.originalname == test_every_attack_is_stood.__name__
