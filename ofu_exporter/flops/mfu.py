@@ -47,7 +47,7 @@ class Pace:
         names = [name for name, value in paces.items() if value is not None]
         if len(names) != 1:
             raise ConfigError(f"give exactly one of {', '.join(paces)}, not {len(names)}")
-        value = _positive(names[0], paces[names[0]])
+        value = _positive(names[0], paces[names[0]] or 0.0)
         first = count if isinstance(count, Count) else count.counts[0]
         if self.tokens_per_second is not None:
             return value / float(first.tokens)
