@@ -243,11 +243,13 @@ def _with_window(
 def _span(window: Window, utilization: float) -> ObservedSpan:
     """A window as a span. An OFU of 0 is exact, whatever the clock was."""
     seconds, hz = window.gpu_seconds, window.sm_clock_hz
-    sums = Compared(utilization_seconds=utilization * seconds, gpu_seconds=seconds)
+    points: tuple[float, ...] = ()
+    used, variance = utilization * seconds, 0.0
     if window.stderr is not None:
-        sums = sums._replace(variance=(window.stderr * seconds) ** 2)
+        variance = (window.stderr * seconds) ** 2
     elif utilization and hz:
-        sums = Compared(*sums[:4], seconds, utilization * seconds, 1.0, hz, hz * hz)
+        points = (seconds, used, 1.0, hz, hz * hz)
+    sums = Compared(0.0, used, seconds, variance, *points)
     return ObservedSpan(window.start, window.end, sums)
 
 
