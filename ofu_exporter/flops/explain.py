@@ -233,12 +233,12 @@ def _alone(facts: CauseFacts) -> Iterator[_Combined]:
 def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    for one, other in combinations(alone, 2):
-        both = _Combined((*one.tried, *other.tried))
-        first, second = both.tried
-        if first.cause is second.cause or first.hypothesis.contradicts(second.hypothesis):
+    tried = [each for one in alone for each in one.tried if each.rarity + PAIR <= RAREST_PAIR]
+    for first, second in combinations(tried, 2):
+        both = _Combined((first, second))
+        if both.rarity > RAREST_PAIR or first.cause is second.cause:
             continue
-        if both.rarity <= RAREST_PAIR:
+        if not first.hypothesis.contradicts(second.hypothesis):
             change, more = first.hypothesis.miscount, second.hypothesis.miscount
             if change and more and facts.step:
                 value = more(change(facts.step)).flops() / right

@@ -108,6 +108,8 @@ def plan(
         is_trained = term in adapters if passes.lora else term.tower in trained
         backward = _backward(term, is_trained, term.tower in reached, passes)
         runs.append(TermPasses(term, backward=backward))
+    if passes.recompute is Recompute.NONE:
+        return runs
     share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
     return [replace(run, recomputed=_recomputed(run, passes, share, recompute_all)) for run in runs]
 
@@ -120,7 +122,7 @@ def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> Exact
 
 
 def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bool) -> Fraction:
-    if passes.recompute is Recompute.NONE or not run.backward:
+    if not run.backward:
         return Fraction()
     if passes.recompute is Recompute.SELECTIVE:
         return share if run.term.part is Part.CORE else Fraction()

@@ -83,6 +83,11 @@ def find(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> GpuModel | None:
     for row in extra:
         if _has_id(row, gpu) or _has_name(row, gpu):
             return row
+    return _in_table(gpu)
+
+
+@functools.lru_cache(maxsize=1024)  # a search for causes asks some hundred times for one GPU
+def _in_table(gpu: Gpu) -> GpuModel | None:
     if with_id := [row for row in ROWS if _has_id(row, gpu)]:
         return _by_id(gpu, with_id)
     named = next((row for row in ROWS if _has_name(row, gpu)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 
@@ -28,15 +28,19 @@ ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}
 
 
-def _layers(step: CountedStep) -> tuple[Layer, ...]:
-    return step.model.shape.layers if step.model.shape else ()
+def _layers(step: CountedStep) -> Collection[Layer]:
+    """The layers of a decoder, of which most are one object: each once."""
+    layers = step.model.shape.layers if step.model.shape else ()
+    return {id(layer): layer for layer in layers}.values()
 
 
 def _each(step: CountedStep, change: Callable[[Layer], Layer]) -> CountedStep:
     """The step with every layer changed."""
-    assert step.model.shape is not None
-    shape = replace(step.model.shape, layers=tuple(map(change, step.model.shape.layers)))
-    return replace(step, model=replace(step.model, shape=shape))
+    shape = step.model.shape
+    assert shape is not None
+    changed = {id(layer): change(layer) for layer in _layers(step)}
+    layers = tuple(changed[id(layer)] for layer in shape.layers)
+    return replace(step, model=replace(step.model, shape=replace(shape, layers=layers)))
 
 
 def _in_layers(
