@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -73,6 +74,8 @@ class WarmProcess:
         self.args = args
         self.returncode: int | None = None
         self._status = _server().start(args, environment, (stdout, stderr))
+        self._reading = threading.Lock()  # an attack signals from one thread, and another waits
+        weakref.finalize(self, self._status.close)
         self.pid = int(self._line())
 
     def _line(self) -> bytes:
@@ -94,8 +97,9 @@ class WarmProcess:
 
     def _has_ended(self, timeout: float | None) -> bool:
         if self.returncode is None and self._has_news(timeout):
-            self.returncode = int(self._line())
-            self._status.close()
+            with self._reading:
+                if self.returncode is None:
+                    self.returncode = int(self._line())
         return self.returncode is not None
 
     def _has_news(self, timeout: float | None) -> bool:
