@@ -141,6 +141,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_reported() -> None:
     assert "the server's clock is" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
     def failing(asked: Question) -> ServerAnswer:
         return (
@@ -155,6 +156,7 @@ def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
     assert "has no series" not in result.stderr
 
 
+@pytest.mark.slow
 def test_nobody_there_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

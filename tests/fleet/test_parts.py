@@ -45,6 +45,7 @@ def test_what_was_too_much_once_is_not_asked_for_again() -> None:
     assert [part.hours for part in refused] == [24, 12]
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(0, 335), max_size=40))
 def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set[int]) -> None:
     def fetch(part: TimeSpan) -> list[int]:

@@ -64,6 +64,7 @@ def counted(job: Phases) -> LossSums:
     return sums
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", list(Cause))
 def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: Cause) -> None:
     inside = sum(

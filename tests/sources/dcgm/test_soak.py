@@ -55,6 +55,7 @@ def _work(node: DcgmNode) -> None:
         node.scenario.set_instance(2, instance, f"tensor {ACTIVITY['2', str(instance)]}")
 
 
+@pytest.mark.slow
 @given(st.lists(steps, min_size=1, max_size=40))
 @settings(
     deadline=None,
