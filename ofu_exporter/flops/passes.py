@@ -122,11 +122,9 @@ def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> Exact
 
 
 def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bool) -> Fraction:
-    if not run.backward:
-        return Fraction()
-    if passes.recompute is Recompute.SELECTIVE:
-        return share if run.term.part is Part.CORE else Fraction()
-    return share if run.term.in_layers or everything else Fraction()
+    selective = passes.recompute is Recompute.SELECTIVE
+    again = run.term.part is Part.CORE if selective else run.term.in_layers or everything
+    return share if run.backward and again else Fraction()
 
 
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
