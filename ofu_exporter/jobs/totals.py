@@ -18,7 +18,7 @@ from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
-from ofu_exporter.values.reported import Reported
+from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -207,8 +207,12 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         ),
         runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
-        reported=None if view.reports is None else ReportedMfu(**_copied(view.reports, _REPORTED)),
+        reported=_reported(view.reports) if view.reports else None,
     )
+
+
+def _reported(view: ReportsView) -> ReportedMfu:
+    return ReportedMfu(**view.total._asdict(), **_copied(view, _REPORTED))
 
 
 def resumed(job: JobTotals, now: Instant) -> JobState:
