@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
@@ -27,10 +27,8 @@ OWN_PATHS = PROBE_PATHS | frozenset(
 """Paths at which the agent serves something other than its metrics."""
 
 
-class GpuSetting(BaseModel):
+class GpuSetting(BaseModel, frozen=True, extra="forbid"):
     """A GPU model that the table lacks, or that the user wants to rate differently."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     pci_device_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{4}$")
@@ -40,10 +38,8 @@ class GpuSetting(BaseModel):
     flops_per_cycle_per_sm: dict[str, int] = Field(default_factory=dict)
 
 
-class PullSetting(BaseModel):
+class PullSetting(BaseModel, frozen=True, extra="forbid"):
     """A serving engine of a job. The agent reads its counter of FLOPs instead of waiting for reports."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
     """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
@@ -54,10 +50,8 @@ class PullSetting(BaseModel):
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0)
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True, extra="forbid"):
     """The settings that all sources and commands share. Each source defines its own options."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str = Field(
         default="auto", description="Where the counters come from; see `list sources`."

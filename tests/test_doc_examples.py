@@ -14,14 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
+from tests.validation.simulation import simulated_place
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = "$ ofu-exporter "
 PYTHON = "$ python -c "
 PURE = ("explain", "flops", "mfu", "profile", "tile", "validate")
-OUTSIDE = "validate --quick --simulate"
+OUTSIDE = "validate --quick"
 """The simulated card is outside of the bounds, which is exit code 5: raw OFU counts tiles."""
+ENVIRONMENT = {"OFU_SOURCE": "simulate"}
 
 
 def examples(page: Path) -> list[tuple[str, list[str]]]:
@@ -77,7 +79,8 @@ def test_a_command_prints_what_is_shown(
     made = re.search(r"\$ echo '(.*)' > 125m\.json", (ROOT / "docs/flops.md").read_text())
     assert made
     (tmp_path / "125m.json").write_text(made[1])
-    result = CliRunner().invoke(cli, shlex.split(command))
+    words = shlex.split(command)
+    result = CliRunner().invoke(cli, words, obj=simulated_place, env=ENVIRONMENT)
     assert result.exit_code == (5 if command == OUTSIDE else 0), result.output
     assert re.fullmatch(pattern(lines), result.stdout), result.output
 

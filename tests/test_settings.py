@@ -32,4 +32,4 @@ def test_forms_of_an_address(listen: str, host: str, port: int) -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError):
-        Settings().interval = 1.0
+        Settings().interval = 1.0  # type: ignore[misc]

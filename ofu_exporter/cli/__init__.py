@@ -75,10 +75,10 @@ def cli() -> None:
     """How much of a GPU's floating-point capability its jobs really use, for Prometheus."""
 
 
-def main() -> None:
-    """Run the command line; ends the process with the exit code of an error."""
+def main(obj: object = None) -> None:
+    """Run the command line; ends the process with the exit code of an error. Commands may ask click for `obj`."""
     try:
-        cli(prog_name="ofu-exporter")
+        cli(prog_name="ofu-exporter", obj=obj)
     except OfuError as error:
         click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
         sys.exit(next(code for kind, code in EXITS.items() if isinstance(error, kind)))

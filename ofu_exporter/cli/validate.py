@@ -16,7 +16,6 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler, rows
-from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.layers import Given
@@ -37,7 +36,6 @@ from ofu_exporter.validation import (
     plot,
     sampler_watch,
     session,
-    simulated,
     storage,
 )
 from ofu_exporter.validation.accuracy import ErrorBounds
@@ -61,16 +59,21 @@ WINDOWS_AT_LEAST = 4
 """A product must last for at least this number of windows, so that one or two lie in its steady part."""
 CLOCK_SECONDS = 5.0
 """Time of each product that clock domains are measured with."""
+MADE_UP = ("simulate", "replay")
+Place = tuple[Machine, Watch, Callable[[], float]]
+"""The machine, the watch over the agent's sampler, and the clock of both."""
+OpenPlace = Callable[[Configured, int, ExitStack], Place]
+"""Opens the place of the GPU with an index, and has the stack close it. A program that runs the command with an `obj`
+of this kind has it measure there instead of on this node's card."""
 
 
 @click.command(
     cls=SubjectCommand,
     short_help="Measure how close OFU is to MFU on this card.",
-    common="quick clocks simulate report output precisions minutes gpu format_ source",
+    common="quick clocks report output precisions minutes gpu format_ source",
 )
 @click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
 @click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
-@click.option("--simulate", is_flag=True, help="Use a simulated GPU; proves nothing about OFU.")
 @click.option("--report", is_flag=True, help="Run nothing; report on the samples in --output.")
 @click.option(
     "--output",
@@ -100,13 +103,16 @@ CLOCK_SECONDS = 5.0
 @click.option("--plot", "plot_file", type=FILE, help="Draw the result to this file (matplotlib).")
 @format_option
 @partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
-def validate(format_: str, plot_file: Path | None, **options: Any) -> None:
+@click.pass_obj
+def validate(
+    open_place: OpenPlace | None, /, format_: str, plot_file: Path | None, **options: Any
+) -> None:
     """Run matrix products whose FLOPs are known, measure their OFU with the agent's sampler, and compare the two.
 
     Exit code 5: outside the bounds. 4: nothing could be compared.
     """
     _check_numbers(options)
-    results = _stored(options) if options["report"] else _measured(options)
+    results = _stored(options) if options["report"] else _measured(options, open_place or this_card)
     if plot_file is not None:
         plot.draw(results, plot_file)
     print_answer(
@@ -136,12 +142,12 @@ def _stored(options: Mapping[str, Any]) -> Findings:
     return _findings(_configured(options), header, trials, options)
 
 
-def _measured(options: Mapping[str, Any]) -> Findings:
+def _measured(options: Mapping[str, Any], open_place: OpenPlace) -> Findings:
     wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
     size = _size(options)
     configured = _configured(options)
     with ExitStack() as stack:
-        machine, watch, clock = _place(configured, options, stack)
+        machine, watch, clock = open_place(configured, options["gpu"], stack)
         precisions, refused = session.runnable(machine, wanted)
         products: Sequence[Product] = plan.products(size, precisions, options["random_seed"])
         if options["clocks"]:
@@ -158,18 +164,14 @@ def _measured(options: Mapping[str, Any]) -> Findings:
     return replace(findings, refused=refused, left_out=left)
 
 
-def _place(
-    configured: Configured, options: Mapping[str, Any], stack: ExitStack
-) -> tuple[Machine, Watch, Callable[[], float]]:
-    """The machine, the watch over the agent's sampler, and the clock of both; the stack closes them."""
-    settings = configured.settings
-    if options["simulate"]:
-        pace = SamplingPace(settings.interval, settings.clock_interval)
-        model = configured.sources["simulate"].model_dump()
-        both = simulated.SimulatedMachine(pace, model["seed"], model["simulated_cycles"])
-        stack.enter_context(closing(both))
-        return both, both, both.clock
-    machine = stack.enter_context(closing(cuda.CudaMachine(options["gpu"])))
+def this_card(configured: Configured, gpu: int, stack: ExitStack) -> Place:
+    """Raises ConfigError where a source would show another GPU than the one that computes."""
+    source = configured.settings.source
+    if source in MADE_UP:
+        raise ConfigError(
+            f"source {source}: its GPUs run no products; give one that reads counters"
+        )
+    machine = stack.enter_context(closing(cuda.CudaMachine(gpu)))
     watch = sampler_watch.SamplerWatch(
         lambda publish: build_sampler(configured, publish), _window_seconds(configured)
     )
@@ -177,18 +179,8 @@ def _place(
 
 
 def _configured(options: Mapping[str, Any]) -> Configured:
-    """The settings. Raises ConfigError where a source would show another GPU than the one that computes."""
-    preset = dict(PRESET)
-    if options["simulate"]:
-        preset["source"] = Given("simulate", "--simulate")
-    configured = load(options, preset)
+    configured = load(options, PRESET)
     start_quiet_logging(configured)
-    source = configured.settings.source
-    if options["simulate"] != (source == "simulate") or source == "replay":
-        raise ConfigError(
-            f"source {source}: its GPUs run no products; with --simulate the source is simulate, "
-            "without it one that reads counters"
-        )
     return configured
 
 
@@ -224,7 +216,7 @@ def _header(machine: Machine, watch: Watch) -> ResultsHeader:
     return ResultsHeader(
         gpu=watch.gpu(machine.uuid),
         source=watch.source,
-        simulated=machine.simulated or watch.simulated,
+        simulated=watch.simulated,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         software={"ofu-exporter": __version__, **machine.software},
     )

@@ -16,8 +16,8 @@ from ofu_exporter.values.reported import Adjusted, Compared, Reported
 
 
 @dataclass(frozen=True)
-class ReportedMfu(Reported):
-    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+class ComparedSums:
+    """The fields of `Compared`."""
 
     mfu_seconds: NonNegativeFloat = 0.0
     utilization_seconds: NonNegativeFloat = 0.0
@@ -28,6 +28,15 @@ class ReportedMfu(Reported):
     point_reads: NonNegativeFloat = 0.0
     point_hz: NonNegativeFloat = 0.0
     point_hz_squares: NonNegativeFloat = 0.0
+
+
+@dataclass(frozen=True)
+class ReportedMfu(Reported, ComparedSums):
+    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+
+    @property
+    def total(self) -> Compared:
+        return Compared(*map(self.__getattribute__, Compared._fields))
 
     @computed_field  # type: ignore[prop-decorator]
     @property

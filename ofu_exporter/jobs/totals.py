@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, computed_field
+from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
 from ofu_exporter.ofu.job_state import STEP, JobState
@@ -18,7 +18,7 @@ from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
 from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
-from ofu_exporter.values.reported import Reported
+from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 
 PERCENTILES = (10, 50, 90)
@@ -32,10 +32,8 @@ _REPORTED = tuple(each.name for each in fields(Reported))
 """Fields that have the same name where they come from."""
 
 
-class GpuTotals(BaseModel):
+class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     gpu: str
     uuid: str
@@ -76,10 +74,8 @@ class GpuTotals(BaseModel):
         return (self.uuid, self.gpu_instance)
 
 
-class RunTotals(BaseModel):
+class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """One run of a job on one node: a scheduler may start a job again under the same id."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     uid: str = ""
     """What the scheduler tells runs apart by."""
@@ -100,10 +96,8 @@ class RunTotals(BaseModel):
         return ratio(self.utilization_seconds, self.observed_seconds)
 
 
-class JobTotals(BaseModel):
+class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """What is known of one job, on one node or, merged, on several."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     version: Literal[1] = 1
     scheduler: str
@@ -207,8 +201,12 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         ),
         runs=tuple(RunTotals(node=node, **run._asdict()) for run in view.runs),
         distribution=dict(view.distribution),
-        reported=None if view.reports is None else ReportedMfu(**_copied(view.reports, _REPORTED)),
+        reported=_reported(view.reports) if view.reports else None,
     )
+
+
+def _reported(view: ReportsView) -> ReportedMfu:
+    return ReportedMfu(**view.total._asdict(), **_copied(view, _REPORTED))
 
 
 def resumed(job: JobTotals, now: Instant) -> JobState:

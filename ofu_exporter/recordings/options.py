@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
-class Options(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class Options(BaseModel, frozen=True, extra="forbid"):
     path: Path = Field(description="The recording to replay.", examples=["FILE"])
     loop: bool = Field(default=False, description="Start again when the recording ends.")

@@ -165,7 +165,7 @@ class Entry:
         total_error = total.error if total else NO_ERROR
         error = self.divergence.error if self.divergence else NO_ERROR
         return ReportsView(
-            **self.coverage.total._asdict(),
+            total=self.coverage.total,
             stderr_ratio=total_error.ratio,
             stderr_method=total_error.method,
             last=self.at,

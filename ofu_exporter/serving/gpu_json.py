@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter.values.losses import Bounds, Cause, Loss, Losses
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 
 
-class WindowJson(BaseModel):
+class WindowJson(BaseModel, allow_inf_nan=False):
     """The last window. null = not measured."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     seconds: float
     utilization_ratio: float | None = Field(description="OFU.")
@@ -41,10 +39,8 @@ class WindowJson(BaseModel):
     )
 
 
-class GpuJson(BaseModel):
+class GpuJson(BaseModel, frozen=True, allow_inf_nan=False):
     """One GPU, or one MIG instance of it."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     gpu: str = Field(description="Index on the node.")
     uuid: str

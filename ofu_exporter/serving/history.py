@@ -62,7 +62,8 @@ class History:
         tracks = self._jobs[view.job.key]
         tracks.ofu.grow(Sums(view.utilization_seconds, view.observed_seconds), self._at)
         if view.reports is not None:
-            reported = Sums(view.reports.mfu_seconds, view.reports.gpu_seconds)
+            total = view.reports.total
+            reported = Sums(total.mfu_seconds, total.gpu_seconds)
             tracks.mfu.grow(reported, self._at)
 
     def gpu(self, key: GpuKey, steps: int = 1) -> list[float | None]:

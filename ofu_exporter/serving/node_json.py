@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter import __version__
 from ofu_exporter.serving.faults import Faults
@@ -35,7 +35,7 @@ class SourceJson(BaseModel):
     advice: str = Field(description="What to do about the reason.")
 
 
-class NodeGpu(GpuJson):
+class NodeGpu(GpuJson, frozen=True):
     """One GPU or MIG instance, with its last hour."""
 
     profile: str = Field(description="MIG profile.")
@@ -48,10 +48,8 @@ class NodeGpu(GpuJson):
     last_hour: list[float | None] = Field(max_length=MOST_POINTS, description=MINUTES)
 
 
-class NodeJob(BaseModel):
+class NodeJob(BaseModel, allow_inf_nan=False):
     """One job on this node, in short; /v1/jobs/{job_id} has all of it."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     scheduler: str
     job_id: str
@@ -77,10 +75,8 @@ class NodeJob(BaseModel):
     last_hour: list[float | None] = Field(max_length=MOST_POINTS, description=MINUTES)
 
 
-class NodeJson(BaseModel):
+class NodeJson(BaseModel, allow_inf_nan=False):
     """A node, as of its last snapshot."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     node: str
     version: str = Field(description="Of the agent.")

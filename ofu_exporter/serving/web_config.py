@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     model_validator,
@@ -63,9 +62,7 @@ def _cipher(name: str) -> str:
     return name
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Section(BaseModel, extra="forbid", strict=True):
     @model_validator(mode="before")
     @classmethod
     def _without_blanks(cls, table: Any) -> Any:

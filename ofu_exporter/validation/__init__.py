@@ -79,10 +79,6 @@ class Machine(Protocol):
     """Runs products on one GPU."""
 
     @property
-    def simulated(self) -> bool:
-        """Whether the machine is simulated, so that no GPU runs anything."""
-
-    @property
     def uuid(self) -> str:
         """The GPU's uuid in the agent's sources."""
 

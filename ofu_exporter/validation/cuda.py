@@ -30,8 +30,6 @@ PROBE_SIDE = 512
 
 
 class CudaMachine:
-    simulated = False
-
     def __init__(self, index: int) -> None:
         """Raises ConfigError without torch or such a GPU, SourceError when torch sees no GPU at all."""
         self._torch = _torch()
@@ -117,8 +115,5 @@ def _torch() -> Any:
     try:
         import torch  # noqa: PLC0415 - large and optional: loaded where products are really run
     except ImportError as error:
-        raise ConfigError(
-            f"torch is not installed: {install_command('validate')}, "
-            "or see what a validation prints with --simulate"
-        ) from error
+        raise ConfigError(f"torch is not installed: {install_command('validate')}") from error
     return torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -184,25 +185,9 @@ class Adjusted:
 
 
 @dataclass(frozen=True)
-class Reported:
+class Reported(ABC):
     """What a job reported of itself, and how it compares with OFU over the same seconds."""
 
-    mfu_seconds: float = 0.0
-    """Integral of the reported MFU over the compared GPU-seconds."""
-    utilization_seconds: float = 0.0
-    """Integral of OFU over the same GPU-seconds."""
-    gpu_seconds: float = 0.0
-    """GPU-seconds that a report and OFU both cover."""
-    variance: float = 0.0
-    """Variance of the utilization seconds, of windows with several clock samples; s^2."""
-    point_seconds: float = 0.0
-    """GPU-seconds of windows whose clock is one point read, so that their error is not known."""
-    point_utilization_seconds: float = 0.0
-    """Their utilization seconds."""
-    point_reads: float = 0.0
-    """Number of such reads. The next two are the sums of their clocks and of the squared clocks."""
-    point_hz: float = 0.0
-    point_hz_squares: float = 0.0
     stderr_ratio: float | None = None
     """Standard error of the OFU of all that was compared; None where it is not known."""
     stderr_method: ErrorMethod | None = None
@@ -233,15 +218,16 @@ class Reported:
     """None where the job has not reported what tiles add."""
 
     @property
+    @abstractmethod
     def total(self) -> Compared:
         """All that was compared, including what is already known of the last minute."""
-        return Compared(*map(self.__getattribute__, Compared._fields))
 
 
 @dataclass(frozen=True)
 class ReportsView(Reported):
     """The same with the sums that only the page shows."""
 
+    total: Compared = NOTHING
     horizon: Compared = NOTHING
     """Sums over the last minutes."""
     settled: Compared = NOTHING

@@ -37,7 +37,7 @@ def made(node: str = "n1", **changes: Any) -> JobTotals:
 
 FIRST = LikelyCause("fp8_peak_for_bf16", 2.0, 0.3, "the peak of fp8 is twice that of bf16")
 REPORTS = ReportsView(
-    **Compared(40.0, 34.0, 100.0, 0.5)._asdict(),
+    total=Compared(40.0, 34.0, 100.0, 0.5),
     outcomes={"accepted": 5, "overlap": 1},
     last=1095.0,
     peak_flops=989.4e12,
@@ -57,5 +57,5 @@ def reporting(
     **changes: Any,
 ) -> JobTotals:
     changes |= {"stderr_ratio": total_error.ratio, "stderr_method": total_error.method}
-    reports = replace(REPORTS, **total._asdict(), **changes)
+    reports = replace(REPORTS, total=total, **changes)
     return totals_of(replace(VIEW, reports=reports), node, simulated=False)

@@ -18,7 +18,9 @@ from ofu_exporter.cli import main
 from tests.helpers.agent import bare_environment
 
 
-def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def call(
+    *args: str, env: Mapping[str, str] | None = None, obj: object = None
+) -> subprocess.CompletedProcess[str]:
     """As `tests.helpers.agent.call`, which starts a process and so costs a second of CPU."""
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -28,13 +30,13 @@ def call(*args: str, env: Mapping[str, str] | None = None) -> subprocess.Complet
         contextlib.redirect_stderr(err),
         _loggers_as_before(),
     ):
-        code = _exit_code()
+        code = _exit_code(obj)
     return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 
 
-def _exit_code() -> int:
+def _exit_code(obj: object) -> int:
     try:
-        main()
+        main(obj)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0

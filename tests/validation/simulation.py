@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.agent.lanes import SamplingPace
+from ofu_exporter.cli.validate import Place
 from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.settings import Configured
 from ofu_exporter.validation import Product, Trial
 from ofu_exporter.validation.session import ValidationSession
-from ofu_exporter.validation.simulated import SimulatedMachine
 from ofu_exporter.validation.storage import ResultsFile, ResultsHeader
 from ofu_exporter.values.gpu import Rating
+from tests.validation.simulated_machine import SimulatedMachine
 
 PACE = SamplingPace(0.5, 0.05)
 
@@ -38,6 +41,15 @@ def bench(path: Path, seed: int = 1, cycles: bool = False, pace: SamplingPace = 
     header = ResultsHeader(gpu, machine.source, True, "2026-01-01T00:00:00+00:00", machine.software)
     store = ResultsFile(path / "validation.jsonl", header)
     return Bench(machine, ValidationSession(machine, machine, store, machine.clock), rating)
+
+
+def simulated_place(configured: Configured, gpu: int, stack: ExitStack) -> Place:
+    """Where the command measures when it is run with this as its `obj` and the source simulate."""
+    settings, options = configured.settings, configured.sources["simulate"].model_dump()
+    pace = SamplingPace(settings.interval, settings.clock_interval)
+    machine = SimulatedMachine(pace, options["seed"], options["simulated_cycles"])
+    stack.enter_context(closing(machine))
+    return machine, machine, machine.clock
 
 
 def product(

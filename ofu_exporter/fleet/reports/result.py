@@ -176,10 +176,8 @@ class GroupRow(SumsRow):
         return f'"{self.name}"' if is_mistakable else self.name
 
 
-class Agreement(BaseModel):
+class Agreement(BaseModel, frozen=True):
     """Statistics over jobs. Ratios are 0..1, so an error of 0.05 is 5 points."""
-
-    model_config = ConfigDict(frozen=True)
 
     jobs: int = Field(description="Jobs that report.")
     mean_mfu: float | None

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
@@ -40,10 +40,8 @@ MAX_GPU_PODS = 4096
 """Most pods with GPUs. A GPU can be divided by seven and each part shared by many, but no node runs this many pods."""
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """Where kubelet is, and what may be asked of the API server."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kubelet_socket: Path = Field(
         default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ofu_exporter import schedulers
 from ofu_exporter.values.job import Claim, Job
@@ -19,10 +19,8 @@ PAUSE_SECONDS = 20.0
 FIRST_JOB = 1001
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """This scheduler has no settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True, slots=True)

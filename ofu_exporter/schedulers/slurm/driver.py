@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
@@ -50,10 +50,8 @@ ValueT = TypeVar("ValueT")
 _Stamp = tuple[object, ...]
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """Where the job files are, and how long they are believed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     job_dir: Path = Field(
         default=job_files.DIRECTORY,

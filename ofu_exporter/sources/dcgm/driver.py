@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
@@ -37,10 +37,8 @@ log = logging.getLogger(__name__)
 AUTO_RANK = 1
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """Which host engine is read, and what it is asked to do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dcgm_address: str = Field(
         default="127.0.0.1:5555",

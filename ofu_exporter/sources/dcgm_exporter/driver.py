@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
@@ -59,10 +59,8 @@ TOO_MANY_GPUS = (
 )
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """Where the page is, and how dcgm-exporter makes it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str = Field(
         default="http://localhost:9400/metrics",

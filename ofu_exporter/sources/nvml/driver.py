@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
@@ -58,10 +58,8 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
 """Keys are compute capabilities; a minor version of None stands for all minor versions."""
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """This source has no settings."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Source(sources.Source):

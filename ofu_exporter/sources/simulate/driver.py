@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ofu_exporter import sources
 from ofu_exporter.sources import Clock
@@ -29,10 +29,8 @@ _MEMORY_SECONDS = 0.5
 _MAX_CLOCK_HZ = 1980e6
 
 
-class Options(BaseModel):
+class Options(BaseModel, frozen=True, extra="forbid"):
     """What the simulation has."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     simulated_gpus: int = Field(default=8, ge=1, le=72, description="Number of simulated GPUs.")
     seed: int = Field(default=1, description="Seed of the simulated clocks and loads.")

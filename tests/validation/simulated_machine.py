@@ -97,6 +97,7 @@ class SimulatedMachine:
     """The GPU, and its own watch: it reads the GPU at the agent's pace, like the sampler but without threads."""
 
     simulated = True
+    """What its watch says."""
     source = "simulate"
 
     def __init__(self, pace: SamplingPace, seed: int, cycles: bool = False) -> None:
