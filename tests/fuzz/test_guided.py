@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 3
+SECONDS = 1
 
 
 @pytest.mark.slow
