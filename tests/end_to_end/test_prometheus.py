@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import subprocess
@@ -14,10 +15,9 @@ import pytest
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.values.reading import ClockSample, Reading
 from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
+from tests.helpers.early import Early
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.values import gpu
-
-pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("prometheus")]
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WINDOW = 0.5
@@ -38,9 +38,8 @@ def ofu_by_hand(index: int, window: int) -> float:
     return tensor(index, window) * clock_hz(window) / 1830e6
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recording") / "known.jsonl.gz"
+def recorded(folder: Path) -> Path:
+    path = folder / "known.jsonl.gz"
     writer = RecordingWriter(path, RecordingHeader("nvml", True, "2026-01-01T00:00:00+00:00"), 0.0)
     for window, index in itertools.product(range(WINDOWS), range(GPUS)):
         start, end = window * WINDOW, (window + 1) * WINDOW
@@ -50,15 +49,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def scraped(
-    recorded: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Prometheus, float]]:
+@contextlib.contextmanager
+def begin(folder: Path) -> Iterator[tuple[Prometheus, float]]:
     """A Prometheus that has scraped the whole replay, once directly and once through a bad network."""
     turns = itertools.count()
-    with agent(
-        "run", "--source", "replay", "--path", str(recorded), "--interval", "0.5s"
-    ) as running:
+    replay = ("--source", "replay", "--path", str(recorded(folder)), "--interval", "0.5s")
+    with agent("run", *replay) as running:
 
         def every_second_one() -> str:
             return running.get("/metrics")[1] if next(turns) % 2 else "<dropped>"
@@ -68,7 +64,7 @@ def scraped(
                 "direct": running.url.removeprefix("http://"),
                 "lossy": lossy.removeprefix("http://").removesuffix("/metrics"),
             }
-            prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), targets)
+            prometheus = Prometheus(folder, targets)
             try:
                 until(prometheus.ready)
                 until(lambda: ended(running), seconds=60)
@@ -77,6 +73,15 @@ def scraped(
                 yield prometheus, at
             finally:
                 prometheus.stop()
+
+
+pytestmark = [pytest.mark.prometheus, pytest.mark.early(begin=begin)]
+
+
+@pytest.fixture(scope="module")
+def scraped(early: Early) -> Iterator[tuple[Prometheus, float]]:
+    with early.of(begin) as running:
+        yield running
 
 
 def ended(running: Agent) -> bool:
