@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import shutil
 import subprocess
@@ -15,9 +14,10 @@ import pytest
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.values.reading import ClockSample, Reading
 from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
-from tests.helpers.early import Early
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.values import gpu
+
+pytestmark = [pytest.mark.prometheus, pytest.mark.xdist_group("prometheus")]
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WINDOW = 0.5
@@ -38,8 +38,9 @@ def ofu_by_hand(index: int, window: int) -> float:
     return tensor(index, window) * clock_hz(window) / 1830e6
 
 
-def recorded(folder: Path) -> Path:
-    path = folder / "known.jsonl.gz"
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recording") / "known.jsonl.gz"
     writer = RecordingWriter(path, RecordingHeader("nvml", True, "2026-01-01T00:00:00+00:00"), 0.0)
     for window, index in itertools.product(range(WINDOWS), range(GPUS)):
         start, end = window * WINDOW, (window + 1) * WINDOW
@@ -49,12 +50,15 @@ def recorded(folder: Path) -> Path:
     return path
 
 
-@contextlib.contextmanager
-def begin(folder: Path) -> Iterator[tuple[Prometheus, float]]:
+@pytest.fixture(scope="module")
+def scraped(
+    recorded: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Prometheus, float]]:
     """A Prometheus that has scraped the whole replay, once directly and once through a bad network."""
     turns = itertools.count()
-    replay = ("--source", "replay", "--path", str(recorded(folder)), "--interval", "0.5s")
-    with agent("run", *replay) as running:
+    with agent(
+        "run", "--source", "replay", "--path", str(recorded), "--interval", "0.5s"
+    ) as running:
 
         def every_second_one() -> str:
             return running.get("/metrics")[1] if next(turns) % 2 else "<dropped>"
@@ -64,7 +68,7 @@ def begin(folder: Path) -> Iterator[tuple[Prometheus, float]]:
                 "direct": running.url.removeprefix("http://"),
                 "lossy": lossy.removeprefix("http://").removesuffix("/metrics"),
             }
-            prometheus = Prometheus(folder, targets)
+            prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), targets)
             try:
                 until(prometheus.ready)
                 until(lambda: ended(running), seconds=60)
@@ -73,15 +77,6 @@ def begin(folder: Path) -> Iterator[tuple[Prometheus, float]]:
                 yield prometheus, at
             finally:
                 prometheus.stop()
-
-
-pytestmark = [pytest.mark.prometheus, pytest.mark.early(begin=begin)]
-
-
-@pytest.fixture(scope="module")
-def scraped(early: Early) -> Iterator[tuple[Prometheus, float]]:
-    with early.of(begin) as running:
-        yield running
 
 
 def ended(running: Agent) -> bool:
