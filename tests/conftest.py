@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.helpers.early import Early
 from tests.helpers.slurm_cluster import Cluster, missing
 
 # Hundreds of processes of the agent start, and each would compile the package again.
@@ -59,7 +61,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: (not item.get_closest_marker("slurm"), item.path not in files))
     for item in items:
         if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            early = item.get_closest_marker("early")
+            group = "early" if early else item.nodeid.partition("::")[0]
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -92,3 +96,14 @@ def cluster() -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def early(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Early]:
+    """All that the chosen tests of this mark begin, side by side."""
+    marks = (item.get_closest_marker("early") for item in request.session.items)
+    begins = dict.fromkeys(mark.kwargs["begin"] for mark in marks if mark and mark.kwargs)
+    with contextlib.closing(Early(begins, lambda: tmp_path_factory.mktemp("early"))) as begun:
+        yield begun

@@ -12,6 +12,7 @@ from ofu_exporter.cli import cli
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport
 from tests.helpers.changed_fleet import DROPPED, END, HALVED, MENDED, changed_fleet
+from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("changed-fleet")]
@@ -112,6 +113,7 @@ def test_a_time_without_data_is_said(prometheus: Prometheus) -> None:
     assert "has no series of ofu-exporter" in result.stderr
 
 
+@impatient
 def test_a_server_that_is_away_is_one_line() -> None:
     result = run("http://127.0.0.1:9", "--since", "4h")
     assert isinstance(result.exception, QueryError)

@@ -21,6 +21,7 @@ from ofu_exporter.fleet.reports.result import FleetReport
 from tests.doubles.mail_server import mail_server
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
+from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
 from tests.simulated_history import fleet
@@ -189,6 +190,7 @@ def test_a_time_without_data_is_said_and_nobody_is_told(
     assert "has no series of ofu-exporter" in result.stderr
 
 
+@impatient
 def test_a_prometheus_that_is_away_is_one_line() -> None:
     result = run("http://127.0.0.1:1")
     assert isinstance(result.exception, QueryError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -13,6 +13,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
 from tests.helpers.agent import COMMAND, bare_environment, call
+from tests.helpers.impatience import IMPATIENT
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
 
@@ -31,9 +32,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield running
 
 
-def asked(url: str, *questions: tuple[str, dict[str, Any]]) -> tuple[Any, list[CallToolResult]]:
+def asked(
+    url: str, *questions: tuple[str, dict[str, Any]], command: Sequence[str] = COMMAND
+) -> tuple[Any, list[CallToolResult]]:
     """The tools that a server of its own offers, and its answers."""
-    words = [*COMMAND, "fleet", "mcp", "--prometheus", url, *TIME]
+    words = [*command, "fleet", "mcp", "--prometheus", url, *TIME]
     server = StdioServerParameters(command=words[0], args=words[1:], env=bare_environment())
 
     async def talk() -> tuple[Any, list[CallToolResult]]:
@@ -90,6 +93,7 @@ def test_what_is_wrong_is_said_as_the_tools_error(prometheus: Prometheus) -> Non
 
 
 def test_a_server_that_is_away_is_an_error_of_the_tool_not_the_end() -> None:
-    _, answers = asked("http://127.0.0.1:9", ("changes", {}), ("changes", {}))
+    questions = [("changes", dict[str, Any]())] * 2
+    _, answers = asked("http://127.0.0.1:9", *questions, command=IMPATIENT)
     assert [answer.is_error for answer in answers] == [True, True]
     assert "127.0.0.1:9" in text(answers[1])

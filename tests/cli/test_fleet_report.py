@@ -14,6 +14,7 @@ from ofu_exporter.cli import cli
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
+from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, ScheduledJob, StoredNode, pages, read_in, stored
 
@@ -142,6 +143,7 @@ def test_a_part_that_fails_is_named_and_the_rest_is_reported() -> None:
 
 
 @pytest.mark.slow
+@impatient
 def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
     def failing(asked: Question) -> ServerAnswer:
         return (
@@ -157,6 +159,7 @@ def test_a_server_that_fails_is_not_said_to_have_no_series() -> None:
 
 
 @pytest.mark.slow
+@impatient
 def test_nobody_there_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

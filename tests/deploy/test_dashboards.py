@@ -29,6 +29,7 @@ from tests.deploy.monitoring import at_a_tests_pace
 from tests.deploy.promtool import RULES, run, selected
 from tests.deploy.test_rules import KNOWN, NAMES
 from tests.helpers.agent import SIMULATED, Agent, agent, until
+from tests.helpers.early import Early
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.prometheus_server import Prometheus
 
@@ -287,9 +288,8 @@ def refused(running: Agent) -> None:
     caught.value.close()
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    folder = tmp_path_factory.mktemp("dashboards")
+@contextlib.contextmanager
+def begin(folder: Path) -> Iterator[Demo]:
     with contextlib.ExitStack() as stack:
         agents = [stack.enter_context(agent(*SIMULATED, "--interval", "0.5s")) for _ in range(4)]
         faults = (
@@ -312,9 +312,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         yield Demo(prometheus, nodes[0], nodes[-1])
 
 
+@pytest.fixture(scope="module")
+def demo(early: Early) -> Iterator[Demo]:
+    with early.of(begin) as running:
+        yield running
+
+
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.xdist_group("dashboards")
+@pytest.mark.early(begin=begin)
 @pytest.mark.parametrize("query", QUERIES, ids=about)
 def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
     until(lambda: demo.rows(query), seconds=A_REPORT_COUNTS)
@@ -325,7 +331,7 @@ def test_it_shows_something_on_demo_data(query: Query, demo: Demo) -> None:
 
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.xdist_group("dashboards")
+@pytest.mark.early(begin=begin)
 @pytest.mark.parametrize(("board", "variable"), VARIABLES, ids=about)
 def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Demo) -> None:
     text = filled(variable["query"]["query"], {"node": demo.node})
@@ -343,7 +349,7 @@ def test_its_variable_has_values(board: str, variable: dict[str, Any], demo: Dem
 
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.xdist_group("dashboards")
+@pytest.mark.early(begin=begin)
 def test_no_rule_fails_on_demo_data(demo: Demo) -> None:
     url = f"http://127.0.0.1:{demo.prometheus.port}/api/v1/rules"
 

@@ -28,10 +28,9 @@ from tests.deploy.monitoring import (
     vmalert,
 )
 from tests.helpers.agent import Agent, agent, until
+from tests.helpers.early import Early
 from tests.helpers.job_node import Node
 from tests.helpers.prometheus_server import Prometheus
-
-pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("monitoring")]
 
 OVER, HONEST, SILENT = "7", "8", "9"
 REPORTED = {OVER: 0.9, HONEST: 0.42}
@@ -95,9 +94,8 @@ def nodes(stack: contextlib.ExitStack, folder: Path) -> list[str]:
     return addresses
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("monitoring")
+@contextlib.contextmanager
+def begin(folder: Path) -> Iterator[Fleet]:
     rules = at_a_tests_pace(folder)
     with contextlib.ExitStack() as stack:
         received, hook = stack.enter_context(receiver())
@@ -122,6 +120,15 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         stack.enter_context(vmalert(rules, victoria, manager))
         until(prometheus.ready)
         yield Fleet(prometheus, victoria, received)
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.early(begin=begin)]
+
+
+@pytest.fixture(scope="module")
+def fleet(early: Early) -> Iterator[Fleet]:
+    with early.of(begin) as running:
+        yield running
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import yaml
 
 from tests.deploy.chart import ROOT
 from tests.helpers.agent import agent, until
+from tests.helpers.early import Early
 from tests.helpers.prometheus_server import Prometheus
 
 RECIPE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/opentelemetry/collector.yaml").read_text())
@@ -39,25 +42,33 @@ def kept() -> set[str]:
     return {name for name in names if re.fullmatch(rule["regex"], name)}
 
 
-@pytest.mark.prometheus
-@pytest.mark.slow
-def test_a_real_prometheus_keeps_these_series_and_no_others(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def scraping(folder: Path) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes a demonstration as the recipe says."""
     with agent("demo", "--interval", "0.5s") as running:
         target = [{"targets": [running.url.removeprefix("http://")]}]
         job = {**SCRAPED, "scrape_interval": "1s", "static_configs": target}
-        prometheus = Prometheus(tmp_path, {}, scrape_configs=[job])
+        prometheus = Prometheus(folder, {}, scrape_configs=[job])
         try:
             until(prometheus.ready)
-
-            def names() -> set[str]:
-                rows = prometheus.query('{job="ofu-exporter"}', time.time())
-                made = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
-                made |= {"scrape_samples_post_metric_relabeling", "scrape_series_added"}
-                return {row["metric"]["__name__"] for row in rows} - made
-
-            until(lambda: names() == kept(), seconds=60)
+            yield prometheus
         finally:
             prometheus.stop()
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+@pytest.mark.early(begin=scraping)
+def test_a_real_prometheus_keeps_these_series_and_no_others(early: Early) -> None:
+    with early.of(scraping) as prometheus:
+
+        def names() -> set[str]:
+            rows = prometheus.query('{job="ofu-exporter"}', time.time())
+            made = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
+            made |= {"scrape_samples_post_metric_relabeling", "scrape_series_added"}
+            return {row["metric"]["__name__"] for row in rows} - made
+
+        until(lambda: names() == kept(), seconds=60)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)

@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from ofu_exporter.values.job import Job
 from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
 from tests.helpers.agent import until
+from tests.helpers.early import Early
 from tests.helpers.fleet_pages import Placed, fleet
 from tests.helpers.quick_rules import quick_rules
 
@@ -133,10 +134,10 @@ class Site:
         return store
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+@contextlib.contextmanager
+def site_in(folder: Path) -> Iterator[Site]:
     with fleet(NODES) as nodes:
-        made = Site(tmp_path, nodes)
+        made = Site(folder, nodes)
         with made.stack:
             yield made
 
@@ -230,34 +231,51 @@ def shard_of(address: str, shards: int) -> int:
     return int.from_bytes(digest[8:], "big") % shards
 
 
-def test_three_shards_and_the_prometheus_above_them(site: Site) -> None:
-    """Each shard has some of the nodes, and the one above has what the rules make of all."""
+class Compared(NamedTuple):
+    """A site, the Prometheus that scrapes all of it by itself, and what is to record the same."""
+
+    site: Site
+    reference: Store
+    store: Store
+    parts: tuple[Store, ...] = ()
+
+
+@contextlib.contextmanager
+def sharded(folder: Path) -> Iterator[Compared]:
     config = read_yaml(SCALE / "sharded" / "shard.yaml")
-    shards = [
-        site.prometheus(json.loads(json.dumps(config).replace('"0"', f'"{number}"')))
-        for number in range(3)
-    ]
-    addresses = {
-        f"shard{number}:9090": f"127.0.0.1:{shard.port}" for number, shard in enumerate(shards)
-    }
-    above = site.prometheus(read_yaml(SCALE / "sharded" / "global.yaml"), addresses=addresses)
-    until_the_same(one_prometheus(site), above, EXPECTED)
-    for number, shard in enumerate(shards):
-        scraped = {one["metric"]["instance"] for one in shard.query("up", time.time())}
-        assert scraped == {node for node in site.nodes if shard_of(node, 3) == number}
+    with site_in(folder) as site:
+        shards = [
+            site.prometheus(json.loads(json.dumps(config).replace('"0"', f'"{number}"')))
+            for number in range(3)
+        ]
+        addresses = {
+            f"shard{number}:9090": f"127.0.0.1:{shard.port}" for number, shard in enumerate(shards)
+        }
+        above = site.prometheus(read_yaml(SCALE / "sharded" / "global.yaml"), addresses=addresses)
+        yield Compared(site, one_prometheus(site), above, tuple(shards))
 
 
-def test_agent_mode_into_victoriametrics_with_vmalert(site: Site) -> None:
-    """What one process keeps, another one evaluates: the rules are the same files."""
+@pytest.mark.early(begin=sharded)
+def test_three_shards_and_the_prometheus_above_them(early: Early) -> None:
+    """Each shard has some of the nodes, and the one above has what the rules make of all."""
+    with early.of(sharded) as (site, reference, above, shards):
+        until_the_same(reference, above, EXPECTED)
+        for number, shard in enumerate(shards):
+            scraped = {one["metric"]["instance"] for one in shard.query("up", time.time())}
+            assert scraped == {node for node in site.nodes if shard_of(node, 3) == number}
+
+
+@contextlib.contextmanager
+def remote_write(folder: Path) -> Iterator[Compared]:
     services = read_yaml(SCALE / "remote-write" / "compose.yaml")["services"]
     storage, alert, notified = free_port(), free_port(), free_port()
     rest = {
-        "/data": str(site.folder / "vm"),
+        "/data": str(folder / "vm"),
         ":8428": f":{storage}",
         ":8880": f":{alert}",
         "victoria-metrics": "127.0.0.1",
         "alertmanager:9093": f"127.0.0.1:{notified}",
-        "/rules": str(site.folder / "rules"),
+        "/rules": str(folder / "rules"),
     }
 
     def command(name: str, *more: str) -> list[str]:
@@ -267,46 +285,58 @@ def test_agent_mode_into_victoriametrics_with_vmalert(site: Site) -> None:
             words = [word.replace(old, new) for word in words]
         return [name, *words, *more]
 
-    stored = site.start(storage, *command("victoria-metrics", "-search.latencyOffset=1s"))
-    site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
-    site.prometheus(
-        read_yaml(SCALE / "remote-write" / "prometheus.yaml"),
-        addresses={"victoria-metrics:8428": f"127.0.0.1:{storage}"},
-        flags=["--enable-feature=agent"],
-    )
-    until_the_same(one_prometheus(site), stored, EXPECTED)
-
-
-def test_federation_of_what_two_clusters_record(site: Site) -> None:
-    """The same job id in both clusters is two jobs above them."""
-    config = read_yaml(SCALE / "federation" / "cluster.yaml")
-    halves = {"east": site.nodes[:2], "west": site.nodes[2:]}
-    clusters = {
-        name: site.prometheus(
-            {**config, "global": {**config["global"], "external_labels": {"cluster": name}}}, nodes
+    with site_in(folder) as site:
+        stored = site.start(storage, *command("victoria-metrics", "-search.latencyOffset=1s"))
+        site.start(alert, *command("vmalert", "-remoteWrite.flushInterval=1s"))
+        site.prometheus(
+            read_yaml(SCALE / "remote-write" / "prometheus.yaml"),
+            addresses={"victoria-metrics:8428": f"127.0.0.1:{storage}"},
+            flags=["--enable-feature=agent"],
         )
-        for name, nodes in halves.items()
-    }
-    addresses = {
-        f"prometheus-{name}:9090": f"127.0.0.1:{one.port}" for name, one in clusters.items()
-    }
-    above = site.prometheus(read_yaml(SCALE / "federation" / "global.yaml"), addresses=addresses)
-    one = read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml")
-    (job,) = one["scrape_configs"]
-    job["static_configs"] = [
-        {"targets": nodes, "labels": {"cluster": name}} for name, nodes in halves.items()
-    ]
-    reference = site.prometheus(one)
+        yield Compared(site, one_prometheus(site), stored)
+
+
+@pytest.mark.early(begin=remote_write)
+def test_agent_mode_into_victoriametrics_with_vmalert(early: Early) -> None:
+    """What one process keeps, another one evaluates: the rules are the same files."""
+    with early.of(remote_write) as compared:
+        until_the_same(compared.reference, compared.store, EXPECTED)
+
+
+@contextlib.contextmanager
+def federation(folder: Path) -> Iterator[Compared]:
+    config = read_yaml(SCALE / "federation" / "cluster.yaml")
+    with site_in(folder) as site:
+        halves = {"east": site.nodes[:2], "west": site.nodes[2:]}
+        clusters = {
+            name: site.prometheus(
+                {**config, "global": {**config["global"], "external_labels": {"cluster": name}}},
+                nodes,
+            )
+            for name, nodes in halves.items()
+        }
+        addresses = {
+            f"prometheus-{name}:9090": f"127.0.0.1:{one.port}" for name, one in clusters.items()
+        }
+        above = site.prometheus(
+            read_yaml(SCALE / "federation" / "global.yaml"), addresses=addresses
+        )
+        one = read_yaml(ROOT / "deploy" / "prometheus" / "prometheus.yaml")
+        (job,) = one["scrape_configs"]
+        job["static_configs"] = [
+            {"targets": nodes, "labels": {"cluster": name}} for name, nodes in halves.items()
+        ]
+        yield Compared(site, site.prometheus(one), above)
+
+
+@pytest.mark.early(begin=federation)
+def test_federation_of_what_two_clusters_record(early: Early) -> None:
+    """The same job id in both clusters is two jobs above them."""
     kept = {name for name in EXPECTED if name.partition(":")[0] not in ("gpu", "job_gpu", "node")}
-    until_the_same(reference, above, kept - {"fleet:ofu_target:ratio"})
-    assert not {name.partition(":")[0] for name in names(above.recorded(time.time()))} & {
-        "gpu",
-        "job_gpu",
-        "node",
-    }
-    owners = {
-        dict(labels)["cluster"]
-        for labels in above.recorded(time.time())
-        if ("job_id", "7") in labels
-    }
-    assert owners == {"east", "west"}
+    with early.of(federation) as (_, reference, above, _):
+        until_the_same(reference, above, kept - {"fleet:ofu_target:ratio"})
+        recorded = above.recorded(time.time())
+        levels = {name.partition(":")[0] for name in names(recorded)}
+        assert not levels & {"gpu", "job_gpu", "node"}
+        owners = {dict(labels)["cluster"] for labels in recorded if ("job_id", "7") in labels}
+        assert owners == {"east", "west"}

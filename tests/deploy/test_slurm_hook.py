@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from ofu_exporter.schedulers.slurm import ended_files, job_files
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import until
 from tests.helpers.broken_node import full_disk, full_log, why_no_mounts
-from tests.helpers.hook_node import HookNode
+from tests.helpers.hook_node import HookNode, hook_nodes
 from tests.helpers.slurm_cluster import PROGRAM
 
 pytestmark = pytest.mark.slow
@@ -30,11 +30,15 @@ JOBS = range(8)
 needs_mounts = pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
 
 
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Callable[[Path], HookNode]]:
+    with hook_nodes() as make:
+        yield make
+
+
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[HookNode]:
-    made = HookNode(tmp_path)
-    yield made
-    until(made.is_quiet)
+def node(nodes: Callable[[Path], HookNode], tmp_path: Path) -> HookNode:
+    return nodes(tmp_path)
 
 
 def program(folder: Path, *lines: str) -> dict[str, str]:
@@ -48,6 +52,19 @@ def program(folder: Path, *lines: str) -> dict[str, str]:
 def name_of(node: HookNode, job_id: str = "7") -> str:
     file = job_files.read(node.jobs).values.get(f"{job_id}.json")
     return file.claim.job.name if file else "no file"
+
+
+# It leaves work that takes ten seconds, in which the others are tested.
+
+
+def test_a_lock_that_the_caller_holds_is_not_handed_on(node: HookNode, tmp_path: Path) -> None:
+    hangs = program(tmp_path, "sleep 1000")
+    lock = tmp_path / "lock"
+    held = ["flock", str(lock), "env"]
+    short = {"OFU_EXPORTER_HOOK_SECONDS": "0.2", "OFU_EXPORTER_WORK_SECONDS": "10"}
+    node.finish(node.start("prolog.sh", 7, prefix=held, PATH=os.environ["PATH"], **hangs, **short))
+    assert not node.is_quiet()
+    assert subprocess.run(["flock", "--nonblock", lock, "true"], check=False).returncode == 0
 
 
 # The file is the shell's: it is there whatever becomes of the program.
@@ -253,13 +270,3 @@ def test_on_a_busy_node_every_job_has_its_file_when_it_begins_and_none_when_it_e
         assert (node.files(), node.ended()) == ([], [str(job) for job in JOBS])
     until(node.is_quiet, 60)
     assert node.files() == []
-
-
-def test_a_lock_that_the_caller_holds_is_not_handed_on(node: HookNode, tmp_path: Path) -> None:
-    hangs = program(tmp_path, "sleep 1000")
-    lock = tmp_path / "lock"
-    held = ["flock", str(lock), "env"]
-    short = {"OFU_EXPORTER_HOOK_SECONDS": "0.2", "OFU_EXPORTER_WORK_SECONDS": "10"}
-    node.finish(node.start("prolog.sh", 7, prefix=held, PATH=os.environ["PATH"], **hangs, **short))
-    assert not node.is_quiet()
-    assert subprocess.run(["flock", "--nonblock", lock, "true"], check=False).returncode == 0

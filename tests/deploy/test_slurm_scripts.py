@@ -6,13 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.agent import until
-from tests.helpers.hook_node import HookNode
+from tests.helpers.hook_node import HookNode, hook_nodes
 from tests.helpers.slurm_cluster import DEPLOYED
 
 pytestmark = pytest.mark.slow
@@ -32,13 +32,15 @@ without_systemd = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Callable[[Path], HookNode]]:
+    with hook_nodes() as make:
+        yield make
+
+
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[HookNode]:
-    made = HookNode(tmp_path)
-    yield made
-    until(made.is_quiet)
-    for process in made.agents():
-        os.kill(process, signal.SIGKILL)
+def node(nodes: Callable[[Path], HookNode], tmp_path: Path) -> HookNode:
+    return nodes(tmp_path)
 
 
 def test_the_hooks_note_a_job_and_forget_it(node: HookNode) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import textwrap
 import urllib.request
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import yaml
 from tests.deploy.monitoring import alertmanager
 from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml
 from tests.helpers.agent import until
+from tests.helpers.early import Begin, Early
 from tests.helpers.prometheus_server import Prometheus
 
 PAGE = ROOT / "docs" / "start.md"
@@ -129,30 +131,49 @@ RESENT = ("--rules.alert.resend-delay=1s",)
 """The first is lost where Prometheus has not yet discovered the Alertmanager."""
 
 
-@pytest.mark.prometheus
-@pytest.mark.slow
-@pytest.mark.parametrize(("relabelled", "alerts"), [(True, 1), (False, 2)])
-def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
-    relabelled: bool, alerts: int, tmp_path: Path
-) -> None:
+@contextlib.contextmanager
+def pair_of(relabelled: bool, folder: Path) -> Iterator[str]:
+    """A pair that has sent its alert; the address of its Alertmanager."""
     (pair,) = blocks("global")
-    rules = tmp_path / "always.yaml"
+    rules = folder / "always.yaml"
     rules.write_text(json.dumps(ALWAYS))
     receiver = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}
     with contextlib.ExitStack() as stack:
-        manager = stack.enter_context(alertmanager(tmp_path / "alertmanager", receiver))
+        manager = stack.enter_context(alertmanager(folder / "alertmanager", receiver))
         alerting = {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]}
         if relabelled:
             alerting["alert_relabel_configs"] = pair["alerting"]["alert_relabel_configs"]
         for replica in "ab":
-            (tmp_path / replica).mkdir()
+            (folder / replica).mkdir()
             labels = {**pair["global"]["external_labels"], "replica": replica}
             sections = {"global": {"external_labels": labels}, "rule_files": [str(rules)]}
-            one = Prometheus(tmp_path / replica, {}, RESENT, alerting=alerting, **sections)
+            one = Prometheus(folder / replica, {}, RESENT, alerting=alerting, **sections)
             stack.callback(one.stop)
             until(partial(has_sent, one.port))
-        with urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer:
-            found = [alert["labels"] for alert in json.load(answer)]
+        yield manager
+
+
+RELABELLED, AS_IT_IS = (partial(pair_of, relabelled) for relabelled in (True, False))
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("begin", "alerts"),
+    [
+        pytest.param(RELABELLED, 1, marks=pytest.mark.early(begin=RELABELLED), id="relabelled"),
+        pytest.param(AS_IT_IS, 2, marks=pytest.mark.early(begin=AS_IT_IS), id="as it is"),
+    ],
+)
+def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
+    begin: Begin[str], alerts: int, early: Early
+) -> None:
+    (pair,) = blocks("global")
+    with (
+        early.of(begin) as manager,
+        urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer,
+    ):
+        found = [alert["labels"] for alert in json.load(answer)]
     assert len(found) == alerts
     assert all(
         labels["cluster"] == pair["global"]["external_labels"]["cluster"] for labels in found

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.helpers.agent import agent, until
+import pytest
+
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.early import Early
 from tests.helpers.in_process import call
 
 README = Path(__file__).parents[2] / "README.md"
@@ -28,13 +33,20 @@ def shape(line: str) -> str:
     return re.sub(r"\d+(\.\d+)?", "N", line.replace(host, "NODE").replace("node1", "NODE"))
 
 
-def test_the_demo_explains_a_wrong_mfu_as_the_readme_shows() -> None:
+@contextlib.contextmanager
+def demo(folder: Path) -> Iterator[Agent]:
+    with agent("demo") as running:
+        yield running
+
+
+@pytest.mark.early(begin=demo)
+def test_the_demo_explains_a_wrong_mfu_as_the_readme_shows(early: Early) -> None:
     text = README.read_text()
     assert "    ofu-exporter demo\n" in text
     command = "ofu-exporter job show 103"
     expected = [shape(line) for line in shown(command) if line != "..."]
     assert len(expected) >= 4
-    with agent("demo") as running:
+    with early.of(demo) as running:
         address = {"OFU_AGENT": running.url}
 
         def told() -> list[str]:

@@ -7,6 +7,7 @@ have, is a script that lets `systemd-analyze` check the units and starts their c
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.agent import until
+from tests.helpers.early import Early
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "start.md"
@@ -142,8 +144,8 @@ class Site:
         )
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+@contextlib.contextmanager
+def site_in(folder: Path) -> Iterator[Site]:
     names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -153,12 +155,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
     ).stdout.split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
-            (tmp_path / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tmp_path / "checkout" / name)
-    made = Site(tmp_path)
-    yield made
-    made.holder.kill()
-    made.holder.wait()
+            (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / "checkout" / name)
+    made = Site(folder)
+    try:
+        yield made
+    finally:
+        made.holder.kill()
+        made.holder.wait()
 
 
 def install_agents(site: Site) -> None:
@@ -215,12 +219,21 @@ def uninstall(site: Site) -> None:
     assert not succeeds(site, "curl -sf localhost:9846/readyz")
 
 
-def test_the_page_leads_from_eight_nodes_to_a_weekly_report_and_back(site: Site) -> None:
-    install_agents(site)
-    start_prometheus(site)
-    see_that_it_measures(site)
-    report_and_time_it(site)
-    uninstall(site)
+@contextlib.contextmanager
+def followed(folder: Path) -> Iterator[Site]:
+    """A site on which the page has been followed until everything is measured."""
+    with site_in(folder) as site:
+        install_agents(site)
+        start_prometheus(site)
+        see_that_it_measures(site)
+        yield site
+
+
+@pytest.mark.early(begin=followed)
+def test_the_page_leads_from_eight_nodes_to_a_weekly_report_and_back(early: Early) -> None:
+    with early.of(followed) as site:
+        report_and_time_it(site)
+        uninstall(site)
 
 
 def test_the_lines_for_slurm_are_those_of_its_page() -> None:

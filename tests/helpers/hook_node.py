@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.helpers.agent import until
 from tests.helpers.slurm_cluster import DEPLOYED, PROGRAM, processes
 
 
@@ -16,6 +17,7 @@ class HookNode:
     """Where the scripts find everything, and one job after the other that they are called for."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.jobs = root / "jobs"
         self.state = root / "state"
         self.log = root / "agent.log"
@@ -91,3 +93,24 @@ class HookNode:
     def started(self) -> int:
         """How many agents there have been."""
         return self.log.read_text().count("serving on") if self.log.exists() else 0
+
+    def __repr__(self) -> str:
+        """The folder names the test."""
+        return f"HookNode({self.root})"
+
+
+@contextmanager
+def hook_nodes() -> Iterator[Callable[[Path], HookNode]]:
+    """Makes nodes in given folders. All of them come to rest, which takes each some seconds; they do so together."""
+    made: list[HookNode] = []
+
+    def make(root: Path) -> HookNode:
+        made.append(HookNode(root))
+        return made[-1]
+
+    yield make
+    for node in made:
+        until(node.is_quiet)
+    for node in made:
+        for process in node.agents():
+            os.kill(process, signal.SIGKILL)
