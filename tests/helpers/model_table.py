@@ -66,7 +66,7 @@ DENOISERS = {
     "ZImageTransformer2DModel": {"latent": 64, "prompt": 16},
     "ChromaTransformer2DModel": {"latent": 64, "prompt": 16},
 }
-SECONDS = 90
+SECONDS = 600
 """What a row may compute; on a busy machine, it may wait longer for its turn."""
 HANGS = 900
 BOTH, FORWARD = "forward and backward", "forward"
