@@ -75,8 +75,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: tests of running agents wait, too."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than cores: tests of running agents wait half of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture

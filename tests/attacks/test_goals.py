@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -28,12 +29,13 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         and item.originalname == test_every_attack_is_stood.__name__
     ]
 
-    def made(name: str) -> Seen:
-        folder = tmp_path_factory.mktemp("attack")
+    def made(name: str, folder: Path) -> Seen:
         return measured(ATTACKS[name], SHORT_SECONDS, folder, may_be_warm=True)
 
+    folders = [tmp_path_factory.mktemp("attack") for _ in names]  # no two threads may do this
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return {name: pool.submit(made, name) for name in names}
+        pairs = zip(names, folders, strict=True)
+        return {name: pool.submit(made, name, folder) for name, folder in pairs}
 
 
 @pytest.mark.slow
