@@ -29,16 +29,21 @@ END_TO_END = Path(__file__).parent / "end_to_end"
 
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("untimed"), derandomize=True)
+settings.register_profile("fast", settings.get_profile("untimed"), max_examples=25)
 settings.load_profile("repeatable" if os.environ.get("CI") else "untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="leave out what is marked slow")
+    parser.addoption(
+        "--fast", action="store_true", help="leave out what is marked slow, with fewer examples"
+    )
     parser.addoption("--regenerate", action="store_true", help="write tests/golden/ anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the groups of most tests
+    if config.getoption("--fast"):
+        settings.load_profile("fast")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names

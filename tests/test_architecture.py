@@ -73,6 +73,7 @@ def eval_name(node: ast.expr) -> str:
     return str(node.value)
 
 
+@pytest.mark.slow
 def test_the_page_names_every_thread_that_is_started() -> None:
     names = set(thread_names())
     assert {"ofu-lane", "ofu-sampler", "ofu-NAME"} <= names

@@ -178,6 +178,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS)
 @example(  # an agent's first job had started before it was seen; after a restart its GPU goes to another
     [

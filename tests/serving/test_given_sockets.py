@@ -72,6 +72,7 @@ def asked(where: socket.socket, path: str = "/-/healthy") -> str:
         return b"".join(parts).decode()
 
 
+@pytest.mark.slow
 def test_a_scrape_during_a_restart_waits_and_is_answered() -> None:
     with listening() as address:
         with started([address], *COMMAND, *DEMO) as first:

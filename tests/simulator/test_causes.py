@@ -76,6 +76,7 @@ def test_the_bounds_hold_the_truth_of_95_jobs_of_100(cause: Cause) -> None:
     assert inside >= 0.95 * JOBS
 
 
+@pytest.mark.slow
 def test_a_cause_that_is_named_is_the_largest_in_99_of_100() -> None:
     found = [(named(sums.causes), truth) for sums, truth in jobs()]
     told = [(cause, truth) for cause, truth in found if cause is not None]

@@ -29,6 +29,7 @@ def watched(read: Callable[[str], NodeJson], clock: FakeClock | None = None) -> 
     return agents
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_costs_the_others_nothing() -> None:
     hang = threading.Event()
 

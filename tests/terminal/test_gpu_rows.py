@@ -24,6 +24,7 @@ def with_window(ofu: float, lost: Losses, share: float = 1.0) -> NodeGpu:
     return gpu.model_copy(update={"window": window, "share_ratio": share})
 
 
+@pytest.mark.slow
 def test_each_gpu_has_its_number_and_its_job() -> None:
     rows = gpu_rows(one_node())
     assert [shown(row, "gpu") for row in rows] == [str(index) for index in range(8)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from itertools import product
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,7 @@ def test_the_line_above_has_the_width_of_the_screen(width: int) -> None:
 SCHEMA = NodeJson.model_json_schema()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_whatever_an_agent_says_can_be_shown(data: st.DataObject) -> None:

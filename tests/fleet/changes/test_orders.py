@@ -34,6 +34,7 @@ def test_it_is_the_share_of_orders_with_as_extreme_a_sum(start: int, end: int) -
         assert rank_tail(values, start, end) == pytest.approx(counted(values, start, end))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "end"), [(0, 3), (3, 5), (2, 7), (0, 4)])
 def test_equal_values_get_the_order_that_is_least_remarkable(start: int, end: int) -> None:
     rng = random.Random(end)

@@ -234,6 +234,7 @@ def test_an_ofu_near_its_error_is_explained_by_what_it_may_really_be(error: floa
         assert abs(4 * ofu / each.expected_ratio - ofu) <= 3 * error
 
 
+@pytest.mark.slow
 def test_a_single_cause_stands_before_every_pair_that_fits_as_well() -> None:
     for ratio in (0.25 + 0.05 * step for step in range(100)):
         found = explain(Observation(0.3 * ratio, 0.3), LLAMA.facts()).causes

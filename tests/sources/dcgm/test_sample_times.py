@@ -43,6 +43,7 @@ def polled(watches: list[Watch], seconds: int) -> list[tuple[Sample, Measured]]:
 ALONE = [Watch(TENSOR, 500_000, 0), Watch(1014, 1_000_000, 60), Watch(1084, 1_000_000, 75)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "others",
     [

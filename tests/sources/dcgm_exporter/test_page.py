@@ -71,6 +71,7 @@ def test_a_gpu_that_is_known_is_found_behind_any_number_of_others() -> None:
     assert page.rejected["too_many_gpus"] == MOST_NAMED + 1 - 2
 
 
+@pytest.mark.slow
 def test_a_page_of_gpus_without_end_takes_less_memory_than_itself() -> None:
     text = "".join(row(TENSOR, gpu) for gpu in range(100_000))
     tracemalloc.start()
