@@ -26,7 +26,7 @@ from ofu_exporter.values.reported import (
 )
 from ofu_exporter.values.snapshot import JobView
 
-EXPLAIN_SECONDS = 30.0
+EXPLAIN_SECONDS = 120.0
 """Time after which a lasting divergence is explained again, at the next report."""
 
 

@@ -372,10 +372,10 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
         return look(*args)
 
     monkeypatch.setattr(causes, "likely_causes", counted)
-    for _ in range(100):
+    for _ in range(int(3.5 * EXPLAIN_SECONDS)):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
-    assert len(looked) == pytest.approx(100 / EXPLAIN_SECONDS, abs=1)
+    assert len(looked) == 4
     desk.report(gpus=2)
     at_once = len(looked)
     desk.run(1.0, window=1.0)
