@@ -69,29 +69,29 @@ def tools(
         since: Since = default, until: Until = None, by: By = "user", rows: Rows = 20
     ) -> str:
         """Where the GPU-hours of the fleet went, by user, account, model and so on, and who reports too much."""
-        asked = {**during(since, until), "source": "agents"}
-        return answered(lambda: _report(asked, by, rows))
+        query = {**during(since, until), "source": "agents"}
+        return answered(lambda: _report(query, by, rows))
 
     def job(job_id: str, since: Since = default, until: Until = None, cluster: str = "") -> str:
         """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
-        asked = during(since, until)
-        return answered(lambda: fleet_job.rendered(fleet_job.read(asked, job_id, cluster), "text"))
+        query = during(since, until)
+        return answered(lambda: fleet_job.rendered(fleet_job.read(query, job_id, cluster), "text"))
 
     def changes(since: Since = default, until: Until = None, rows: Rows = 20) -> str:
         """What got slower or faster in the fleet, since when and how sure that is, and which nodes are slow."""
-        asked, kinds = during(since, until), get_args(Kind)
+        query, kinds = during(since, until), get_args(Kind)
         return answered(
-            lambda: fleet_changes.rendered(fleet_changes.read(asked, kinds, 1.1), "markdown", rows)
+            lambda: fleet_changes.rendered(fleet_changes.read(query, kinds, 1.1), "markdown", rows)
         )
 
     return [report, job, changes]
 
 
-def _report(asked: dict[str, Any], by: By, rows: int) -> bytes:
+def _report(query: dict[str, Any], by: By, rows: int) -> bytes:
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
 
-    answer = fleet_report.read_report(asked, ReportOptions(by, Prices(), None))
+    answer = fleet_report.read_report(query, ReportOptions(by, Prices(), None))
     if not answer.jobs and not answer.clusters:
         raise OfuError("no data of the agents in this time")
     return fleet_report.rendered(answer, "markdown", rows)

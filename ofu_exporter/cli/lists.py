@@ -107,7 +107,7 @@ def list_architectures(format_: str) -> None:
     """Model architectures, and how the FLOPs of each are counted."""
     from ofu_exporter.flops import architectures, config_file, families
 
-    closed, listed = families.architectures(), architectures.known()
+    closed, listed = families.architectures(), architectures.rows()
     rows: Rows = [_architecture_row(each, closed) for each in listed]
     names = {each.architecture for each in listed}
     rows += [

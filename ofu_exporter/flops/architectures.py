@@ -59,7 +59,7 @@ def _row(ours: str, theirs: str, **words: str) -> Row:
     return Row(ours=int(ours) if ours else None, theirs=int(theirs) if theirs else None, **words)
 
 
-def known() -> list[Row]:
+def rows() -> list[Row]:
     """The rows that come with this package."""
     return read(FILE.read_text(encoding="utf-8"))
 

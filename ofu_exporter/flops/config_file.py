@@ -23,7 +23,7 @@ MODEL_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 def read_configuration(given: Path) -> Mapping[str, object]:
     """The configuration that a path or a model id stands for. Raises ConfigError, which says what to do."""
-    path = _found(given)
+    path = _path_of(given)
     return parsed(read_small(path, "the configuration", MOST_BYTES), str(path))
 
 
@@ -38,7 +38,7 @@ def parsed(text: str, named: str) -> Mapping[str, object]:
     return config
 
 
-def _found(path: Path) -> Path:
+def _path_of(path: Path) -> Path:
     if path.is_dir():
         return _inside(path) or _missing(f"{path}: the folder has no {' or '.join(PLACES)}")
     name = str(path)

@@ -80,8 +80,8 @@ class Fields:
         if sizes:
             return next(iter(sizes.values()))
         if default is NEEDED:
-            here = ", ".join(sorted(self._values))
-            raise self.error(names[0], f"is missing; fields here: {here}")
+            existing = ", ".join(sorted(self._values))
+            raise self.error(names[0], f"is missing; fields here: {existing}")
         return int(default)
 
     def integer(self, name: str, default: int) -> int:
@@ -101,15 +101,17 @@ class Fields:
             return bool(default)
         return bool(self._of(bool, name, "true or false", "neither true nor false"))
 
-    def word(self, name: str, known: Iterable[str], default: str = NEEDED) -> str:
+    def word(self, name: str, allowed: Iterable[str], default: str = NEEDED) -> str:
         """One of the known words."""
         if not self.has(name) and default is NEEDED:
-            raise self.error(name, f"is missing; known: {', '.join(sorted(known))}")
-        return self._known(name, self._values.get(name, default), known)
+            raise self.error(name, f"is missing; known: {', '.join(sorted(allowed))}")
+        return self._known(name, self._values.get(name, default), allowed)
 
-    def words(self, name: str, known: Iterable[str], length: int | None = None) -> tuple[str, ...]:
+    def words(
+        self, name: str, allowed: Iterable[str], length: int | None = None
+    ) -> tuple[str, ...]:
         """A list of known words, of a given length."""
-        words = tuple(self._known(name, value, known) for value in self.items(name))
+        words = tuple(self._known(name, value, allowed) for value in self.items(name))
         if length is not None and len(words) != length:
             raise self.error(name, f"has {len(words)} entries for {length} layers")
         return words
@@ -195,8 +197,8 @@ class Fields:
             raise self.error(name, f"{self._values[name]!r} is {wrong}")
         return self._values[name]
 
-    def _known(self, name: str, value: object, known: Iterable[str]) -> str:
-        words = sorted(known)
+    def _known(self, name: str, value: object, allowed: Iterable[str]) -> str:
+        words = sorted(allowed)
         if value not in words:
             raise self.error(name, f"{value!r} is not known; known: {', '.join(words)}")
         return str(value)

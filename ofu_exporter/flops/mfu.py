@@ -90,14 +90,14 @@ def dense_peak(gpu: str, precision: str) -> float:
     if row is None:
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
     if precision not in gpu_models.PRECISIONS:
-        known = ", ".join(gpu_models.PRECISIONS)
-        raise ConfigError(f"precision: {precision!r} is not known; known: {known}")
+        precisions = ", ".join(gpu_models.PRECISIONS)
+        raise ConfigError(f"precision: {precision!r} is not known; known: {precisions}")
     peak = row.peak_flops(precision)
     if peak is None:
         rated = (name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None)
-        known = ", ".join(rated) or "none"
+        precisions = ", ".join(rated) or "none"
         raise ConfigError(
-            f"precision: {gpu} has no known dense peak in {precision}; known: {known}"
+            f"precision: {gpu} has no known dense peak in {precision}; known: {precisions}"
         )
     return peak
 

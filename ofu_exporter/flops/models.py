@@ -156,9 +156,9 @@ def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = 
 
     `terms` are the model's own terms, if they are already known.
     """
-    own = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+    counted = own_terms(model, replace(counting, causal=None)) if terms is None else terms
     return Parameters(
-        total=sum(term.parameters for term in own),
-        active=sum(term.active for term in own),
-        embedding=sum(term.parameters for term in own if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in counted),
+        active=sum(term.active for term in counted),
+        embedding=sum(term.parameters for term in counted if term.part is Part.EMBEDDING),
     )

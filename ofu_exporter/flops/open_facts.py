@@ -27,8 +27,8 @@ def untried(facts: CauseFacts) -> tuple[tuple[str, str], ...]:
     """The causes that need facts which were not given, and these facts. Only facts that every job has are named."""
     is_given = _given(facts)
     missing = ((each.slug, [n for n in each.needs if not is_given[n]]) for each in causes())
-    asked = ((slug, needs) for slug, needs in missing if needs and not FEW_JOBS_HAVE & {*needs})
-    return tuple((slug, ", ".join(needs)) for slug, needs in asked)
+    common = ((slug, needs) for slug, needs in missing if needs and not FEW_JOBS_HAVE & {*needs})
+    return tuple((slug, ", ".join(needs)) for slug, needs in common)
 
 
 def telling(tied: Sequence[Tied], facts: CauseFacts, right_mfu: float | None) -> tuple[str, ...]:

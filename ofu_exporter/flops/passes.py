@@ -148,8 +148,8 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
             gradients=None,
         )
     if not met:
-        known = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
-        raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {known}")
+        names = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
+        raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {names}")
 
 
 def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:

@@ -179,8 +179,8 @@ def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRo
 
 def _added(one: RowT, other: RowT) -> RowT:
     """Two rows of one kind as one: both know their theoretical FLOPs, or neither."""
-    known = [name for name in SUMMED if getattr(one, name, None) is not None]
-    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in known})
+    names = [name for name in SUMMED if getattr(one, name, None) is not None]
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in names})
 
 
 def _ratio(executed: int, theoretical: int | None) -> float | None:

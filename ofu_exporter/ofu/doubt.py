@@ -48,11 +48,11 @@ def _marked(state: JobState, unsure: Set[str], now: Instant) -> JobState:
 
 
 def confirmed(
-    jobs: Jobs, credited: Credited, unsure: Set[str], kept: Iterable[JobGpu], now: Instant
+    jobs: Jobs, credited: Credited, unsure: Set[str], unchanged: Iterable[JobGpu], now: Instant
 ) -> tuple[Jobs, Credited]:
     """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
     of_job: dict[JobKey, list[JobGpu]] = {}
-    for one in kept:
+    for one in unchanged:
         of_job.setdefault(one.job.key, []).append(one)
     after = dict(jobs)
     for key, gpus in of_job.items():
@@ -86,9 +86,9 @@ def ended_in_doubt(
 
 
 def _with_windows(
-    state: JobState, aside: Iterable[tuple[Gpu, Window]], kept: Set[GpuKey]
+    state: JobState, aside: Iterable[tuple[Gpu, Window]], gpus: Set[GpuKey]
 ) -> JobState:
     for gpu, window in aside:
-        if gpu.key in kept:
+        if gpu.key in gpus:
             state = credit(state, gpu, window)
     return state

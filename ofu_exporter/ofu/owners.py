@@ -120,8 +120,8 @@ def _resolve(
         history=history,
         rejected=_count_contested(state, resolved),
     )
-    kept = _kept(state, after, held, renamed)
-    jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, kept, at)
+    unchanged = _unchanged(state, after, held, renamed)
+    jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
     jobs = take_holders(jobs, holders.values(), at)
@@ -137,7 +137,7 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
     }
 
 
-def _kept(
+def _unchanged(
     before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held], renamed: Renamed
 ) -> list[JobGpu]:
     """The GPUs that a job alone had before, and has now."""

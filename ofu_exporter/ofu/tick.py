@@ -148,13 +148,13 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     The old parts of a GPU that is divided anew, or the whole of one that is divided now, are forgotten at once:
     the GPU is there, this part of it is not, and another part may be made with its id.
     """
-    there = {gpu.uuid for gpu in named.values()}
+    uuids = {gpu.uuid for gpu in named.values()}
     parts = shares(named.values(), tick.rows)
     states = {key: _described(state, gpu, parts[key], tick.rows) for key, gpu in named.items()}
     gone = [
         (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
         for key, gpu_state in state.gpus.items()
-        if gpu_state.view.observed_seconds > 0 and key[0] not in there
+        if gpu_state.view.observed_seconds > 0 and key[0] not in uuids
     ]
     recently_gone = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
     recently_gone.sort(key=lambda each: each[0])
@@ -173,8 +173,8 @@ def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -
         before = state.counted_before.get(gpu.key, -math.inf)
         view = GpuView(gpu, rate(gpu, rows), share=share)
         return GpuState(view, rows, counted_before=before)
-    known = gpu_state.view
-    if (known.gpu, known.share, gpu_state.rows, gpu_state.seen_at) == (gpu, share, rows, None):
+    view = gpu_state.view
+    if (view.gpu, view.share, gpu_state.rows, gpu_state.seen_at) == (gpu, share, rows, None):
         return gpu_state
     described = gpu_state.shows(gpu=gpu, rating=rate(gpu, rows), share=share)
     return described._replace(rows=rows, seen_at=None)

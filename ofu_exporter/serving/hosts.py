@@ -65,9 +65,9 @@ class Hosts:
         if path in self._metrics and not is_loopback(server[0]):
             return True
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        return len(hosts) == 1 and self.knows(hosts[0].decode("latin-1"))
+        return len(hosts) == 1 and self.matches(hosts[0].decode("latin-1"))
 
-    def knows(self, host: str) -> bool:
+    def matches(self, host: str) -> bool:
         """Whether this is an address, a name without a domain, or one of the names that are known."""
         name = _without_port(host.strip().lower()).rstrip(".")
         if is_address(name):
@@ -75,8 +75,8 @@ class Hosts:
         if not name or name in self._own or "*" in self._allowed:
             return bool(name)
         return "." not in name or any(
-            name == known or (known.startswith(".") and name.endswith(known))
-            for known in self._allowed
+            name == pattern or (pattern.startswith(".") and name.endswith(pattern))
+            for pattern in self._allowed
         )
 
     def around(self, app: ASGIApp) -> ASGIApp:

@@ -13,8 +13,8 @@ def add_metrics_routes(app: FastAPI, page: Page) -> None:
     """Add /metrics, /healthz, /readyz, and the names that other programs have for these."""
 
     async def metrics(request: Request) -> Response:
-        asked = request.headers
-        shown = page.render(asked.get("accept", ""), asked.get("accept-encoding", ""))
+        headers = request.headers
+        shown = page.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
         return Response(shown.body, headers=shown.headers)
 
     for path in dict.fromkeys((METRICS, page.path)):

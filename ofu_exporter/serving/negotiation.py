@@ -50,13 +50,13 @@ def takes_gzip(accept_encoding: str) -> bool:
 def chosen_format(accept: str) -> tuple[Encoder, str]:
     """The library's writer of the format that is wanted most, and its content type."""
     for wish in wanted(accept):
-        format_ = _known(wish)
+        format_ = _offered(wish)
         if format_ is not None:
             return choose_encoder(format_)
     return choose_encoder("")
 
 
-def _known(wish: str) -> str | None:
+def _offered(wish: str) -> str | None:
     """The same wish for a version that there is; "" for the text format that everybody reads, None for all others.
 
     The library would repeat any version that it is asked for, and a page of each would be kept.

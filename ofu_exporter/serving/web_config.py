@@ -152,8 +152,8 @@ class WebConfig:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file whose change changes something."""
-        own = (self.file,) if self.file else ()
-        return (*own, *self.tls.files) if self.tls else own
+        file = (self.file,) if self.file else ()
+        return (*file, *self.tls.files) if self.tls else file
 
     def __str__(self) -> str:
         count = len(self.users)

@@ -145,11 +145,11 @@ def _chosen(section: TableSection, choice: Choice) -> list[TableRow]:
         cell = row.cells.get(key)
         return None if cell is None else cell.order
 
-    known = [row for row in matching if order(row) is not None]
-    unknown = [row for row in matching if order(row) is None]
-    is_text = any(isinstance(order(row), str) for row in known)
-    known.sort(key=lambda row: _value(order(row)), reverse=choice.downward != is_text)
-    return known + unknown  # unknown values are neither high nor low
+    valued = [row for row in matching if order(row) is not None]
+    empty = [row for row in matching if order(row) is None]
+    is_text = any(isinstance(order(row), str) for row in valued)
+    valued.sort(key=lambda row: _value(order(row)), reverse=choice.downward != is_text)
+    return valued + empty  # no value is neither high nor low
 
 
 def _value(order: float | str | None) -> tuple[float, str]:

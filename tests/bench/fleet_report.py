@@ -58,7 +58,7 @@ def main() -> None:
 
 def compare(path: Path, folder: Path, time: tuple[str, float], clusters: int) -> None:
     """Read one fleet, and then this many of them; of the series of each minute one sample in five is kept."""
-    one = yaml.safe_load(spec.found(path).read_text())
+    one = yaml.safe_load(spec.spec_path(path).read_text())
     for number in range(clusters):
         other = {"cluster": f"c{number}", "seed": one.get("seed", 1) + number}
         of_many = folder / f"c{number}.yaml"

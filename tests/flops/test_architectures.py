@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.flops import architectures, families
-from ofu_exporter.flops.architectures import FILE, Row, known, read, summary
+from ofu_exporter.flops.architectures import FILE, Row, read, rows, summary
 from tests.helpers.model_table import text
 
 ROWS = [
@@ -36,18 +36,18 @@ def test_the_rows_are_counted() -> None:
 
 
 def test_the_file_is_what_the_command_writes() -> None:
-    assert text(known()) == FILE.read_text()
-    assert len({each.kind for each in known()}) == len(known()) > 600
+    assert text(rows()) == FILE.read_text()
+    assert len({each.kind for each in rows()}) == len(rows()) > 600
 
 
 def test_a_row_has_a_closed_form_where_a_family_reads_its_class() -> None:
     closed = families.architectures()
-    wrong = [each.kind for each in known() if each.closed != (each.architecture in closed)]
+    wrong = [each.kind for each in rows() if each.closed != (each.architecture in closed)]
     assert wrong == [], "run `python -m tests.helpers.model_table --closed-form`"
 
 
 def test_recipes_are_within_a_hundredth_where_they_were_not_fitted() -> None:
-    off = {each.kind: float(each.recipe) for each in known() if each.recipe}
+    off = {each.kind: float(each.recipe) for each in rows() if each.recipe}
     assert sum(abs(each) <= 0.01 for each in off.values()) >= 0.9 * len(off)
 
 
@@ -61,5 +61,5 @@ def test_the_closed_forms_are_those_of_the_code() -> None:
     if f"transformers {version}, " not in FILE.read_text():
         pytest.skip(f"the rows are of another transformers than {version}")
     again: Any = importlib.import_module("tests.helpers.model_table").closed_form_again
-    closed = [each for each in architectures.known() if each.closed]
+    closed = [each for each in architectures.rows() if each.closed]
     assert [again(each) for each in closed] == closed

@@ -80,7 +80,7 @@ class RecordedFleet(SimulatedFleet):
 
 def read(path: Path) -> RecordedFleet:
     """The fleet of a file, or the shipped one of this name. Raises ConfigError, with the line."""
-    file: SpecFile = checked_yaml.read(spec.found(path), "fleet", RecordedFleetSpec)
+    file: SpecFile = checked_yaml.read(spec.spec_path(path), "fleet", RecordedFleetSpec)
     content = file.content
     assert isinstance(content, RecordedFleetSpec)
     made = fleet.fleet_of(file)

@@ -31,16 +31,16 @@ def of_job(
 ) -> Iterator[AdviceRow]:
     """What can be done about one job, in order of cost, highest first."""
     if idle := _of_idle(row, signs):
-        yield AdviceRow(kind="idle", said=idle)
+        yield AdviceRow(kind="idle", text=idle)
     if report := _of_report(row):
-        yield AdviceRow(kind="report", said=report)
+        yield AdviceRow(kind="report", text=report)
     if signs.has_slow_gpus:
-        yield AdviceRow(kind="slow_gpu", said=_of_slow(signs))
+        yield AdviceRow(kind="slow_gpu", text=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
-        yield AdviceRow(kind="low_clock", said=_LOW_CLOCK.format(percent(signs.clock)))
+        yield AdviceRow(kind="low_clock", text=_LOW_CLOCK.format(percent(signs.clock)))
     is_busy = row.idle_gpu_hours < row.observed_gpu_hours / 2  # else the idle time is reported
     if row.ofu is not None and target is not None and row.ofu < target and is_busy:
-        yield AdviceRow(kind="low_ofu", said=_LOW_OFU.format(percent(row.ofu), percent(target)))
+        yield AdviceRow(kind="low_ofu", text=_LOW_OFU.format(percent(row.ofu), percent(target)))
 
 
 _LOW_CLOCK = (

@@ -22,7 +22,7 @@ class AdviceRow(ResultRow):
     """One thing that can be done about a job."""
 
     kind: Literal["idle", "report", "slow_gpu", "low_clock", "low_ofu"]
-    said: str
+    text: str
 
 
 class DigestJob(ResultRow):

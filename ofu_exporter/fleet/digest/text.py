@@ -136,7 +136,7 @@ def to_do(digest: Digest) -> list[tuple[str, str]]:
     for job in digest.jobs:
         for each in job.advice:
             key = (job.row.job_name or title(job), each.kind)
-            alike.setdefault(key, []).append((job, each.said))
+            alike.setdefault(key, []).append((job, each.text))
     return [(_titled(every), every[0][1]) for every in alike.values()][:MOST_ADVICE]
 
 

@@ -71,17 +71,17 @@ class HistoryAnswers:
         history, wanted = self._history, set(self._history.raw)
         are_always_there = all(each.is_always_there for each in quantities)
         if history.recorded or not history.raw:
-            there: set[ClusterHour] = set()
+            recorded: set[ClusterHour] = set()
             expressions = [each.of_jobs(self._jobs) for each in quantities]
             for _, answers in self.stepped(what, expressions, history.span):
                 if are_always_there:
-                    there |= self.seen(answers)
+                    recorded |= self.hours_of(answers)
                 yield [
                     [without(one, history.raw, history.clock) for one in answer]
                     for answer in answers
                 ]
             if are_always_there:
-                wanted |= self._agents - there
+                wanted |= self._agents - recorded
         for cluster, span in self.raw_spans(wanted):
             expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
             for _, answers in self.stepped(f"{what} without rules", expressions, span):
@@ -94,14 +94,16 @@ class HistoryAnswers:
             for first, last in runs(hours):
                 yield name, self._history.clock.span(first, last)
 
-    def seen(self, answers: Iterable[Iterable[Series]]) -> set[ClusterHour]:
+    def hours_of(self, answers: Iterable[Iterable[Series]]) -> set[ClusterHour]:
         """The hours that answers have a value of."""
         hour_of = self._history.clock.hour_of
         times: dict[str, set[float]] = defaultdict(set)
         for each in answers:
             for one in each:
                 times[cluster_of(one.labels)].update(time for time, _ in one.points)
-        return {(cluster, hour_of(time)) for cluster, seen in times.items() for time in seen}
+        return {
+            (cluster, hour_of(time)) for cluster, instants in times.items() for time in instants
+        }
 
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])

@@ -143,12 +143,12 @@ def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
 
 def _hours(history: FleetHistory) -> list[HourRow]:
     """Every hour of the asked time."""
-    known = {hour for _, hour in history.recorded | history.raw} | history.hours.keys()
+    measured = {hour for _, hour in history.recorded | history.raw} | history.hours.keys()
     nothing = JobSums()
     return [
         HourRow(
             end=iso(history.clock.end_of(hour)),
-            held_gpus=history.hours.get(hour, nothing).held if hour in known else None,
+            held_gpus=history.hours.get(hour, nothing).held if hour in measured else None,
             ofu=history.hours.get(hour, nothing).ofu,
             no_job_ofu=history.jobless_hours.get(hour, nothing).ofu,
             mfu=history.hours.get(hour, nothing).mfu,

@@ -76,12 +76,12 @@ class _Collector(HistoryAnswers):
         names = [each.recorded for each in queries.MODEL_HOURS]
         for _, answers in self.recorded("GPUs by model", names):
             self._add_models(answers)
-            self._history.recorded.update(self.seen(answers))
+            self._history.recorded.update(self.hours_of(answers))
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
         for _, answers in self.recorded("jobs", names):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
-            self._history.recorded.update(self.seen(answers))
+            self._history.recorded.update(self.hours_of(answers))
         self._read_raw()
         targets = list(self.values_at_end("target", queries.TARGET))
         self._history.target = targets[0][1] if targets else None
@@ -89,7 +89,7 @@ class _Collector(HistoryAnswers):
     def _read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        self._agents = self.seen([self.series("agents", queries.AGENTS, history.span)])
+        self._agents = self.hours_of([self.series("agents", queries.AGENTS, history.span)])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)

@@ -262,11 +262,11 @@ SpecFile = CheckedYaml[FleetSpec]
 
 
 def read(path: Path) -> SpecFile:
-    """Read and check what `found` finds. Raises ConfigError, one line that names the file and the line."""
-    return checked_yaml.read(found(path), "fleet", FleetSpec)
+    """Read and check what `spec_path` finds. Raises ConfigError, one line that names the file and the line."""
+    return checked_yaml.read(spec_path(path), "fleet", FleetSpec)
 
 
-def found(path: Path) -> Path:
+def spec_path(path: Path) -> Path:
     """The file, or the shipped specification of this name where there is no such file."""
     shipped = SHIPPED / f"{path}.yaml"
     is_name = len(path.parts) == 1 and not path.exists() and shipped.is_file()

@@ -155,10 +155,10 @@ class Hypothesis:
 
     def contradicts(self, other: Hypothesis) -> bool:
         """Whether the two cannot both be true of one report, because they say different things about one subject."""
-        ours, theirs = self._said(), other._said()
+        ours, theirs = self._statements(), other._statements()
         return any(ours[subject] != theirs[subject] for subject in ours.keys() & theirs.keys())
 
-    def _said(self) -> Mapping[str, str]:
+    def _statements(self) -> Mapping[str, str]:
         """A mistake in the job's own count is not part of a published convention."""
         return {FORMULA: "own", **self.says} if self.miscount else self.says
 

@@ -185,8 +185,8 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
         assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
         facts = replace(facts, precision={assumed: 1.0})
     math = "+".join(facts.precision or ())
-    there = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
-    present = {model.key for model in there if model}
+    models = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
+    present = {model.key for model in models if model}
     for ratio, keys in _rated_alike(facts).items():
         rarity_of = {key: _rarity(row.key, key, present) for key in keys}
         key = min(rarity_of, key=rarity_of.__getitem__)

@@ -70,8 +70,8 @@ def _nemotron_kinds(fields: Fields) -> list[str]:
     if fields.has("hybrid_override_pattern"):
         pattern = fields.text("hybrid_override_pattern")
         if unknown := "".join(sorted({*pattern} - {*LETTERS})):
-            known = f"{unknown!r} is not known; known: {' '.join(LETTERS)}"
-            raise fields.error("hybrid_override_pattern", known)
+            message = f"{unknown!r} is not known; known: {' '.join(LETTERS)}"
+            raise fields.error("hybrid_override_pattern", message)
         kinds = [LETTERS[letter] for letter in pattern]
     else:
         kinds = _kinds(fields, "layers_block_type")

@@ -45,8 +45,8 @@ def read(fields: Fields, architecture: str) -> Model:
 def _term(fields: Fields, index: int, module: object) -> Term:
     where = f"modules[{index}]"
     if not isinstance(module, dict) or "module" not in module:
-        known = ", ".join(sorted(MODULES))
-        raise fields.error(where, f"{module!r} is not a module; known: {known}")
+        names = ", ".join(sorted(MODULES))
+        raise fields.error(where, f"{module!r} is not a module; known: {names}")
     arguments = {**module}
     kind, repeat = arguments.pop("module"), arguments.pop("repeat", 1)
     if kind not in MODULES:

@@ -68,12 +68,12 @@ def _summary(text: str, job: JobFacts) -> Statement:
     forward = _amount(text, "fwd flops per GPU")
     seconds = _time(text, "iter latency")
     if seconds is None:
-        there, back = _time(text, "fwd latency"), _time(text, "bwd latency")
-        if there is None or back is None:
+        forward_seconds, backward_seconds = _time(text, "fwd latency"), _time(text, "bwd latency")
+        if forward_seconds is None or backward_seconds is None:
             raise ConfigError(
                 "DeepSpeed summary: `iter latency`, or `fwd` and `bwd latency`, are missing"
             )
-        seconds = there + back
+        seconds = forward_seconds + backward_seconds
     one = stated(3 * forward, seconds, 3 * forward / seconds, job)
     return replace(one, step=int(number(step[1], "step")) if step else None, notes=_NOTES)
 

@@ -81,12 +81,12 @@ def _records(text: str) -> Iterator[Mapping[str, object]]:
         yield inner if isinstance(inner, Mapping) else value
 
 
-def _statements(text: str, known: dict[str, object], job: JobFacts) -> Iterator[Statement]:
-    """The statements of a text, whose objects add to what is known."""
+def _statements(text: str, fields: dict[str, object], job: JobFacts) -> Iterator[Statement]:
+    """The statements of a text, whose objects add to the fields."""
     for record in _records(text):
-        known.update(record)
+        fields.update(record)
         if "train_tflop" in record or "train_throughput_per_gpu" in record:
-            yield _statement(known, job)
+            yield _statement(fields, job)
 
 
 def _parsed(line: str) -> object:

@@ -53,9 +53,9 @@ def inputs_of(module: Any, lengths: Mapping[str, int]) -> Any:
 
 def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
     """Those of the given streams that the inputs of a module depend on. Raises ConfigError."""
-    asked = _Asked(lengths)
-    inputs_of(module, asked)
-    return [name for name in lengths if name in asked.names]
+    reading = _Asked(lengths)
+    inputs_of(module, reading)
+    return [name for name in lengths if name in reading.names]
 
 
 class _Asked(UserDict[str, int]):
@@ -135,9 +135,9 @@ def _decoded(value: Any) -> Any:
 def _of_type(library: Any, config: Any) -> Any:
     """The class for a kind of configuration, with a head over the vocabulary if there is one."""
     for head in ("ForCausalLM", "ForImageTextToText", "ForSeq2SeqLM", ""):
-        known = getattr(library, f"AutoModel{head}")._model_mapping
-        if type(config) in known:
-            return known[type(config)]
+        classes = getattr(library, f"AutoModel{head}")._model_mapping
+        if type(config) in classes:
+            return classes[type(config)]
     return library.AutoModel
 
 

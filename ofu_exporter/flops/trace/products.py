@@ -61,13 +61,13 @@ FORMULAS = {
 class Uncounted(TorchDispatchMode):
     """Watches for operators that multiply and that the counter does not know."""
 
-    def __init__(self, known: Any) -> None:
+    def __init__(self, counted: Any) -> None:
         super().__init__()
-        self.known, self.names = known, set[str]()
+        self.counted, self.names = counted, set[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator, and keep its name if it is not counted."""
-        if func._overloadpacket not in self.known and _multiplies(func):
+        if func._overloadpacket not in self.counted and _multiplies(func):
             self.names.add(str(func._overloadpacket))
         return func(*args, **(kwargs or {}))
 

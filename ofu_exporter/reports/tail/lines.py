@@ -150,13 +150,13 @@ class LogFile:
     def _is_replaced(self) -> bool:
         """Whether another file has the name now; false while there is no file, which may last only for a moment."""
         try:
-            there = os.stat(self._path)
+            named = os.stat(self._path)
         except OSError:
             return False
         if self._file is None:
             return True
         opened = os.fstat(self._file)
-        return (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino)
+        return (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino)
 
     def _open(self) -> None:
         if os.path.isdir(self._path):  # False if that cannot be found out

@@ -72,12 +72,12 @@ def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
 
     Raises OSError and SchedulerError.
     """
-    found = set()
+    files = set()
     for each in names(directory):
         if each.job_id == job_id:
             with suppress(FileNotFoundError):
-                found.add((each.name, (folder_of(directory) / each.name).lstat().st_ino))
-    return frozenset(found)
+                files.add((each.name, (folder_of(directory) / each.name).lstat().st_ino))
+    return frozenset(files)
 
 
 def names(directory: Path) -> list[EndedName]:

@@ -91,8 +91,8 @@ class HostEngine:
             )
         values = (dcgm.FieldValue2 * (len(entities) * len(fields)))()
         pairs = (dcgm.EntityPair * len(entities))(*(dcgm.EntityPair(*each) for each in entities))
-        asked = pairs, len(entities), dcgm.field_numbers(fields), len(fields), dcgm.LIVE_DATA
-        self.call("dcgmEntitiesGetLatestValues", *asked, values)
+        request = pairs, len(entities), dcgm.field_numbers(fields), len(fields), dcgm.LIVE_DATA
+        self.call("dcgmEntitiesGetLatestValues", *request, values)
         return [dcgm.decoded(Entity(raw.group, raw.number), raw) for raw in values]
 
     def watch(
@@ -197,13 +197,13 @@ class FieldWatch:
         """Make the groups. Raises DcgmError when not one entity can be in the group."""
         # Names of field groups must differ from those of every other client of the host engine.
         name = f"ofu-exporter-{secrets.token_hex(6)}".encode()
-        self._group = self._made("dcgmGroupCreate", dcgm.EMPTY_GROUP, name)
+        self._group = self._created("dcgmGroupCreate", dcgm.EMPTY_GROUP, name)
         for entity in entities:
             self._add(entity)
         if not self.entities:
             raise next(iter(self.refused.values()))
         numbers = dcgm.field_numbers(self.fields)
-        self._field_group = self._made("dcgmFieldGroupCreate", len(numbers), numbers, name)
+        self._field_group = self._created("dcgmFieldGroupCreate", len(numbers), numbers, name)
 
     def skip_to(self, unix: float) -> None:
         """Skip the samples from before this time."""
@@ -284,7 +284,7 @@ class FieldWatch:
     def _call(self, name: str, *arguments: Any) -> None:
         self._engine.call(name, self._group, self._field_group, *arguments)
 
-    def _made(self, name: str, *arguments: Any) -> int:
+    def _created(self, name: str, *arguments: Any) -> int:
         """The handle that a call creates."""
         handle = dcgm.Handle()
         self._engine.call(name, *arguments, ctypes.byref(handle))

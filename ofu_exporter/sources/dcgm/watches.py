@@ -179,11 +179,11 @@ class Watches:
         the usual interval."""
         try:
             often = min(fields.CLOCK_SECONDS, self._interval)
-            for asked, seconds in (
+            for numbers, seconds in (
                 ((fields.SM_CLOCK_MHZ,), often),
                 (fields.BESIDE_THE_CLOCK, self._interval),
             ):
-                self._driver_watches.append(self._engine.watch(gpus, asked, seconds))
+                self._driver_watches.append(self._engine.watch(gpus, numbers, seconds))
         except RefusedError as error:
             if len(gpus) == 1:
                 first = gpus[0] not in self._clockless

@@ -99,9 +99,9 @@ class PageRow:
 
     @property
     def pipes(self) -> dict[str, float]:
-        return self._known(PIPES)
+        return self._valued(PIPES)
 
-    def _known(self, names: Collection[str]) -> dict[str, float]:
+    def _valued(self, names: Collection[str]) -> dict[str, float]:
         counters = self.counters.items()
         return {name: value for name, value in counters if name in names and value is not None}
 
@@ -119,7 +119,7 @@ class PageRow:
     def activity(self, energy_joules: float | None) -> Activity:
         """What else the GPU did, with the energy of the same time. Energy belongs to the whole GPU, not to an
         instance."""
-        activity = Activity(**self._known(Activity._fields))
+        activity = Activity(**self._valued(Activity._fields))
         return activity if self.gpu.instance else activity._replace(energy_joules=energy_joules)
 
     def evidence(self) -> Evidence | None:

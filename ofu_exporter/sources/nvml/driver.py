@@ -154,8 +154,8 @@ class GpuProbe:
         again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
-        found = mig.instances(self._nvml, self._handle, self._whole) if self._divided else ()
-        self._gpus = found or (self._whole,)
+        instances = mig.instances(self._nvml, self._handle, self._whole) if self._divided else ()
+        self._gpus = instances or (self._whole,)
         if self._gpus != before:
             for key in {gpu.key for gpu in {*before} ^ {*self._gpus}} & self._series.keys():
                 self._drop(key)

@@ -20,7 +20,7 @@ def said(
     sums: JobSums, signs: JobSigns = NOTHING, target: float | None = 0.4, **known: object
 ) -> dict[str, str]:
     (row,) = report(history(job("1", "ada", sums, **known))).jobs
-    return {each.kind: each.said for each in advice.of_job(row, signs, target, 0.6)}
+    return {each.kind: each.text for each in advice.of_job(row, signs, target, 0.6)}
 
 
 def test_of_a_job_that_does_well_nothing_is_said() -> None:
