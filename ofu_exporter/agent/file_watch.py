@@ -18,7 +18,7 @@ class FileWatch:
         """`files` says what is watched now; `changed` is called on the watch's own thread."""
         self._files = files
         self._changed = changed
-        self._seen = self._stamps()
+        self._last = self._stamps()
 
     def start(self) -> None:
         """Begin to watch, until the process ends."""
@@ -26,8 +26,8 @@ class FileWatch:
 
     def look(self) -> None:
         now = self._stamps()
-        before, self._seen = self._seen, now
-        if any(before[path] != seen for path, seen in now.items() if path in before):
+        before, self._last = self._last, now
+        if any(before[path] != stamp for path, stamp in now.items() if path in before):
             self._changed()
 
     def _stamps(self) -> dict[Path, Stamp]:

@@ -65,15 +65,15 @@ class Reloads:
     async def watch(self) -> None:
         if self._file is None:
             return
-        seen, hangs = await self._stamp(self._file, None, hangs=False)
+        before, hangs = await self._stamp(self._file, None, hangs=False)
         while True:
             await asyncio.sleep(FILE_CHECK_SECONDS)
-            now, hangs = await self._stamp(self._file, seen, hangs)
-            if now != seen:
-                seen = now
+            now, hangs = await self._stamp(self._file, before, hangs)
+            if now != before:
+                before = now
                 self.ask()
 
-    async def _stamp(self, path: Path, seen: Stamp, hangs: bool) -> tuple[Stamp, bool]:
+    async def _stamp(self, path: Path, before: Stamp, hangs: bool) -> tuple[Stamp, bool]:
         """The file's stamp, and whether its file system hangs. During a hang, the stamp is the last one that was
         read."""
         try:
@@ -84,5 +84,5 @@ class Reloads:
                     "configuration file %s: its file system does not answer; the settings stay as they are",
                     path,
                 )
-            return seen, True
+            return before, True
         return now, False

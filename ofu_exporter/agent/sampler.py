@@ -76,7 +76,7 @@ class Sampler:
         """Sources that a pause closes, and that are not closed yet."""
         self._paused = threading.Event()
         self._wake = threading.Event()
-        self._seen = self._sources.seen(clock())
+        self._view = self._sources.view(clock())
         self._is_shown_paused = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -153,7 +153,7 @@ class Sampler:
             self._pass_pause()
             return True
         if self._is_shown_paused:  # not before: something may be held again by then
-            health = replace(self._seen.health, reason=Reason.STARTING, detail="")
+            health = replace(self._view.health, reason=Reason.STARTING, detail="")
             self._show(health, Reason.STALE)
         if not self._sources.open_first():
             self._tick([])
@@ -173,7 +173,7 @@ class Sampler:
         self._left = [sources for sources in self._left if not sources.close(deadline)]
         detail = "" if not self._left else "a call does not return, so not everything is released"
         reason = Reason.HUNG if self._left else Reason.PAUSED
-        health = replace(self._seen.health, up=False, reason=reason, detail=detail)
+        health = replace(self._view.health, up=False, reason=reason, detail=detail)
         self._show(health, Reason.PAUSED)
         self._wake.wait(self._pace.interval)
 
@@ -197,33 +197,33 @@ class Sampler:
         return events
 
     def _tick(self, heard: Sequence[SourceEvent]) -> None:
-        seen = self._sources.seen(self._clock())
-        events = [*seen.believed(heard), *seen.hung]
+        view = self._sources.view(self._clock())
+        events = [*view.believed(heard), *view.hung]
         if events and self.tap is not None:
-            self.tap(events, seen.health)
-        self._seen = seen
-        self._publish_tick(seen, events)
+            self.tap(events, view.health)
+        self._view = view
+        self._publish_tick(view, events)
 
     def _show(self, health: SourceHealth, reason: Reason) -> None:
         """Publish that none of the GPUs is measured, and why."""
         now = self._clock()
-        seen = replace(self._seen, hung=(), health=health, others=())
+        view = replace(self._view, hung=(), health=health, others=())
         self._is_shown_paused = reason is Reason.PAUSED
-        self._publish_tick(seen, [Fault(gpu, now, reason) for gpu in seen.gpus])
+        self._publish_tick(view, [Fault(gpu, now, reason) for gpu in view.gpus])
 
-    def _publish_tick(self, seen: SourceView, events: Sequence[Reading | Fault]) -> None:
+    def _publish_tick(self, view: SourceView, events: Sequence[Reading | Fault]) -> None:
         tick = Tick(
             now=self._clock(),
             interval=self._pace.interval,
-            present=seen.gpus,
+            present=view.gpus,
             events=events,
-            source=seen.health,
+            source=view.health,
             rows=self._rows,
             unix=time.time(),
             owners=self._owners.changes() if self._owners else (),
             schedulers=self._owners.health() if self._owners else (),
-            other_sources=seen.others,
-            readers=seen.readers,
+            other_sources=view.others,
+            readers=view.readers,
         )
         state, snapshot = step(self.state, tick)
         if self._is_shown_paused:

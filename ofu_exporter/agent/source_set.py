@@ -119,7 +119,7 @@ class SourceSet:
                 return [(source.name, event) for event in delivery.events]
         return ()
 
-    def seen(self, now: float) -> SourceView:
+    def view(self, now: float) -> SourceView:
         named = self._named()
         readers = self._choice.readers(named)
         healths = [source.health(now) for source in self._open]

@@ -286,11 +286,11 @@ def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> flo
     right, ran = observation.right_mfu, each.hardware
     if all(one.cause is not tile_quantization for one in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
-    seen = (observation.ofu, observation.standard_error)
+    ofu_and_error = (observation.ofu, observation.standard_error)
     if right is None:
-        return misfit.of_hardware(observation.mfu, seen, each.report.times(ran))
+        return misfit.of_hardware(observation.mfu, ofu_and_error, each.report.times(ran))
     report = misfit.of_report(observation.mfu, right, each.report)
-    return math.hypot(report, misfit.of_hardware(right, seen, ran))
+    return math.hypot(report, misfit.of_hardware(right, ofu_and_error, ran))
 
 
 def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Candidate:

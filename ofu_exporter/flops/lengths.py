@@ -138,8 +138,8 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:
-        seen = length * min(length, extent.most)
-        return Fraction(seen, 2) if extent.causal else seen
+        pairs = length * min(length, extent.most)
+        return Fraction(pairs, 2) if extent.causal else pairs
     if extent.per is Per.PAIR:
         return whole(Fraction(_chunked(length, extent)) / extent.merged)
     pairs_of_both = length * other if extent.per is Per.CROSS else (length + other) ** 2

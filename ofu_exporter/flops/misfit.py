@@ -33,13 +33,13 @@ def of_report(reported: float, right: float, ratio: Ratio) -> float:
     return abs(reported - expected) / math.hypot(COUNTED * expected, DIGITS)
 
 
-def of_hardware(mfu: float, seen: tuple[float, float], ratio: Ratio) -> float:
+def of_hardware(mfu: float, ofu_and_error: tuple[float, float], ratio: Ratio) -> float:
     """Standard errors between OFU and the OFU that follows from an MFU and a ratio.
 
     The error is known for OFU itself. The error of a ratio is not symmetric, and has no bound if OFU is close to 0.
-    So the two are compared as OFU. `seen` is OFU with its error.
+    So the two are compared as OFU. `ofu_and_error` is in points of 1.
     """
-    ofu, standard_error = seen
+    ofu, standard_error = ofu_and_error
     expected = min(max(ofu, mfu / ratio.high), mfu / ratio.low)
     error = math.hypot(standard_error, expected * CLOCK)
     return abs(ofu - expected) / max(error, 1e-12)

@@ -62,15 +62,15 @@ class Arrival:
             self._come(self)
 
     def _has_enough(self) -> bool:
-        seen = self.socket.recv(_LONGEST, socket.MSG_PEEK)
-        if len(seen) < self._wakes_at:  # no more will come
+        peeked = self.socket.recv(_LONGEST, socket.MSG_PEEK)
+        if len(peeked) < self._wakes_at:  # no more will come
             raise ConnectionAbortedError
-        wanted = min(_LONGEST, _record_bytes(seen) if self._is_tls else _head_bytes(seen))
-        if wanted > len(seen) and self.socket.family == socket.AF_UNIX:
+        wanted = min(_LONGEST, _record_bytes(peeked) if self._is_tls else _head_bytes(peeked))
+        if wanted > len(peeked) and self.socket.family == socket.AF_UNIX:
             return True  # there the kernel wakes us for every byte
-        self._wakes_at = wanted if wanted > len(seen) else 1
+        self._wakes_at = wanted if wanted > len(peeked) else 1
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._wakes_at)
-        return wanted <= len(seen)
+        return wanted <= len(peeked)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -78,18 +78,18 @@ class Arrival:
         self.socket.close()
 
 
-def _record_bytes(seen: bytes) -> int:
+def _record_bytes(peeked: bytes) -> int:
     """How long the first record of TLS is, as far as is known. Raises ConnectionAbortedError for what is none."""
-    if seen[0] != _HANDSHAKE:
+    if peeked[0] != _HANDSHAKE:
         raise ConnectionAbortedError
-    has_head = len(seen) >= _RECORD_HEAD
-    return _RECORD_HEAD + (int.from_bytes(seen[3:_RECORD_HEAD], "big") if has_head else 0)
+    has_head = len(peeked) >= _RECORD_HEAD
+    return _RECORD_HEAD + (int.from_bytes(peeked[3:_RECORD_HEAD], "big") if has_head else 0)
 
 
-def _head_bytes(seen: bytes) -> int:
+def _head_bytes(peeked: bytes) -> int:
     """How many bytes a parser can make something of: a head with its empty line, or what is no request."""
-    is_whole = seen[0] < _FIRST_PRINTABLE or b"\n\r\n" in seen or b"\n\n" in seen
-    return len(seen) + (not is_whole)
+    is_whole = peeked[0] < _FIRST_PRINTABLE or b"\n\r\n" in peeked or b"\n\n" in peeked
+    return len(peeked) + (not is_whole)
 
 
 class Line:

@@ -42,48 +42,49 @@ class Likeness:
 
     def at_most(self, alike: float, count: int) -> float:
         """What the likeness of a series of this many points hardly exceeds, with `alike` for its likeliest value."""
-        seen, points = max(alike, self.value), max(self.points, count)
-        mean = (seen * points + PESSIMISTIC * PESSIMISM) / (points + PESSIMISM)
-        return _bounded(mean + 2 * math.sqrt((1 - seen * seen) / points))
+        larger, points = max(alike, self.value), max(self.points, count)
+        mean = (larger * points + PESSIMISTIC * PESSIMISM) / (points + PESSIMISM)
+        return _bounded(mean + 2 * math.sqrt((1 - larger * larger) / points))
 
     def of(self, rest: Sequence[float]) -> float:
         """The likeness of a short series, from what its best step leaves: its own, pulled towards that of all."""
         count = len(rest)
         if count < FEWEST:
             return self.value
-        weighted = count * _seen(rest) + self.value * FLEET_WEIGHT
+        weighted = count * _autocorrelation(rest) + self.value * FLEET_WEIGHT
         return _unbiased(weighted, count + FLEET_WEIGHT, 1)
 
 
 def long_likeness(rest: Sequence[float]) -> float:
     """The likeness of a long series, which has enough points to show its own."""
-    seen = _seen(rest)
-    return _bounded(seen + (1 + 4 * seen) / len(rest))
+    estimate = _autocorrelation(rest)
+    return _bounded(estimate + (1 + 4 * estimate) / len(rest))
 
 
 def pooled(rests: Iterable[Sequence[float]]) -> Likeness:
     """The likeness of many series, from what their steps leave, less its bias; near 0 where points are few."""
-    seen, weight, number, points = 0.0, FLEET_WEIGHT, 0, 0
+    weighted, weight, number, points = 0.0, FLEET_WEIGHT, 0, 0
     for rest in rests:
-        seen += len(rest) * _seen(rest)
+        weighted += len(rest) * _autocorrelation(rest)
         points += len(rest)
         number += 1
-    return Likeness(_unbiased(seen, weight + points, number), points)
+    return Likeness(_unbiased(weighted, weight + points, number), points)
 
 
-def _seen(rest: Sequence[float]) -> float:
+def _autocorrelation(rest: Sequence[float]) -> float:
     """The plain estimate of the autocorrelation in what a step leaves."""
     squares = dot(rest, rest)
     return dot(rest[:-1], rest[1:]) / squares if squares > 0 else 0.0
 
 
-def _unbiased(seen: float, weight: float, number: int) -> float:
-    """The truth that makes a number of series look like this; `seen` and `weight` are sums over their points.
+def _unbiased(weighted: float, weight: float, number: int) -> float:
+    """The truth that makes a number of series look like this.
 
-    Solves weight x truth - number x bias(truth) = seen, whose smaller root is the one near what is seen.
+    `weighted` is the sum of their estimates, each times its points, and `weight` that of the points. Solves
+    weight x truth - number x bias(truth) = weighted, whose smaller root is the one near the estimate.
     """
     constant, slope, square = (number * part for part in BIAS)
-    wanted, free_weight = seen + constant, weight - slope
+    wanted, free_weight = weighted + constant, weight - slope
     root = free_weight * free_weight - 4 * square * wanted
     if root <= 0:
         return MOST

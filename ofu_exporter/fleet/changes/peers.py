@@ -104,7 +104,7 @@ class PeerComparison(NamedTuple):
     """Which ones are slow, and how much could be compared."""
 
     slow: list[SlowRow]
-    seen: PeerRow
+    row: PeerRow
 
 
 def compare(
@@ -129,7 +129,7 @@ def compare(
         if hours[place] >= FEWEST_HOURS and jobs[place]
     }
     spread = PeerSpread.of(effects, rest)
-    seen = PeerRow(
+    summary = PeerRow(
         compared=compared,
         of=of,
         count=len(effects),
@@ -137,11 +137,11 @@ def compare(
         spread=spread.between,
     )
     rows = (
-        _judged(place, effect, spread, seen, hours[place], sorted(jobs[place]))
+        _judged(place, effect, spread, summary, hours[place], sorted(jobs[place]))
         for place, effect in sorted(effects.items())
     )
     slow = [row for row in rows if row.slower >= LEAST_SLOWER and row.chance <= LEVEL]
-    return PeerComparison(sorted(slow, key=lambda row: (not row.sure, -row.slower)), seen)
+    return PeerComparison(sorted(slow, key=lambda row: (not row.sure, -row.slower)), summary)
 
 
 def polished(
@@ -189,7 +189,7 @@ class PeerSpread(NamedTuple):
 
 
 def _judged(
-    place: Place, effect: float, spread: PeerSpread, seen: PeerRow, hours: int, jobs: list[str]
+    place: Place, effect: float, spread: PeerSpread, peers: PeerRow, hours: int, jobs: list[str]
 ) -> SlowRow:
     """How much slower than all that were seen one is, by its effect in some jobs."""
     error = spread.error(len(jobs))
@@ -199,12 +199,12 @@ def _judged(
         node=place.node,
         gpu=place.gpu or None,
         uuid=place.uuid or None,
-        compared=seen.compared,
+        compared=peers.compared,
         slower=1 - math.exp(effect),
         slower_low=1 - math.exp(effect + 1.96 * error),
         slower_high=1 - math.exp(effect - 1.96 * error),
         sure=len(jobs) >= 2,
-        chance=min(1.0, seen.count * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
+        chance=min(1.0, peers.count * math.erfc(max(z, 0.0) / math.sqrt(2)) / 2),
         hours=hours,
         jobs=jobs,
     )

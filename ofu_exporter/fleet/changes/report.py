@@ -108,8 +108,8 @@ def changes_report(
 ) -> ChangesReport:
     """The report."""
     fleet = collected.fleet
-    seen = survey(collected.series, least_factor)
-    rows = [_change_row(each, collected) for each in seen.changes]
+    surveyed = survey(collected.series, least_factor)
+    rows = [_change_row(each, collected) for each in surveyed.changes]
     slow = [
         row
         for gpus, nodes in collected.peers
@@ -117,19 +117,19 @@ def changes_report(
     ]
     return ChangesReport(
         server=fleet.server,
-        headline=collected.history.mark + headline(rows, slow, seen.tested),
+        headline=collected.history.mark + headline(rows, slow, surveyed.tested),
         time=fleet.time,
         clusters=fleet.clusters,
-        series=[_kind_row(kind, collected.series, seen) for kind in kinds],
+        series=[_kind_row(kind, collected.series, surveyed) for kind in kinds],
         report_level=REPORT_LEVEL,
-        expected_false=seen.expected_false,
+        expected_false=surveyed.expected_false,
         least_factor=least_factor,
-        smaller=seen.smaller,
+        smaller=surveyed.smaller,
         changes=rows,
         slow=slow,
-        peers=[each.seen for both in collected.peers for each in both],
+        peers=[each.row for both in collected.peers for each in both],
         missing=fleet.missing,
-        notes=[*_unsure(seen), *_notes(collected, kinds), *fleet.notes],
+        notes=[*_unsure(surveyed), *_notes(collected, kinds), *fleet.notes],
         reading=fleet.reading,
     )
 
@@ -180,15 +180,15 @@ def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     return shares(jobs, labels["cluster"], labels["model"], days)
 
 
-def _kind_row(kind: Kind, series: Iterable[OfuSeries], seen: Survey) -> KindRow:
+def _kind_row(kind: Kind, series: Iterable[OfuSeries], surveyed: Survey) -> KindRow:
     counts = [len(each.points) for each in series if each.kind == kind]
     tested = sum(count >= FEWEST_POINTS for count in counts)
-    likeness = seen.likeness[kind].value if kind in seen.likeness else 0.0
+    likeness = surveyed.likeness[kind].value if kind in surveyed.likeness else 0.0
     return KindRow(kind=kind, tested=tested, too_short=len(counts) - tested, likeness=likeness)
 
 
-def _unsure(seen: Survey) -> Iterator[str]:
-    for kind, likeness in seen.likeness.items():
+def _unsure(surveyed: Survey) -> Iterator[str]:
+    for kind, likeness in surveyed.likeness.items():
         if not likeness.knows_enough(0):
             yield (
                 f"By {kind}, {likeness.points} points in all do not tell how alike neighbours are: no change of a "
@@ -205,7 +205,7 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
     ):
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
-    if collected.peers and not any(gpus.seen.count for gpus, _ in collected.peers):
+    if collected.peers and not any(gpus.row.count for gpus, _ in collected.peers):
         yield (
             "No GPU could be compared with others of its job: that needs jobs of four GPUs or more for twelve hours, "
             "and the series job_gpu:ofu:ratio_rate5m of the recording rules or those of the agents themselves."

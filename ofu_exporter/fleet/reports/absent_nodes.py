@@ -116,12 +116,12 @@ class AbsentNodeReader(HistoryAnswers):
             return self._client.instant(whole, part.end), hourly
 
         for _, (over, hourly) in self._reader.read("gaps of nodes", span, fetch):
-            seen = {
+            hourly_sums = {
                 tuple(sorted(one.labels.items())): sum(value for _, value in one.points)
                 for one in hourly
             }
             for one in over:
-                more = one.points[-1][1] - seen.get(tuple(sorted(one.labels.items())), 0.0)
+                more = one.points[-1][1] - hourly_sums.get(tuple(sorted(one.labels.items())), 0.0)
                 if more > 0:
                     yield one.labels, more / HOUR
 

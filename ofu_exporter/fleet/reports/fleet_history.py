@@ -122,7 +122,7 @@ class JobHistory:
     first_hour: int | None = None
     last_hour: int | None = None
 
-    def seen(self, hour: int) -> None:
+    def note_hour(self, hour: int) -> None:
         self.first_hour = hour if self.first_hour is None else min(self.first_hour, hour)
         self.last_hour = hour if self.last_hour is None else max(self.last_hour, hour)
 
@@ -209,7 +209,7 @@ class FleetHistory:
 
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
         """What a job had in an hour."""
-        job.seen(hour)
+        job.note_hour(hour)
         for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
             if place not in there:
                 there[place] = JobSums()

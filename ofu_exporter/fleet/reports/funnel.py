@@ -74,16 +74,16 @@ def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -
     """The hours of these GPUs that jobs did not have."""
     whole = installed(models, prices)
     price = ratio(whole.cost or 0.0, whole.gpu_hours or 0.0) if whole.cost is not None else None
-    seen = _priced(models, prices, lambda sums: sums.jobless.observed)
+    jobless = _priced(models, prices, lambda sums: sums.jobless.observed)
     idle = _priced(models, prices, lambda sums: sums.jobless.idle)
-    busy = seen.less(idle)
+    busy = jobless.less(idle)
     used = _priced(models, prices, lambda sums: sums.jobless.utilized)
     observed = sum(sums.observed for sums in models.values()) - jobs.observed_gpu_hours
     utilized = sum(sums.utilized for sums in models.values()) - jobs.effective_gpu_hours
     effective = _at_least(used, utilized, price)
     return Outside(
         whole=whole.less(held),
-        observed=max(seen.gpu_hours or 0.0, observed),
+        observed=max(jobless.gpu_hours or 0.0, observed),
         idle=idle,
         busy=_at_least(busy, effective.gpu_hours or 0.0, price),
         effective=effective,

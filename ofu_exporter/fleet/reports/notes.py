@@ -130,10 +130,10 @@ def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[
     if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)
         yield f"OFU was not measured in {share} of the held GPU-hours; it is not counted as 0."
-    seen = sum(sums.jobless.observed for sums in history.models.values())
-    if rest.observed - seen > 0.01 * (total.observed_gpu_hours + rest.observed):
+    jobless = sum(sums.jobless.observed for sums in history.models.values())
+    if rest.observed - jobless > 0.01 * (total.observed_gpu_hours + rest.observed):
         yield (
-            f"Whether GPUs without a job were idle is not known for {rest.observed - seen:,.0f} measured GPU-hours: "
+            f"Whether GPUs without a job were idle is not known for {rest.observed - jobless:,.0f} measured GPU-hours: "
             "jobs began or ended then, or the rules of hours.yaml were not loaded."
         )
     if history.jobs and not total.compared_gpu_hours and not history.remark:

@@ -108,7 +108,7 @@ class FieldSeries:
     def mean(self, start: int, end: int, hole_micros: float) -> float | None:
         """The mean over (start, end], each sample weighted by its time within; None if part of the time is not
         known."""
-        weighted, seen = [], 0
+        weighted, covered = [], 0
         for before, after in itertools.pairwise(self.points):
             if after.micros <= start or before.micros >= end:
                 continue
@@ -120,11 +120,11 @@ class FieldSeries:
             if after.micros - before.micros > hole_micros:
                 return None
             weighted.append(after.value * micros)
-            seen += micros
+            covered += micros
         # The first and the last moment of a round may belong to another sample.
-        if seen <= 0 or seen < end - start - 2 * ROUND_MICROS:
+        if covered <= 0 or covered < end - start - 2 * ROUND_MICROS:
             return None
-        return math.fsum(weighted) / seen
+        return math.fsum(weighted) / covered
 
 
 def runs_of(points: Sequence[Point], hole_micros: float) -> list[list[Point]]:

@@ -112,7 +112,7 @@ class Probe:
         self._pace = PagePace(options.collect_interval)
         self._tracks: dict[tuple[str, GpuKey], _Track] = {}
         self._gpus: Sequence[Gpu] = ()
-        self._seen: list[Reading] = []
+        self._readings: list[Reading] = []
         """Windows found on the pages since the last read."""
         self._warned = False
         self._places = Places(options.most_gpus)
@@ -137,7 +137,7 @@ class Probe:
             self._miss()
             return
         self._answered = True
-        self._seen += [event for event in events if isinstance(event, Reading)]
+        self._readings += [event for event in events if isinstance(event, Reading)]
 
     def read(self) -> Sequence[Reading | Fault]:
         """The windows found since the last read. A single failed page between others is only counted."""
@@ -151,8 +151,8 @@ class Probe:
             if not answered:
                 self._interrupt(self._tracks)
                 raise
-        seen, self._seen = self._seen, []
-        return [*seen, *events]
+        readings, self._readings = self._readings, []
+        return [*readings, *events]
 
     def _miss(self) -> None:
         """Note that a page could not be read."""
@@ -177,7 +177,7 @@ class Probe:
         self._tracks = {
             key: track
             for key, track in self._tracks.items()
-            if key in present or track.stretch.seen > gone_at
+            if key in present or track.stretch.shown_at > gone_at
         }
         return [event for row in page.rows for event in self._of_gpu(row, now)]
 
@@ -245,7 +245,7 @@ class Probe:
     def _first(self, row: PageRow, now: float) -> Reading:
         """The reading of a GPU's first page. Its values belong to the time before it, so it does not count."""
         collect = self._options.collect_interval
-        stretch = Stretch(collect, row, end=now, seen=now, joules=row.total_joules)
+        stretch = Stretch(collect, row, end=now, shown_at=now, joules=row.total_joules)
         self._tracks[_track_key(row.gpu)] = _Track(stretch, row.liveness, now)
         return reading(row, now - collect, now, collect, counts=False)
 

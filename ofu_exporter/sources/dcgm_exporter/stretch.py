@@ -33,7 +33,7 @@ class Stretch:
     row: PageRow
     end: float
     """When the last used collection ended, or the first page came. The time after that has not been used yet."""
-    seen: float
+    shown_at: float
     """When the page showed `row` for the last time."""
     unsure: float | None = None
     """Error of that end; None if `end` is not the end of a collection."""
@@ -56,14 +56,14 @@ class Stretch:
 
     def _lost_sight(self, now: float) -> bool:
         """Whether no page was read during a whole collection."""
-        return now - self.seen > LATE * self.collect
+        return now - self.shown_at > LATE * self.collect
 
     def _repeated(self, row: PageRow, now: float) -> Iterator[Reading]:
         while now - self.end >= LATE * self.collect:
             start, self.end = self.end, self.end + self.collect
             self.has_hole, self.early_changes = False, 0
             yield reading(row, start, self.end, self.collect, energy=self._energy(row))
-        self.row, self.seen = row, now
+        self.row, self.shown_at = row, now
 
     def _changed(self, row: PageRow, now: float) -> Iterator[Reading]:
         count, earliest, latest = self._collected(now)
@@ -78,7 +78,7 @@ class Stretch:
             yield reading(self.row, self.end, start, self.collect)
         self.early_changes = self.early_changes + 1 if end - self.end < self.collect / 2 else 0
         self.unsure = None if row.values() == self.row.values() else (latest - earliest) / 2
-        self.row, self.end, self.seen = row, end, now
+        self.row, self.end, self.shown_at = row, end, now
         self.is_news = self.has_hole = False
         yield reading(row, start, end, self.collect, energy=self._energy(row))
 
@@ -90,7 +90,7 @@ class Stretch:
     def _collected(self, now: float) -> tuple[int, float, float]:
         """How many collections after the last one the value belongs to, and the earliest and latest end of that
         collection."""
-        earliest = max(self.seen, now - self.collect, self.end)
+        earliest = max(self.shown_at, now - self.collect, self.end)
         if self.unsure is None:
             seconds = (earliest + now) / 2 - self.end
             return math.ceil(seconds / self.collect), earliest, now

@@ -90,10 +90,10 @@ class GpmSeries:
         """Ask for utilization and power: should the window count nothing, they say whether the GPU worked in it."""
         if self._instance is not None:
             return
-        seen = Evidence(utilization_ratio=self._utilization())
-        if (seen.utilization_ratio or 0.0) >= BUSY_UTILIZATION:
-            seen = self._with_power(seen)
-        if seen.shows_work:
+        evidence = Evidence(utilization_ratio=self._utilization())
+        if (evidence.utilization_ratio or 0.0) >= BUSY_UTILIZATION:
+            evidence = self._with_power(evidence)
+        if evidence.shows_work:
             self._worked_at = self._clock()
 
     def end_window(self, gpu: Gpu) -> Reading | None:

@@ -66,7 +66,7 @@ def test_too_few_peers_say_nothing() -> None:
     for _ in range(50):
         peers.add(PeerGroup("", "1", "H100"), {place(0, 0): 0.4, place(1, 0): 0.1})
     found = compare(peers.gpus, "ofu", "gpu")
-    assert (found.slow, found.seen.count) == ([], 0)
+    assert (found.slow, found.row.count) == ([], 0)
 
 
 @pytest.mark.parametrize(("places", "compared"), [(3, 0), (4, 4)])
@@ -76,7 +76,7 @@ def test_three_peers_beside_itself_are_the_fewest_to_be_judged_by(
     peers = PeerHours()
     for _ in range(50):
         peers.add(PeerGroup("", "1", "H100"), {place(node, 0): 0.4 for node in range(places)})
-    assert compare(peers.gpus, "ofu", "gpu").seen.count == compared
+    assert compare(peers.gpus, "ofu", "gpu").row.count == compared
 
 
 def test_too_few_hours_say_nothing_and_are_counted() -> None:
@@ -85,7 +85,7 @@ def test_too_few_hours_say_nothing_and_are_counted() -> None:
         values = {place(node, 0): 0.4 for node in range(6)}
         peers.add(PeerGroup("", "1", "H100"), {**values, place(0, 0): 0.1})
     found = compare(peers.gpus, "ofu", "gpu")
-    assert (found.slow, found.seen.count, found.seen.too_few_hours) == ([], 0, 6)
+    assert (found.slow, found.row.count, found.row.too_few_hours) == ([], 0, 6)
 
 
 def test_idle_gpus_are_not_compared() -> None:
@@ -93,9 +93,9 @@ def test_idle_gpus_are_not_compared() -> None:
     for _ in range(20):
         values = {place(node, 0): 0.4 for node in range(6)}
         peers.add(PeerGroup("", "1", "H100"), {**values, place(5, 0): 0.0})
-    assert compare(peers.gpus, "ofu", "gpu").seen.count == 5
+    assert compare(peers.gpus, "ofu", "gpu").row.count == 5
 
 
 def test_nobody_compared_is_no_error() -> None:
     found = compare({}, "ofu", "gpu")
-    assert (found.slow, found.seen.count, found.seen.too_few_hours) == ([], 0, 0)
+    assert (found.slow, found.row.count, found.row.too_few_hours) == ([], 0, 0)

@@ -38,7 +38,7 @@ def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
     made = JobHistory(JobKey("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
     made.models = {H100: 1.0}
     for hour in (FIRST, FIRST + 9):
-        made.seen(hour)
+        made.note_hour(hour)
     for name, value in known.items():
         setattr(made, name, value)
     return made

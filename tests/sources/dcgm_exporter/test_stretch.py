@@ -46,7 +46,7 @@ def counted(exporter: Exporter, pages: Iterable[float]) -> list[Reading]:
     """The windows that pages at these times make known."""
     times = iter(pages)
     begin = next(times)
-    stretch = Stretch(exporter.collect, row(exporter.shown(begin)), end=begin, seen=begin)
+    stretch = Stretch(exporter.collect, row(exporter.shown(begin)), end=begin, shown_at=begin)
     return [each for at in times for each in stretch.take(row(exporter.shown(at)), at)]
 
 
@@ -98,7 +98,7 @@ def test_pages_out_of_step_with_the_collections_show_more_and_more_closely_when_
 
 
 def test_a_collection_later_than_the_pace_is_one_collection() -> None:
-    stretch = Stretch(10.0, row(0.1), end=0.0, seen=0.0, unsure=0.1)
+    stretch = Stretch(10.0, row(0.1), end=0.0, shown_at=0.0, unsure=0.1)
     for at in range(1, 14):
         assert list(stretch.take(row(0.1), float(at))) == []
     assert spans(stretch.take(row(0.2), 14.0)) == [(0.2, 0.0, 13.0)]
@@ -126,7 +126,7 @@ def test_when_nobody_saw_the_collections_the_next_new_value_still_stands_for_one
 
 def test_a_value_after_a_page_that_failed_is_not_the_old_ones() -> None:
     """What stood on the page that failed may have been another value."""
-    stretch = Stretch(1.0, row(0.1), end=0.0, seen=0.0, unsure=0.1)
+    stretch = Stretch(1.0, row(0.1), end=0.0, shown_at=0.0, unsure=0.1)
     assert list(stretch.take(row(0.1), 0.5)) == []
     stretch.has_hole = True
     (window,) = stretch.take(row(0.9), 2.1)
@@ -170,7 +170,7 @@ def test_every_second_is_counted_once_with_its_own_value(
 def test_whatever_a_page_shows_windows_follow_one_another(
     waits: list[tuple[float, float]], collect: float
 ) -> None:
-    stretch, now, end = Stretch(collect, row(0.1), end=0.0, seen=0.0), 0.0, 0.0
+    stretch, now, end = Stretch(collect, row(0.1), end=0.0, shown_at=0.0), 0.0, 0.0
     for wait, tensor in waits:
         now += wait
         for each in stretch.take(row(tensor), now):
