@@ -38,7 +38,8 @@ class Hook:
 
     def __call__(self, *args: str, **environ: str) -> str:
         """What it says on stderr; it says nothing else, and ends with 0."""
-        place = {"OFU_JOB_DIR": str(self.jobs)}
+        # No agent, not even one of other tests at the usual port.
+        place = {"OFU_JOB_DIR": str(self.jobs), "OFU_AGENT": "http://127.0.0.1:1"}
         done = subprocess.run(
             [*COMMAND, "job", *args, "--slurm-bin", str(self.bin)],
             stdin=subprocess.DEVNULL,

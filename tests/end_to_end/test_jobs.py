@@ -189,6 +189,7 @@ def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
         ended = time.time()
         until(lambda: time.time() >= ended + 1.1)  # a run is known by the second of its start
         node.start("7", "2")
+        started = time.time()
         until(lambda: report(running).ended is None)
         assert seconds(running) >= first
         until(lambda: seconds(running) > first + 2 * WINDOW)
@@ -199,6 +200,7 @@ def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
     with agent(*node.flags()) as running:
         until(lambda: running.value("ofu_job_gpu_seconds_total", job_id="7"))
         assert seconds(running) == pytest.approx(second), "its series has not ended"
+        until(lambda: time.time() >= started + 1.1)
         node.start("7", "3")
         until(lambda: seconds(running) > second + 2 * WINDOW)
         (listed,) = json.loads(running.get("/v1/jobs")[1])

@@ -8,6 +8,7 @@ memory, begins cold.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import io
@@ -108,9 +109,10 @@ class WarmProcess:
         return bool(poll.poll(None if timeout is None else 1e3 * timeout))
 
     def send_signal(self, number: int) -> None:
-        """Nothing happens to one that has ended."""
+        """Nothing happens to one that has ended, not even in the moment in which its exit code is on the way."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
