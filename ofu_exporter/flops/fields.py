@@ -107,13 +107,11 @@ class Fields:
             raise self.error(name, f"is missing; known: {', '.join(sorted(allowed))}")
         return self._known(name, self._values.get(name, default), allowed)
 
-    def words(
-        self, name: str, allowed: Iterable[str], length: int | None = None
-    ) -> tuple[str, ...]:
-        """A list of known words, of a given length."""
+    def words(self, name: str, allowed: Iterable[str], count: int | None = None) -> tuple[str, ...]:
+        """A list of known words, of a given count."""
         words = tuple(self._known(name, value, allowed) for value in self.items(name))
-        if length is not None and len(words) != length:
-            raise self.error(name, f"has {len(words)} entries for {length} layers")
+        if count is not None and len(words) != count:
+            raise self.error(name, f"has {len(words)} entries for {count} layers")
         return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
