@@ -270,3 +270,13 @@ def test_the_example_of_a_gpu_of_ones_own_is_accepted() -> None:
     (block,) = re.findall(r"```yaml\n(gpus:.*?)```", (DOCS / "gpus.md").read_text(), re.DOTALL)
     example = yaml.safe_load(block)
     assert Settings.model_validate(example).gpus[0].tensor_clock_hz == 1.83e9
+
+
+def test_the_cost_of_a_node_has_the_numbers_of_the_table_of_series() -> None:
+    metrics, start = ((DOCS / name).read_text() for name in ("metrics.md", "start.md"))
+    series = dict(re.findall(r"^\| ([^|]+) \| (\d+) \|$", metrics, re.MULTILINE))
+    names = ("", " in 7 MIG instances each")
+    idle, mig = (series[f"an idle node of 8 GPUs{name}"] for name in names)
+    busy = series["the node while one job has all 8 GPUs"]
+    assert f"{idle} series, {busy} with a job" in start
+    assert f"{mig} with 7 MIG instances a GPU" in start
