@@ -88,10 +88,10 @@ def _remove_stale(path: Path) -> None:
 
 def tls_context(settings: Settings, web: WebConfig = NOTHING) -> ssl.SSLContext | None:
     """The TLS context of the address; None without a certificate. Raises ConfigError."""
-    flags = tls_of_settings(settings)
-    if flags and web.tls:
+    of_settings = tls_of_settings(settings)
+    if of_settings and web.tls:
         raise ConfigError(f"TLS is set twice: by --tls-cert and by tls_server_config in {web.file}")
-    tls = flags or web.tls
+    tls = of_settings or web.tls
     return make_context(tls) if tls else None
 
 

@@ -152,8 +152,8 @@ class WebConfig:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file whose change changes something."""
-        file = (self.file,) if self.file else ()
-        return (*file, *self.tls.files) if self.tls else file
+        of_tls = self.tls.files if self.tls else ()
+        return (self.file, *of_tls) if self.file else of_tls
 
     def __str__(self) -> str:
         count = len(self.users)

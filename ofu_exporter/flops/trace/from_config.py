@@ -53,12 +53,12 @@ def inputs_of(module: Any, lengths: Mapping[str, int]) -> Any:
 
 def streams_of(module: Any, lengths: Mapping[str, int]) -> list[str]:
     """Those of the given streams that the inputs of a module depend on. Raises ConfigError."""
-    reading = _Asked(lengths)
-    inputs_of(module, reading)
-    return [name for name in lengths if name in reading.names]
+    watched = _WatchedLengths(lengths)
+    inputs_of(module, watched)
+    return [name for name in lengths if name in watched.names]
 
 
-class _Asked(UserDict[str, int]):
+class _WatchedLengths(UserDict[str, int]):
     """Lengths that remember which of them were asked for."""
 
     def __init__(self, lengths: Mapping[str, int]) -> None:
