@@ -10,7 +10,7 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
-from ofu_exporter.fleet.reports.queries import Quantity
+from ofu_exporter.fleet.reports.queries import Quantity, looks_into
 
 Answers = Sequence[list[Series]]
 
@@ -69,6 +69,7 @@ class HistoryAnswers:
     def together(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
         """The same of several quantities, of which an hour has all or none."""
         history, wanted = self._history, set(self._history.raw)
+        early = self._early()
         are_always_there = all(each.is_always_there for each in quantities)
         if history.recorded or not history.raw:
             recorded: set[ClusterHour] = set()
@@ -77,12 +78,29 @@ class HistoryAnswers:
                 if are_always_there:
                     recorded |= self.hours_of(answers)
                 yield [
-                    [without(one, history.raw, history.clock) for one in answer]
+                    [without(one, history.raw | early.keys(), history.clock) for one in answer]
                     for answer in answers
                 ]
             if are_always_there:
                 wanted |= self._agents - recorded
-        for cluster, span in self.raw_spans(wanted):
+        yield from self._raw(what, quantities, wanted - early.keys())
+        for looks in sorted(set(early.values())):
+            finer = [each.with_looks(looks) for each in quantities]
+            yield from self._raw(what, finer, {hour for hour in early if early[hour] == looks})
+
+    def _early(self) -> dict[ClusterHour, int]:
+        """How often to look into the hours of which only a part is known."""
+        covered = self._history.covered
+        return {
+            hour: looks_into(covered[hour])
+            for hour in self._agents & covered.keys()
+            if covered[hour] < 1
+        }
+
+    def _raw(
+        self, what: str, quantities: Sequence[Quantity], hours: set[ClusterHour]
+    ) -> Iterator[Answers]:
+        for cluster, span in self.raw_spans(hours):
             expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
             for _, answers in self.stepped(f"{what} without rules", expressions, span):
                 yield answers

@@ -27,7 +27,13 @@ from ofu_exporter.fleet.reports.answers import (
     sums_of_hour,
     values_of,
 )
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import (
+    ClusterHour,
+    FleetHistory,
+    JobHistory,
+    JobKey,
+    JobSums,
+)
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 
 
@@ -37,13 +43,15 @@ def read_history(
 ) -> FleetHistory:
     """Everything that a report needs, or what is known of the jobs that a matcher selects, and nothing of the others.
 
-    What cannot be read is in the reader's list of missing parts. Where no hourly rule has run, hours end with the time.
+    What cannot be read is in the reader's list of missing parts. Where no hour is on record, hours end with the time.
     """
     stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
-    clock = ServerClock(phase_of(stamps) if stamps else end // 60 * 60 % HOUR)
+    is_young = bool(stamps) and _is_first_record(client, reader, end)
+    ends_with_rules = stamps and not is_young
+    clock = ServerClock(phase_of(stamps) if ends_with_rules else end // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(start, end))
     collector = _Collector(client, reader, history, jobs)
-    collector.read_hours()
+    collector.read_hours(are_on_record=not is_young)
     if not jobs:
         collector.read_installed()
     AbsentNodeReader(client, reader, history, jobs).read()
@@ -68,11 +76,27 @@ def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> lis
     return stamps
 
 
+def _is_first_record(client: PrometheusClient, reader: PartReader, end: float) -> bool:
+    """Whether the agents' own series know more than the one run of the hourly rules in the hours before."""
+    if len(set(_stamps(client, reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
+        return False
+    hour = TimeSpan(end - HOUR, end)
+    parts = reader.read("agents", hour, lambda part: client.instant(queries.AGENTS, part.end))
+    return any(series for _, series in parts)
+
+
 class _Collector(HistoryAnswers):
     """Reads one history."""
 
-    def read_hours(self) -> None:
+    def read_hours(self, are_on_record: bool) -> None:
         """GPU-hours of models and jobs: those on record, and for the other hours those of the agents' own series."""
+        if are_on_record:
+            self._read_records()
+        self._read_raw()
+        targets = list(self.values_at_end("target", queries.TARGET))
+        self._history.target = targets[0][1] if targets else None
+
+    def _read_records(self) -> None:
         names = [each.recorded for each in queries.MODEL_HOURS]
         for _, answers in self.recorded("GPUs by model", names):
             self._add_models(answers)
@@ -82,9 +106,6 @@ class _Collector(HistoryAnswers):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
             self._history.recorded.update(self.hours_of(answers))
-        self._read_raw()
-        targets = list(self.values_at_end("target", queries.TARGET))
-        self._history.target = targets[0][1] if targets else None
 
     def _read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
@@ -104,12 +125,20 @@ class _Collector(HistoryAnswers):
 
     def read_installed(self) -> None:
         """What GPUs there are, and of how much of the time anything is known."""
+        self._read_covered()
+        if any(share < 1 for share in self._history.covered.values()):
+            self._read_covered()
         for answer in self.either(queries.INSTALLED):
             for key, hour, value in values_of(answer, model_of, self._history.clock):
                 self._history.model(hour, *key).installed += value
+
+    def _read_covered(self) -> None:
+        """The shares of hours; read again, more exactly where an hour is known in part."""
+        shares: dict[ClusterHour, float] = {}
         for answer in self.either(queries.COVERED):
             for job, hour, value in values_of(answer, job_of, self._history.clock):
-                self._history.covered[job.cluster, hour] = min(1.0, value)
+                shares[job.cluster, hour] = min(1.0, value)
+        self._history.covered.update(shares)
 
     def read_jobless(self) -> None:
         """What GPUs did that were not held by exactly one job."""

@@ -100,6 +100,9 @@ def _of_coverage(history: FleetHistory, clusters: Sequence[ClusterRow]) -> Itera
         if row.covered_ratio < 0.999:
             name = f" of cluster {row.cluster}" if row.cluster else ""
             yield f"Data covers {percent(row.covered_ratio)} of the time{name}; nothing is assumed of the rest."
+    hours = max((row.covered_ratio for row in clusters), default=0.0) * history.span.hours
+    if 0 < hours < 0.25:
+        yield f"Only {60 * hours:.0f} minutes are known: shares are rough."
     yield from _of_nodes(history.absent)
     if history.models and not any(sums.installed for sums in history.models.values()):
         yield "The number of installed GPUs is not known: shares are of the known ones."

@@ -10,13 +10,25 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ofu_exporter.fleet.hours import HOUR
+
 NAMES = ("job_name", "user", "account", "partition", "namespace", "scheduler", "array_job_id")
 """Labels that the recording rules give to a job's series."""
 WITHIN = "[59m59s999ms:5m]"
 """Twelve looks into the hour."""
 LOOKS = 12
+SHORT_RATE = "[2m15s]"
+"""Holds two scrapes that are a minute apart."""
 JOB = "cluster, job_id"
 GPU = "cluster, instance, uuid, gpu_instance"
+
+
+def looks_into(share: float) -> int:
+    """How often to look into an hour of which this share is known: the first of a fleet, or one without a server.
+
+    Each look costs samples of all GPUs for the known minutes alone.
+    """
+    return LOOKS if share >= 1 else 60 if share > 0.25 else 240
 
 
 class Quantity(NamedTuple):
@@ -38,6 +50,12 @@ class Quantity(NamedTuple):
         agents = matcher("cluster", cluster)
         names = {"AGENTS": agents, "CLUSTER": f"{agents},{jobs}" if jobs else agents}
         return _MATCHERS.sub(lambda match: names[match[0]], self.raw)
+
+    def with_looks(self, looks: int) -> Quantity:
+        """The same from the agents' own series, by this many looks at shorter rates."""
+        within = WITHIN.replace("5m", f"{HOUR / looks:.0f}s")
+        raw = self.raw.replace(WITHIN, within).replace(f"/ {LOOKS}", f"/ {looks}")
+        return self._replace(raw=raw.replace("[5m]", SHORT_RATE))
 
     def of_jobs(self, jobs: str) -> str:
         """The expression over recorded series, for the jobs that a matcher selects."""

@@ -292,3 +292,34 @@ def test_two_replicas_that_tell_the_same_hours_count_once(tmp_path: Path) -> Non
         found = read(prometheus, end=BEGIN + 4 * HOUR)
     (job,) = found.jobs.values()
     assert (job.total.held, job.total.observed, job.total.utilized) == (32.0, 24.0, 12.0)
+
+
+YOUNG = StoredNode("a", "n2:9846", H100, 4, away=(-1.0, 0.05))
+"""Comes three minutes after the fleet."""
+LATE = ScheduledJob("4", "eve", (N1,), 0.5, 0.9, 0.4)
+
+
+def test_a_fleet_of_some_minutes_has_the_gpu_hours_of_these_minutes(tmp_path: Path) -> None:
+    job = ScheduledJob("4", "eve", (N1,), 0.0, 1.0, 0.4)
+    read_in(tmp_path, pages((N1, YOUNG), (job,), 0.2))
+    with stored(tmp_path) as prometheus:
+        history = read(prometheus, begin=BEGIN - 0.8 * HOUR, end=BEGIN + 0.2 * HOUR)
+    (models,) = history.models.values()
+    assert models.installed == pytest.approx(4 * 0.2 + 4 * 0.15, rel=0.05)
+    assert models.observed == pytest.approx(models.installed, rel=0.1)
+    assert models.jobless.idle == pytest.approx(4 * 0.15, rel=0.3)  # rates lag by a minute
+    assert models.jobless.idle < 4 * 0.15
+    assert sum(history.covered.values()) == pytest.approx(0.2, rel=0.05)
+
+
+def test_the_first_hour_on_record_does_not_hide_what_came_after_it(tmp_path: Path) -> None:
+    read_in(tmp_path, pages((N1,), (LATE,), 0.9))
+    name = queries.MODEL_HOURS[0].recorded
+    record = f"{name}{labelled(cluster='a', model=H100)} 0.8 {BEGIN + 0.2 * HOUR}"
+    read_in(tmp_path, f"# TYPE {name} gauge\n{record}\n# EOF\n")
+    with stored(tmp_path) as prometheus:
+        history = read(prometheus, begin=BEGIN - 0.1 * HOUR, end=BEGIN + 0.9 * HOUR)
+    assert history.span.end == BEGIN + 0.9 * HOUR
+    assert total(history, "a", LATE).held == pytest.approx(LATE.held, rel=0.05)
+    (models,) = history.models.values()
+    assert models.observed == pytest.approx(4 * 0.9, rel=0.05)
