@@ -40,16 +40,12 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 def file_layer(path: Path) -> dict[str, Given]:
     """The settings of a YAML file. Raises ConfigError, which names the file and, where known, the line."""
-    import yaml
+    from ofu_exporter.support import checked_yaml
 
     try:
-        loaded = yaml.safe_load(read_small(path, "configuration file"))
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise ConfigError(f"configuration file {path} is not YAML: {text}") from error
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        detail = f"configuration file {path} has a value that YAML cannot make"
-        raise ConfigError(f"{detail}: {type(error).__name__}: {error}") from error
+        loaded = checked_yaml.load(read_small(path, "configuration file"))
+    except ValueError as error:
+        raise ConfigError(f"configuration file {path}: {error}") from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):

@@ -58,7 +58,8 @@ class _Quantity(click.ParamType[float]):
         try:
             return self._read(value)
         except ValueError as error:
-            raise ConfigError(f"{param.name if param else self.name}: {error}") from error
+            name = max(param.opts, key=len) if param else self.name
+            raise ConfigError(f"{name}: {error}") from error
 
 
 FILE, FOLDER, DURATION = _path("file"), _path("dir"), _Duration()

@@ -178,7 +178,7 @@ class PrometheusClient:
 
     def _body(self, response: httpx.Response) -> bytes:
         body = bytearray()
-        deadline = time.monotonic() + 2 * self._timeout
+        deadline = time.monotonic() + self._timeout
         for piece in response.iter_bytes():
             body += piece
             if len(body) > MOST_BYTES:

@@ -36,7 +36,7 @@ def ratio(given: object, plain: float = RATIO) -> float:
         value /= 100
     if value < 0:
         raise ValueError(f"{value!r} is not a number from 0 on")
-    if not is_percent and value >= plain:
+    if not is_percent and plain <= value <= 100 * MOST:
         above = f", or {value * 100:g}% if it is above 100 %" if value <= MOST else ""
         raise ValueError(f"{value:g} is out of range; write {value / 100:.6g} or {value:g}%{above}")
     if value > MOST:

@@ -115,10 +115,10 @@ def test_the_throughput_tells_a_small_mistake() -> None:
         (("--mfu", "0.5427", "--ofu", "25.58"), "ofu: 25.58 is out of range; write 0.2558"),
         (("--mfu", "1.7", "--ofu", "0.3"), "mfu: 1.7 is .* write 0.017 or 1.7%, or 170%"),
         (("--mfu", "0.3", "--ofu", "5.7"), "ofu: 5.7 is .* write 0.057 or 5.7%"),
-        (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "tile_overhead: 2 is .* 0.02"),
+        (("--mfu", "0.3", "--ofu", "0.4", "--tile-overhead", "2"), "--tile-overhead: 2 is .* 0.02"),
         (
             ("--mfu", "0.3", "--ofu", "0.4", "--peak-tflops", "989e12"),
-            "peak_tflops: .* if it is FLOP/s, give 989",
+            "--peak-tflops: .* if it is FLOP/s, give 989",
         ),
         (
             ("--mfu", "0.3", "--ofu", "0.4", "--forward-only", "--recompute", "full"),
@@ -128,14 +128,14 @@ def test_the_throughput_tells_a_small_mistake() -> None:
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
         (
             ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
-            "ofu_stderr: 2 is .* write 0.02",
+            "--ofu-stderr: 2 is .* write 0.02",
         ),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),
         (("--mfu", "0.3", "--ofu", "0.3", "--precision", "bf17"), "bf17"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "peak_tflops: 'nan' is not"),
-        (("--mfu", "0.3", "--ofu", "0.3", "--tile-overhead", "-1"), "tile_overhead: -1.0"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--peak-tflops", "nan"), "--peak-tflops: 'nan' is not"),
+        (("--mfu", "0.3", "--ofu", "0.3", "--tile-overhead", "-1"), "--tile-overhead: -1.0"),
         (("--mfu", "0.3", "--ofu", "0.3", "--tokens-per-second", "1e6"), "needs --config, --gpu"),
         (
             ("--mfu", "0.3", "--ofu", "0.4", *LLAMA, "--forward-only", "--recompute", "full"),

@@ -102,11 +102,16 @@ def test_an_empty_file_sets_nothing(file: Path, text: str) -> None:
     assert file_layer(file) == {}
 
 
+def test_a_setting_that_is_there_twice_is_refused_with_its_line(file: Path) -> None:
+    file.write_text("interval: 5s\nlisten: :1\ninterval: 30s\n")
+    assert f"{file}: not YAML, line 3: a key is there twice" in refusal(file)
+
+
 @pytest.mark.parametrize("text", ["a: b: c", "a: [", "\t- x", "a: &x *y", '"', "a: !python/x y"])
 def test_what_is_not_yaml_is_said_with_its_line(file: Path, text: str) -> None:
     file.write_text(f"# one\n{text}\n")
     told = refusal(file)
-    assert f"{file} is not YAML" in told
+    assert f"{file}: not YAML" in told
     assert "line 2" in told or "line 3" in told
 
 

@@ -24,6 +24,7 @@ def test_a_ratio_is_a_number_or_says_that_it_is_a_percentage(
 @pytest.mark.parametrize(
     ("given_", "words"),
     [
+        (1e308, "1e+308 cannot be: it is above 1000%"),
         (41, "41 is out of range; write 0.41 or 41%"),
         ("41", "41 is out of range; write 0.41 or 41%"),
         (1.7, "1.7 is out of range; write 0.017 or 1.7%, or 170% if it is above 100 %"),
