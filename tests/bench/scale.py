@@ -45,7 +45,6 @@ def specification(nodes: int) -> str:
     return json.dumps(
         {
             "seed": 1,
-            "start": "2026-01-01T00:00:00Z",
             "length": "2d",
             "nodes": [{"name": "n", "count": nodes, "model": "H100", "gpus": GPUS}],
             "jobs": [
