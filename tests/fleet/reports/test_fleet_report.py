@@ -215,7 +215,7 @@ def test_without_a_price_there_is_no_cost_and_that_is_said_where_some_have_one()
     assert found.total.cost == pytest.approx(2 * 110)
     assert found.total.priced_ratio == pytest.approx(110 / 150)
     assert "The price of 26.7% of the held GPU-hours is not known." in found.notes
-    costs = {step.name: step.cost for step in found.funnel}
+    costs: dict[str, float | None] = {step.name: step.cost for step in found.funnel}
     assert costs["idle"] == 2 * 10, "all of it was on GPUs with a price"
     of_jobs = ("held", "unmeasured", "active", "effective", "unknown")
     assert {costs[name] for name in of_jobs} == {None}
