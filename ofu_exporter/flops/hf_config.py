@@ -10,14 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    Layer,
-    Norms,
-    rms_norm,
-)
+from ofu_exporter.flops.mixers import GroupedAttention
+from ofu_exporter.flops.products import Norms, rms_norm
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import blocks
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Mlp
+from ofu_exporter.flops.mixers import GroupedAttention
+from ofu_exporter.flops.shapes import Decoder, Mlp
 from ofu_exporter.flops.terms import TOKENS, Part, Per, Term
 
 
@@ -79,7 +79,7 @@ def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     terms = model.terms if masked else tuple(map(_without_mask, model.terms))
     if shape is None:
         return terms
-    language = blocks.decoder(shape, masked, counting.predictions)
+    language = shape.terms(counting.predictions)
     tower = model.towers[-1]
     if tower != "model":
         language = tuple(replace(term, tower=tower) for term in language)

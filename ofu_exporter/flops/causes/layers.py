@@ -15,14 +15,8 @@ from ofu_exporter.flops.causes import (
     cause,
     miscount,
 )
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    LatentAttention,
-    Layer,
-    Mlp,
-)
+from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
 
 ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}

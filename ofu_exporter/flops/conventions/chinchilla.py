@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, dense_decoder, dense_widths
-from ofu_exporter.flops.shapes import GroupedAttention
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 SOFTMAX = 3

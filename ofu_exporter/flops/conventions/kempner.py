@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 

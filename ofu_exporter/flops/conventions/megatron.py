@@ -15,19 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.flops.blocks import layers
+from ofu_exporter.flops.mixers import SCAN_FLOPS, GroupedAttention, LatentAttention, Mamba1, Mamba2
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.recurrences import SCAN_FLOPS
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    LatentAttention,
-    Layer,
-    Mamba1,
-    Mamba2,
-    grouped,
-)
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 HALF = Extent(Per.PAIR, causal=True)
@@ -74,7 +64,7 @@ def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term
         yield from _mamba(hidden, mixer, times)
     if isinstance(mixer, Mamba2) or (isinstance(mixer, LatentAttention) and alone):
         layer = replace(layer, mixer=None)
-    for term in layers(hidden, (layer,) * times):
+    for term in layer.terms(hidden, times):
         if term.flops and term.part is not Part.ROUTER:
             extent = HALF if term.part is Part.CORE else term.extent
             yield Term(_name(term), term.part, extent, term.flops)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.flops import blocks
+from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import Decoder, DeltaNet, Experts, GroupedAttention, Layer, grouped
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
@@ -90,7 +90,7 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
         shared = block.shared_width if name in SHARED else 0
         layer = replace(layer, feed_forward=replace(block, latent=None, shared_width=shared))
     window = mixer.window if isinstance(mixer, GroupedAttention) and name in WINDOWED else None
-    for term in blocks.layers(hidden, (layer,) * times):
+    for term in layer.terms(hidden, times):
         if term.part in (Part.PROJECTION, Part.CONVOLUTION):
             line = f"{term.name.partition('.')[0]}.linear"
             yield Term(line, Part.PROJECTION, flops=term.flops)

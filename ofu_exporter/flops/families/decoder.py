@@ -2,7 +2,7 @@
 
 With `ForSequenceClassification` instead of `ForCausalLM`, the head is a classifier on every token (reward models).
 
-Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
+Terms and formulas are those of `shapes.Decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
 (arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), Nemotron-4 (arXiv:2402.16819), Apertus (arXiv:2509.14233), Command
@@ -15,16 +15,10 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    GroupedAttention,
-    Layer,
-    Mlp,
-    Norms,
-    layer_norm,
-    no_norm,
-    rms_norm,
-)
+from ofu_exporter.flops.products import Norms, layer_norm, no_norm, rms_norm
+from ofu_exporter.flops.shapes import Layer, Mlp
 
 
 @dataclass(frozen=True, slots=True)

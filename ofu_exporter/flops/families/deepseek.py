@@ -1,6 +1,6 @@
 """DeepSeek V2, V3 and V3.2, and GLM: multi-head latent attention, shared and routed experts, multi-token prediction.
 
-Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. With sparse attention a query attends
+Terms and formulas are those of `mixers.LatentAttention` and `shapes.Experts`. With sparse attention a query attends
 to the index_topk best keys of its past, which small heads find by scoring every key. Sources: DeepSeek-V2
 (arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and
 GLM-5 (model cards), and the model classes in Hugging Face transformers, whose kernels mask the other keys instead of
@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.mixers import Indexer, LatentAttention
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Experts, Indexer, LatentAttention, Layer, Mlp
+from ofu_exporter.flops.shapes import Experts, Layer, Mlp
 
 ARCHITECTURES = {
     "DeepseekV2ForCausalLM": False,

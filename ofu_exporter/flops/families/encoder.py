@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import blocks
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import FULL, SLIDING, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
+from ofu_exporter.flops.products import embedding, layer_norm, outside, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
 from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
 
 
@@ -73,7 +72,7 @@ def read(fields: Fields, architecture: str) -> Model:
     tied = fields.flag("tie_word_embeddings", default=True)
     parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
-    return Model("encoder", architecture, terms=blocks.useful(terms), layers=number)
+    return Model("encoder", architecture, terms=useful(terms), layers=number)
 
 
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
@@ -88,7 +87,7 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     attention = multi_head(fields, hidden, "num_attention_heads")
     layer = Layer(attention, block, 2 * layer_norm(hidden))
-    yield from blocks.encoder(hidden, (layer,) * number)
+    yield from encoder(hidden, (layer,) * number)
     if plan.pooler:
         yield outside("pooler", Part.HEAD, hidden, hidden, PER_SEQUENCE)
     if plan.pairs:
@@ -112,7 +111,7 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
     windows = _windows(fields, number)
     layers = tuple(Layer(replace(mixer, window=window), block) for window in windows)
-    yield from blocks.encoder(hidden, layers)
+    yield from encoder(hidden, layers)
     output = fields.flag("decoder_bias", default=True)
     head_bias = fields.flag("classifier_bias", default=False)
     if plan.predicts:

@@ -1,6 +1,6 @@
 """Decoders like GPT-2: layer norms and biases, two-matrix feed-forward blocks, as many groups as heads.
 
-Terms and formulas are those of `blocks.decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
+Terms and formulas are those of `shapes.Decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
 GPT-J (Wang and Komatsuzaki, 2021), OPT (arXiv:2205.01068), BLOOM (arXiv:2211.05100), Falcon (arXiv:2311.16867), and
 the model classes in Hugging Face transformers.
 """
@@ -13,7 +13,8 @@ from dataclasses import replace
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Decoder, Layer, Mlp, layer_norm
+from ofu_exporter.flops.products import layer_norm
+from ofu_exporter.flops.shapes import Decoder, Layer, Mlp
 
 NEUTRAL = listed(
     """

@@ -1,7 +1,7 @@
 """Hybrids: layers of attention, Mamba, gated delta nets, dense and sparse blocks in any order.
 
 Every layer is counted as its own kind. Counting all as attention and MLP is one of the two errors in section V-C of
-arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
+arXiv:2605.20799. Terms and formulas are those of `mixers`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
 (arXiv:2403.19887), Bamba, Qwen3-Next and Qwen3.5 (model cards), and the model classes in Hugging Face transformers.
 """
 
@@ -14,19 +14,9 @@ from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families.mamba import mixer, plain_mixer
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of
+from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention, Mamba1, Mamba2, Mixer
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    DeltaNet,
-    Experts,
-    FeedForward,
-    GroupedAttention,
-    Layer,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    Mlp,
-)
+from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, Layer, Mlp
 
 NEUTRAL = listed(
     """

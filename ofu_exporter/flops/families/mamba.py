@@ -1,6 +1,6 @@
 """Mamba and Mamba-2: a mixer with a state in every layer, no attention, no feed-forward block.
 
-Terms and formulas are those of `recurrences`. Sources: Mamba (arXiv:2312.00752), Mamba-2 (arXiv:2405.21060), Falcon
+Terms and formulas are those of `mixers`. Sources: Mamba (arXiv:2312.00752), Mamba-2 (arXiv:2405.21060), Falcon
 Mamba (arXiv:2410.05355), and the model classes in Hugging Face transformers. Other families use the mixer, too.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.hf_config import decoder_of
+from ofu_exporter.flops.mixers import Mamba1, Mamba2
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Decoder, Layer, Mamba1, Mamba2
+from ofu_exporter.flops.shapes import Decoder, Layer
 
 NEUTRAL = listed(
     """

@@ -1,6 +1,6 @@
 """Decoders with grouped attention and sparse layers: Mixtral, Qwen MoE, OLMoE, GLM-4 MoE, gpt-oss.
 
-Terms and formulas are those of `blocks.decoder`: a token costs its k experts, the shared one and the router,
+Terms and formulas are those of `shapes.Decoder`: a token costs its k experts, the shared one and the router,
 never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
 (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
 (arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2 and ERNIE 4.5 (model cards), and the model classes in Hugging
@@ -17,13 +17,8 @@ from ofu_exporter.flops.families import decoder
 from ofu_exporter.flops.families.decoder import DecoderPlan
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    Experts,
-    FeedForward,
-    Layer,
-    Mlp,
-    layer_norm,
-)
+from ofu_exporter.flops.products import layer_norm
+from ofu_exporter.flops.shapes import Experts, FeedForward, Layer, Mlp
 
 NEUTRAL = listed(
     """

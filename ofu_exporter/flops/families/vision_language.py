@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter.flops import blocks, hf_config
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families import decoder, hybrid, mixture
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, Norms, layer_norm, rms_norm
+from ofu_exporter.flops.products import Norms, embedding, layer_norm, outside, rms_norm, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
 from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
 
 
@@ -83,7 +83,7 @@ def read(fields: Fields, architecture: str) -> Model:
     shape = plan.read(text, plan.language).shape
     assert shape is not None
     shape = replace(shape, tied=fields.flag("tie_word_embeddings", default=shape.tied))
-    terms = blocks.useful(_tower(vision, plan, shape.hidden))
+    terms = useful(_tower(vision, plan, shape.hidden))
     return Model(
         "vision_language",
         architecture,
@@ -105,7 +105,7 @@ def _tower(fields: Fields, plan: VisionPlan, out: int) -> Iterator[Term]:
     yield outside("vision.patch_embed", part, pixels, hidden, PER_PATCH, bias=bias)
     if plan.positions:
         yield embedding("vision.embed_positions", fields.size("num_position_embeddings"), hidden)
-    yield from blocks.encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
+    yield from encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
     merged = fields.size("spatial_merge_size") ** 2
     yield from _merger("vision.merger", hidden, merged, out, plan.norm(hidden))
     for _ in _deep_mergers(fields, depth, plan.deep):

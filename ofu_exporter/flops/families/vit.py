@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ofu_exporter.flops import blocks, hf_config
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields, listed
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
+from ofu_exporter.flops.products import layer_norm, outside, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 IMAGE, PATCHES = "image", "patches"
@@ -56,13 +56,13 @@ def read(fields: Fields, architecture: str) -> Model:
         _patch_embedding(fields, hidden),
         vector("embeddings", (patches + 2 * plan.special) * hidden, in_layers=False),
         vector("norms", layer_norm(hidden), in_layers=False),
-        *blocks.encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
+        *encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
         *_head(fields, plan, hidden),
     )
     return Model(
         "vit",
         architecture,
-        terms=blocks.useful(terms),
+        terms=useful(terms),
         layers=number,
         counted=(IMAGE,),
         lengths={IMAGE: patches + plan.special, PATCHES: patches},
