@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.errors import ConfigError
@@ -75,15 +75,11 @@ def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     if counting.causal and not is_causal:
         both = f"{model.architecture} attends in both directions"
         raise ConfigError(f"causal: {both}; leave --causal out")
-    shape, masked = padded(model, counting), counting.causal is not False
-    terms = model.terms if masked else tuple(map(_without_mask, model.terms))
-    if shape is None:
-        return terms
-    language = shape.terms(counting.predictions)
-    tower = model.towers[-1]
-    if tower != "model":
-        language = tuple(replace(term, tower=tower) for term in language)
-    return terms + (language if masked else tuple(map(_without_mask, language)))
+    terms = model.terms
+    if shape := padded(model, counting):
+        language = shape.terms(counting.predictions)
+        terms += tuple(replace(term, tower=model.towers[-1]) for term in language)
+    return tuple(map(_without_mask, terms)) if counting.causal is False else terms
 
 
 def decoder_only(
@@ -151,14 +147,11 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
     return replace(shape, vocab=rows)
 
 
-def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
-    """Parameters that the model stores; those of multi-token-prediction layers only if these are counted.
-
-    `terms` are the model's own terms, if they are already known.
-    """
-    counted = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+def parameters(model: Model, counting: Counting) -> Parameters:
+    """Parameters that the model stores; those of multi-token-prediction layers only if these are counted."""
+    terms = own_terms(model, replace(counting, causal=None))
     return Parameters(
-        total=sum(term.parameters for term in counted),
-        active=sum(term.active for term in counted),
-        embedding=sum(term.parameters for term in counted if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in terms),
+        active=sum(term.active for term in terms),
+        embedding=sum(term.parameters for term in terms if term.part is Part.EMBEDDING),
     )

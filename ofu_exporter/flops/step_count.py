@@ -190,7 +190,7 @@ def count(
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(model, how.counting, terms if is_own else None),
+        parameters=parameters(model, how.counting),
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
@@ -206,7 +206,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
         raise ConfigError("executed: a padded step is not smaller than the step without padding")
     return TermCount(
         run.term,
-        forward=whole(once * run.forward),
+        forward=whole(once),
         backward=whole(once * run.backward),
         recomputed=whole(once * run.recomputed),
         padding=whole(more * (run.model + run.recomputed)),
