@@ -184,7 +184,7 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
-    differences = convention.warnings(model, how.counting)
+    differences = convention.warnings(model, model.shape, how.counting) if model.shape else ()
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(

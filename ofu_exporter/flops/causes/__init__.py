@@ -33,12 +33,13 @@ from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
 
-Edit = Callable[[Sequence[Term]], Sequence[Term]]
+Edit = Callable[[Term], Term | None]
+"""Changes a term of a count, or leaves it out."""
 
 
 def without(part: Part) -> Edit:
-    """An edit that drops the terms of a part."""
-    return lambda terms: [term for term in terms if term.part is not part]
+    """An edit that leaves out the terms of a part."""
+    return lambda term: None if term.part is part else term
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class CountedStep:
         """The model's own terms after the edits."""
         terms: Sequence[Term] = own_terms(self.model, self.counting)
         for edit in self.edits:
-            terms = edit(terms)
+            terms = [each for each in map(edit, terms) if each is not None]
         return terms
 
     def flops(self, recompute: Recompute | None = None) -> float:
@@ -187,12 +188,6 @@ class MfuCause:
     side: Side
 
 
-def _meaning(function: object) -> str:
-    """A function's docstring, as a part of a sentence."""
-    text = (function.__doc__ or "").removesuffix(".")
-    return text[:1].lower() + text[1:]
-
-
 def cause(
     rarity: float,
     *,
@@ -204,8 +199,9 @@ def cause(
     """Makes a cause of a function of its hypotheses, whose name is the slug and whose docstring the meaning."""
 
     def named(make: Hypotheses) -> MfuCause:
-        slug, meaning = make.__name__, _meaning(make)
-        return MfuCause(slug, rarity, meaning, make, needs, settled_by, shown_ratio, side)
+        sentence = (make.__doc__ or "").removesuffix(".")
+        meaning = sentence[:1].lower() + sentence[1:]
+        return MfuCause(make.__name__, rarity, meaning, make, needs, settled_by, shown_ratio, side)
 
     return named
 

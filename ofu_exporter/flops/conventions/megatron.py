@@ -86,22 +86,16 @@ def _mamba(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     yield Term("mamba.scan", Part.SCAN, flops=SCAN_FLOPS * inner * mixer.state * times)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
     """Where Megatron-LM's count differs from what the model executes."""
-    shape = model.shape
-    if shape is None:
-        return ()
-    differences = [
-        f"megatron takes Mamba's inner width as {2 * shape.hidden}; that of this model is {mixer.inner}"
-        for mixer in {*shape.mixers(Mamba2)}
-        if mixer.inner != 2 * shape.hidden
-    ]
+    for mixer in {*shape.mixers(Mamba2)}:
+        if mixer.inner != 2 * shape.hidden:
+            taken = f"megatron takes Mamba's inner width as {2 * shape.hidden}"
+            yield f"{taken}; that of this model is {mixer.inner}"
     if any(mixer.window for mixer in shape.mixers(GroupedAttention)):
-        differences.append("megatron ignores sliding windows, which this model has")
+        yield "megatron ignores sliding windows, which this model has"
     if shape.feed_forwards(Experts):
-        differences.append("megatron leaves out the router")
+        yield "megatron leaves out the router"
     if shape.predictions and not counting.predictions:
-        differences.append(
-            f"the {shape.predictions} multi-token-prediction layer(s) that the configuration names are not counted"
-        )
-    return differences
+        layers = f"the {shape.predictions} multi-token-prediction layer(s)"
+        yield f"{layers} that the configuration names are not counted"

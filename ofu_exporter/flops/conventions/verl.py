@@ -107,16 +107,13 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
             yield Term(term.name, Part.NORM, flops=2 * norms * times)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
     """Where verl's count differs from what the model executes."""
-    differences = ["verl counts the embedding look-up as a product"]
-    name, shape = _name(model), model.shape
-    if shape is None:
-        return ()
+    name = _name(model)
+    yield "verl counts the embedding look-up as a product"
     if model.terms:
-        differences.append("verl counts the mergers of images once for each patch")
+        yield "verl counts the mergers of images once for each patch"
     if name not in WINDOWED and any(mixer.window for mixer in shape.mixers(GroupedAttention)):
-        differences.append("verl ignores sliding windows, which this model has")
+        yield "verl ignores sliding windows, which this model has"
     if name not in SHARED and any(block.shared_width for block in shape.feed_forwards(Experts)):
-        differences.append("verl leaves out the shared experts")
-    return differences
+        yield "verl leaves out the shared experts"
