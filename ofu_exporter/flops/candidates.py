@@ -87,8 +87,6 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One cause with one of its hypotheses."""
-
     cause: MfuCause
     hypothesis: Hypothesis
     ratio: Ratio
@@ -113,7 +111,6 @@ class Tried:
 
     @property
     def side(self) -> Side:
-        """The side of the first cause."""
         return self.parts[0].cause.side
 
     @property

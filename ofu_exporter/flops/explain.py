@@ -239,7 +239,6 @@ def _misfit(observation: Observation, facts: CauseFacts, each: Tried) -> float:
 
 
 def _given(facts: CauseFacts) -> dict[str, bool]:
-    """Whether each fact was given, by the name of its option."""
     step = facts.step
     return {
         "config": step is not None,

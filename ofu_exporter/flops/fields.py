@@ -96,13 +96,18 @@ class Fields:
         return self.size(*names) if any([self.has(name) for name in names]) else None
 
     def flag(self, name: str, default: bool = NEEDED) -> bool:
-        """True or false."""
         if not self.has(name) and default is not NEEDED:
             return bool(default)
         return bool(self._of(bool, name, "true or false", "neither true nor false"))
 
+    def refuse(self, value: bool, *names: str) -> None:
+        """Raise ConfigError for a flag with a value for which there is no count; absent, it has the other."""
+        for name in names:
+            if self.flag(name, default=not value) is value:
+                words = ("false", "true")
+                raise self.error(name, f"{words[value]} is not known; known: {words[not value]}")
+
     def word(self, name: str, allowed: Iterable[str], default: str = NEEDED) -> str:
-        """One of the known words."""
         if not self.has(name) and default is NEEDED:
             raise self.error(name, f"is missing; known: {', '.join(sorted(allowed))}")
         return self._known(name, self._values.get(name, default), allowed)
@@ -115,7 +120,6 @@ class Fields:
         return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
-        """A list of whole numbers."""
         return tuple(self._whole(name, value, least) for value in self.items(name))
 
     def places(self, name: str, number: int, counted: str) -> tuple[int, ...]:
@@ -130,7 +134,6 @@ class Fields:
         return isinstance(self._values.get(name), list | tuple)
 
     def items(self, name: str) -> list[object]:
-        """A list."""
         return list(self._of((list, tuple), name, "a list", "not a list"))
 
     def mapping(self, name: str) -> Mapping[str, Any]:
@@ -138,7 +141,6 @@ class Fields:
         return dict(self._of(Mapping, name, "a mapping", "not a mapping"))
 
     def text(self, name: str) -> str:
-        """Text that is not empty."""
         text = str(self._of(str, name, "text", "not text"))
         if not text:
             raise self.error(name, f"{text!r} is not text")
@@ -180,7 +182,6 @@ class Fields:
         )
 
     def error(self, name: str, message: str) -> ConfigError:
-        """The error for one field."""
         return ConfigError(f"{self._where}{name} {message}")
 
     def contradiction(self, message: str, *names: str) -> ConfigError:

@@ -96,13 +96,17 @@ def plan(
     With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers. Raises ConfigError for
     a tower, a target or a number of layers that the model does not have.
     """
-    _check(passes, towers, layers)
+    if unknown := sorted(passes.frozen - {*towers}):
+        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
+    wanted = passes.recompute_layers
+    if wanted is not None and not 1 <= wanted <= layers:
+        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")
     counted = list(terms)
     adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
     trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
     # A gradient passes through the trained towers, and through the last, which follows all the others.
     reached = {*trained, towers[-1]} if trained else set()
-    share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
+    share = Fraction(wanted or layers or 1, layers or 1)
     runs = []
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
@@ -147,11 +151,3 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
     if not met:
         names = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
         raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {names}")
-
-
-def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:
-    if unknown := sorted(passes.frozen - {*towers}):
-        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
-    wanted = passes.recompute_layers
-    if wanted is not None and not 1 <= wanted <= layers:
-        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
+from ofu_exporter.flops.conventions import Convention
 from ofu_exporter.flops.fields import NEUTRAL, Fields
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
@@ -75,7 +76,6 @@ class Count:
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
     def per_token(self, line: TermCount) -> Exact:
-        """Model FLOPs of one line per token."""
         return whole(Fraction(line.model) / Fraction(self.tokens))
 
 
@@ -87,13 +87,17 @@ class Total:
 
     @property
     def model_flops_per_step(self) -> Exact:
-        """The sum over the counts."""
         return total(count.model_flops_per_step for count in self.counts)
 
     @property
     def hardware_flops_per_step(self) -> Exact:
         """The sum over the counts, with recomputed activations and padding."""
         return total(count.hardware_flops_per_step for count in self.counts)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Each warning of the counts once."""
+        return tuple(dict.fromkeys(text for count in self.counts for text in count.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +152,6 @@ def _longest(config: Mapping[str, object]) -> int | None:
     return max(most, int(original * factor))
 
 
-def _too_long(model: Model, lengths: Lengths) -> Iterable[str]:
-    """A warning about sequences that the model is not made for, usually a mistake in the length."""
-    length = lengths.longest() if TOKENS in lengths.streams else 0
-    if model.longest is not None and length > model.longest:
-        yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
-
-
 def _architecture(config: Mapping[str, object]) -> str:
     named = config.get("architectures", config.get("_class_name"))
     names = named if isinstance(named, list) else [named]
@@ -184,7 +181,6 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
-    differences = convention.warnings(model, model.shape, how.counting) if model.shape else ()
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
@@ -194,8 +190,19 @@ def count(
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(*model.notes, *differences, *_too_long(model, lengths)),
+        warnings=tuple(_warnings(model, lengths, convention, how.counting)),
     )
+
+
+def _warnings(
+    model: Model, lengths: Lengths, convention: Convention, counting: Counting
+) -> Iterator[str]:
+    yield from model.notes
+    if model.shape is not None:
+        yield from convention.warnings(model, model.shape, counting)
+    length = lengths.longest() if TOKENS in lengths.streams else 0
+    if model.longest is not None and length > model.longest:  # usually a mistake in the length
+        yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
 
 
 def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:
@@ -230,7 +237,6 @@ def complete(model: Model, lengths: Lengths) -> Lengths:
 
 
 def _defined(model: Model) -> list[str]:
-    """The conventions that are defined for a model."""
     defined = []
     for name in conventions.names():
         with contextlib.suppress(NotDefined):

@@ -14,23 +14,13 @@ from enum import Enum
 from functools import cache, wraps
 from types import MappingProxyType, ModuleType
 
-from ofu_exporter.flops import (
-    Counting,
-    Lengths,
-    Model,
-    Part,
-    Passes,
-    Recompute,
-    Term,
-    dense_peak,
-    effective_peak,
-)
+from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term
+from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
 from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import check_recompute, plan
 from ofu_exporter.flops.terms import total
-from ofu_exporter.hardware.gpu_models import GpuModel, find
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.support.registry import Registry
-from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
 
 Edit = Callable[[Term], Term | None]
@@ -74,11 +64,9 @@ class CountedStep:
         return float(once * self.passes.repeats)
 
     def edited(self, edit: Edit) -> CountedStep:
-        """The step with one more edit of the terms."""
         return replace(self, edits=(*self.edits, edit))
 
     def has(self, part: Part) -> bool:
-        """Whether the step has terms of a part."""
         return any(term.part is part for term in self.terms())
 
 
@@ -113,8 +101,7 @@ class CauseFacts:
         check_recompute(self.forward_only, self.recompute)
 
     def row(self) -> GpuModel | None:
-        """The GPU's row of the table."""
-        return None if self.gpu is None else find(Gpu(index="", uuid="", name=self.gpu))
+        return None if self.gpu is None else row_of(self.gpu)
 
     def right_peak(self) -> float | None:
         """The dense peak that the report should divide by; None if GPU or precision is not known."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, cause
+from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.hardware import gpu_models
-from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
 """Peaks that differ by less than this share count as the same."""
@@ -185,7 +185,7 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
         assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
         facts = replace(facts, precision={assumed: 1.0})
     math = "+".join(facts.precision or ())
-    models = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
+    models = [row_of(name) for name in facts.present]
     present = {model.key for model in models if model}
     for ratio, keys in _rated_alike(facts).items():
         rarity_of = {key: _rarity(row.key, key, present) for key in keys}

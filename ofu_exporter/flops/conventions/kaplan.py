@@ -17,7 +17,6 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The six rows."""
     shape = dense_decoder(model, counting, "kaplan")
     hidden, (wide, keys, forward) = shape.hidden, dense_widths(shape)
     return (

@@ -17,7 +17,6 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """Attention, MLP, experts, head, and the cores of every layer."""
     shape = decoder_only(model, counting, "kempner", halved=False)
     attention = mlp = sparse = 0
     for layer in shape.layers:

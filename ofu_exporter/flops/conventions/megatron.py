@@ -41,7 +41,6 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
 
 
 def is_hybrid(shape: Decoder) -> bool:
-    """Whether Megatron-LM takes its hybrid path."""
     return any(
         isinstance(layer.mixer, Mamba2) or layer.mixer is None or layer.feed_forward is None
         for layer in shape.layers
@@ -87,7 +86,6 @@ def _mamba(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
 
 
 def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
-    """Where Megatron-LM's count differs from what the model executes."""
     for mixer in {*shape.mixers(Mamba2)}:
         if mixer.inner != 2 * shape.hidden:
             taken = f"megatron takes Mamba's inner width as {2 * shape.hidden}"

@@ -16,7 +16,6 @@ from ofu_exporter.flops.terms import Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The model's own terms, for every family."""
     return own_terms(model, counting)
 
 

@@ -25,7 +25,6 @@ OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The terms of the model's formula."""
     shape = decoder_only(model, counting, "nemo", halved=True)
     rows = _vocabulary(model, shape)
     counted = [term for layer in shape.layers for term in _layer(shape.hidden, layer)]
@@ -62,7 +61,6 @@ def _layer(hidden: int, layer: Layer) -> Sequence[Term]:
 
 
 def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
-    """Where NeMo's count differs from what the model executes."""
     widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)}
     if widths - {shape.hidden}:
         wide = ", ".join(map(str, sorted(widths)))

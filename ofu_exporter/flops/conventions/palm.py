@@ -16,7 +16,6 @@ from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """Two terms: the parameters, and the attention cores of every pair."""
     shape = decoder_only(model, counting, "palm", halved=False)
     tied = shape.tied and shape.labels is None
     executed = own_terms(model, counting)

@@ -32,7 +32,6 @@ NORMED, NORMS = ("Apertus",), "attention.norms"
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The terms that the model's function in the table counts."""
     name, tower = _name(model), model.terms
     undefined = f"convention verl is not defined for {model.architecture}"
     if name == "Qwen2VL":
@@ -70,17 +69,14 @@ def _name(model: Model) -> str:
     return model.architecture.partition("For")[0]
 
 
-def _layers(shape: Decoder, name: str) -> tuple[Layer, ...]:
-    sparse, layers = shape.feed_forwards(Experts), shape.layers
-    if name in SPARSE_EVERYWHERE and sparse:
-        layers = tuple(replace(layer, feed_forward=sparse[0]) for layer in layers)
-    return tuple(_narrow(shape.hidden, layer) for layer in layers) if name in NARROW else layers
-
-
-def _narrow(hidden: int, layer: Layer) -> Layer:
-    """The layer with all heads of queries together as wide as the model."""
-    assert isinstance(layer.mixer, GroupedAttention)
-    return replace(layer, mixer=replace(layer.mixer, head_dim=hidden // layer.mixer.heads))
+def _layers(shape: Decoder, name: str) -> Iterator[Layer]:
+    """The layers as verl takes them: all sparse, or with all heads of queries together as wide as the model."""
+    sparse = shape.feed_forwards(Experts) if name in SPARSE_EVERYWHERE else []
+    for layer in shape.layers:
+        mixer, block = layer.mixer, sparse[0] if sparse else layer.feed_forward
+        if name in NARROW and isinstance(mixer, GroupedAttention):
+            mixer = replace(mixer, head_dim=shape.hidden // mixer.heads)
+        yield replace(layer, mixer=mixer, feed_forward=block)
 
 
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
@@ -108,7 +104,6 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
 
 
 def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
-    """Where verl's count differs from what the model executes."""
     name = _name(model)
     yield "verl counts the embedding look-up as a product"
     if model.terms:

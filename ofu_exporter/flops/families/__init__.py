@@ -1,10 +1,6 @@
 """Finds a family of architectures by its name, which is the name of its file.
 
-A family is one module in this package. It has three public names:
-
-- `ARCHITECTURES`: the entries of `architectures` (or `_class_name` of diffusers) that it reads;
-- `NEUTRAL`: fields of its configurations that change no matrix product, beyond the common ones;
-- `read`: turns the fields of a configuration into a model.
+A family is one module in this package.
 """
 
 from __future__ import annotations
@@ -25,10 +21,12 @@ class Family(Protocol):
 
     __doc__: str | None
     ARCHITECTURES: Collection[str]
+    """The entries of `architectures` (or `_class_name` of diffusers) that it reads."""
     NEUTRAL: frozenset[str]
+    """Fields of its configurations that change no matrix product, beyond the common ones."""
 
     def read(self, fields: Fields, architecture: str) -> Model:
-        """Read a configuration. Raises ConfigError, which names the field that is not understood."""
+        """The model of a configuration. Raises ConfigError, which names the field that is not understood."""
 
 
 WAYS_ON = (

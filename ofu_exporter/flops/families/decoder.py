@@ -112,7 +112,6 @@ NEUTRAL = listed(
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A dense decoder."""
     plan = ARCHITECTURES[architecture]
     if fields.flag("use_bidirectional_attention", default=False):
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")

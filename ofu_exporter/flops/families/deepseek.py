@@ -37,13 +37,12 @@ NEUTRAL = listed(
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder with latent attention."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     sparse_attention = ARCHITECTURES[architecture]
     mixers = _attentions(fields, number, sparse_attention)
-    older = architecture == "DeepseekV2ForCausalLM"
-    if (bias := fields.flag("mlp_bias", default=False)) and not older:
-        raise fields.error("mlp_bias", "true is not known; known: false")
+    if architecture != "DeepseekV2ForCausalLM":
+        fields.refuse(True, "mlp_bias")
+    bias = fields.flag("mlp_bias", default=False)
     dense = Mlp(fields.size("intermediate_size"), gated=True, bias=bias)
     sparse = _experts(fields, architecture)
     layers = tuple(

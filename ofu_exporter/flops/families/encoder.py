@@ -63,12 +63,9 @@ NEUTRAL = listed(
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """An encoder-only transformer."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    for name in ("is_decoder", "add_cross_attention"):
-        if fields.flag(name, default=False):
-            raise fields.error(name, "true is not known; known: false")
+    fields.refuse(True, "is_decoder", "add_cross_attention")
     tied = fields.flag("tie_word_embeddings", default=True)
     parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]

@@ -34,8 +34,7 @@ OPT_POSITION_OFFSET = 2
 def gpt2(fields: Fields) -> Decoder:
     """Learned positions, tied head, biases everywhere."""
     hidden = fields.size("n_embd", "hidden_size")
-    if fields.flag("add_cross_attention", default=False):
-        raise fields.error("add_cross_attention", "true is not known; known: false")
+    fields.refuse(True, "add_cross_attention")
     attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
     layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
     shape = _decoder(fields, hidden, layer, "n_layer", "num_hidden_layers")
@@ -63,8 +62,7 @@ def gpt_neox(fields: Fields) -> Decoder:
 def opt(fields: Fields) -> Decoder:
     """Learned positions; the 350M model embeds at another width and normalises after its blocks."""
     hidden, bias = fields.size("hidden_size"), fields.flag("enable_bias", default=True)
-    if not fields.flag("layer_norm_elementwise_affine", default=True):
-        raise fields.error("layer_norm_elementwise_affine", "false is not known; known: true")
+    fields.refuse(False, "layer_norm_elementwise_affine")
     before = fields.flag("do_layer_norm_before", default=True)
     removed = fields.flag("_remove_final_layer_norm", default=False)
     attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
@@ -129,7 +127,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder of the GPT kind."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("gpt", architecture, shape, layers=len(shape.layers))
 

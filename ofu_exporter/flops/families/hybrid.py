@@ -177,8 +177,7 @@ def qwen3_5(fields: Fields) -> Decoder:
 
 def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    if fields.flag("use_sliding_window", default=False):
-        raise fields.error("use_sliding_window", "true is not known; known: false")
+    fields.refuse(True, "use_sliding_window")
     attention = hf_config.grouped_attention(fields, hidden)
     attention = replace(attention, norm_parameters=2 * attention.head_dim, gated=True)
     delta = DeltaNet(
@@ -212,8 +211,7 @@ def falcon_h1(fields: Fields) -> Decoder:
     """Falcon-H1: Mamba-2 and attention side by side, then a dense block (arXiv:2507.22448)."""
     hidden = fields.size("hidden_size")
     attention = hf_config.grouped_attention(fields, hidden)
-    if fields.flag("projectors_bias", default=False):
-        raise fields.error("projectors_bias", "true is not known; known: false")
+    fields.refuse(True, "projectors_bias")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
     mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
     mamba = replace(mamba, out_bias=False)
@@ -234,7 +232,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A hybrid decoder."""
     shape = ARCHITECTURES[architecture](fields)
     number = fields.size("num_hidden_layers", default=len(shape.layers))
     return Model("hybrid", architecture, shape, layers=number)

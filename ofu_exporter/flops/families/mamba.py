@@ -57,7 +57,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder without attention."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("mamba", architecture, shape, layers=len(shape.layers))
 

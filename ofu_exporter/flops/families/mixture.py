@@ -148,7 +148,6 @@ ARCHITECTURES: dict[str, MixturePlan] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A sparse decoder with grouped attention."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     if fields.has("qkv_bias"):

@@ -33,7 +33,6 @@ MODULES: dict[str, Callable[..., Term]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A list of modules."""
     listed = fields.items("modules")
     if not listed:
         raise fields.error("modules", "is empty")

@@ -76,7 +76,6 @@ PER_PATCH = Extent(stream=IMAGE)
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A vision tower before a language model."""
     plan = ARCHITECTURES[architecture]
     text = fields.inner("text_config") if fields.has("text_config") else fields
     vision = fields.inner("vision_config")

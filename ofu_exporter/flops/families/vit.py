@@ -44,7 +44,6 @@ NEUTRAL = listed("encoder_stride pooler_act pooler_output_size")
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A vision transformer."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("qkv_bias", default=True)
