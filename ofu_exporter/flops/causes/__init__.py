@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, wraps
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term
 from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
@@ -152,7 +152,6 @@ class Hypothesis:
 
 
 Hypotheses = Callable[[CauseFacts], Iterator[Hypothesis]]
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,7 @@ def cause(
 def miscount(
     rarity: float,
     applies: Callable[[CountedStep], bool],
-    says: Mapping[str, str] = NOTHING,
+    says: Mapping[str, str] | None = None,
     shown_ratio: str = "computed",
 ) -> Callable[[Change], MfuCause]:
     """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
@@ -205,7 +204,7 @@ def miscount(
         @wraps(change)
         def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
             if facts.step and applies(facts.step):
-                yield Hypothesis(miscount=change, says=says)
+                yield Hypothesis(miscount=change, says=says or {})
 
         return cause(rarity, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
 

@@ -6,15 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 
-from ofu_exporter.flops.causes import (
-    NOTHING,
-    CauseFacts,
-    CountedStep,
-    Hypothesis,
-    MfuCause,
-    cause,
-    miscount,
-)
+from ofu_exporter.flops.causes import CauseFacts, CountedStep, Hypothesis, MfuCause, cause, miscount
 from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
 
@@ -40,7 +32,7 @@ def _each(step: CountedStep, change: LayerChange) -> CountedStep:
 
 
 def _in_layers(
-    rarity: float, says: Mapping[str, str] = NOTHING
+    rarity: float, says: Mapping[str, str] | None = None
 ) -> Callable[[LayerChange], MfuCause]:
     """Makes a cause of a change of layers; none where no layer changes."""
 

@@ -22,8 +22,8 @@ class Family(Protocol):
     __doc__: str | None
     ARCHITECTURES: Collection[str]
     """The entries of `architectures` (or `_class_name` of diffusers) that it reads."""
-    NEUTRAL: frozenset[str]
-    """Fields of its configurations that change no matrix product, beyond the common ones."""
+    NEUTRAL: str
+    """Fields of its configurations that change no matrix product, beyond the common ones, with white space between."""
 
     def read(self, fields: Fields, architecture: str) -> Model:
         """The model of a configuration. Raises ConfigError, which names the field that is not understood."""

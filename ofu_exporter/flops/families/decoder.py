@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import Norms, layer_norm, no_norm, rms_norm
@@ -103,12 +103,10 @@ ARCHITECTURES |= {
     for name, plan in ARCHITECTURES.items()
 }
 
-NEUTRAL = listed(
-    """
+NEUTRAL = """
     clip_qkv embedding_size logit_scale no_rope_layer_interval no_rope_layers order_of_interleaved_layers
     qkv_bias use_embedding_sharing use_parallel_embedding
-    """
-)
+"""
 
 
 def read(fields: Fields, architecture: str) -> Model:

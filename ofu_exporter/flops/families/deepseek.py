@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.mixers import Indexer, LatentAttention
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.shapes import Experts, Layer, Mlp
@@ -27,12 +27,10 @@ ARCHITECTURES = {
 }
 """Each architecture, and whether its attention is sparse."""
 
-NEUTRAL = listed(
-    """
+NEUTRAL = """
     aux_loss_alpha ep_size head_dim index_topk_freq index_topk_pattern indexer_rope_interleave layer_types n_group
     scoring_func seq_aux topk_group
-    """
-)
+"""
 """In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
 
 

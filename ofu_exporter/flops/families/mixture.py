@@ -15,18 +15,16 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families import decoder
 from ofu_exporter.flops.families.decoder import DecoderPlan
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import layer_norm
 from ofu_exporter.flops.shapes import Experts, FeedForward, Layer, Mlp
 
-NEUTRAL = listed(
-    """
+NEUTRAL = """
     attn_scale attn_temperature_tuning clip_qkv eod_token_id experts_per_token floor_scale no_rope_layer_interval
     no_rope_layers initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
     swiglu_alpha swiglu_limit topk_group topk_method
-    """
-)
+"""
 
 
 Blocks = Callable[[Fields, int], list[FeedForward]]

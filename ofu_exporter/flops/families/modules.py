@@ -20,7 +20,7 @@ from ofu_exporter.flops.terms import Term, merge
 
 ARCHITECTURES = ("Modules",)
 
-NEUTRAL: frozenset[str] = frozenset()
+NEUTRAL = ""
 
 MODULES: dict[str, Callable[..., Term]] = {
     "attention": modules.attention,

@@ -16,9 +16,7 @@ from ofu_exporter.flops.terms import Part
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
-NEUTRAL = frozenset(
-    {"guidance_embeds", "axes_dims_rope", "pooled_projection_dim", "use_layer3d_rope"}
-)
+NEUTRAL = "guidance_embeds axes_dims_rope pooled_projection_dim use_layer3d_rope"
 
 
 def read(fields: Fields, architecture: str) -> Model:

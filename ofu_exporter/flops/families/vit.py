@@ -10,10 +10,11 @@ is a number of images.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import layer_norm, outside, vector
 from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
@@ -40,7 +41,7 @@ ARCHITECTURES = {
     "DeiTForImageClassificationWithTeacher": VitPlan(special=2, heads=2),
 }
 
-NEUTRAL = listed("encoder_stride pooler_act pooler_output_size")
+NEUTRAL = "encoder_stride pooler_act pooler_output_size"
 
 
 def read(fields: Fields, architecture: str) -> Model:
@@ -50,9 +51,13 @@ def read(fields: Fields, architecture: str) -> Model:
     heads = "num_attention_heads"
     attention = hf_config.multi_head(fields, hidden, heads, bias=bias, out_bias=True)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
-    patches = _patches(fields)
+    image, patch = _sides(fields, "image_size"), _sides(fields, "patch_size")
+    if any(whole % part for whole, part in zip(image, patch, strict=True)):
+        raise fields.contradiction("the patches must divide the image", "image_size", "patch_size")
+    patches, pixels = prod(image) // prod(patch), prod(patch) * fields.size("num_channels")
     terms = (
-        _patch_embedding(fields, hidden),
+        # A linear layer over the pixels of a patch.
+        outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES)),
         vector("embeddings", (patches + 2 * plan.special) * hidden, in_layers=False),
         vector("norms", layer_norm(hidden), in_layers=False),
         *encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
@@ -70,26 +75,12 @@ def read(fields: Fields, architecture: str) -> Model:
     )
 
 
-def _patches(fields: Fields) -> int:
-    image, patch = _sides(fields, "image_size"), _sides(fields, "patch_size")
-    if any(whole % part for whole, part in zip(image, patch, strict=True)):
-        raise fields.contradiction("the patches must divide the image", "image_size", "patch_size")
-    return (image[0] // patch[0]) * (image[1] // patch[1])
-
-
-def _sides(fields: Fields, name: str) -> tuple[int, int]:
+def _sides(fields: Fields, name: str) -> tuple[int, ...]:
     """Height and width: one size for both, or a list of the two."""
     sides = fields.sizes(name) if fields.is_list(name) else (fields.size(name),) * 2
     if len(sides) != 2:
         raise fields.error(name, "is not the height and the width")
-    return sides[0], sides[1]
-
-
-def _patch_embedding(fields: Fields, hidden: int) -> Term:
-    """A linear layer over the pixels of a patch."""
-    height, width = _sides(fields, "patch_size")
-    pixels = height * width * fields.size("num_channels")
-    return outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES))
+    return sides
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:

@@ -19,7 +19,7 @@ from ofu_exporter.flops.terms import Part, Term
 
 ARCHITECTURES = ("WanTransformer3DModel",)
 
-NEUTRAL = frozenset({"eps", "rope_max_seq_len"})
+NEUTRAL = "eps rope_max_seq_len"
 
 
 def read(fields: Fields, architecture: str) -> Model:
