@@ -86,7 +86,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TriedCause:
     cause: MfuCause
     hypothesis: Hypothesis
     ratio: Ratio
@@ -98,20 +98,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Combination:
     """One cause or two together, before they are judged."""
 
-    parts: tuple[Part, ...]
+    tried: tuple[TriedCause, ...]
     together: Ratio | None = None
     """The ratio of two mistakes of one count, which do not multiply."""
 
     @property
     def rarity(self) -> float:
-        return sum(part.rarity for part in self.parts) + PAIR * (len(self.parts) - 1)
+        return sum(part.rarity for part in self.tried) + PAIR * (len(self.tried) - 1)
 
     @property
     def side(self) -> Side:
-        return self.parts[0].cause.side
+        return self.tried[0].cause.side
 
     @property
     def report(self) -> Ratio:
@@ -124,13 +124,13 @@ class Tried:
         return self._product(Side.HARDWARE)
 
     def _product(self, side: Side) -> Ratio:
-        ratios = (part.ratio for part in self.parts if part.cause.side is side)
+        ratios = (part.ratio for part in self.tried if part.cause.side is side)
         return reduce(Ratio.times, ratios, Ratio())
 
     def candidate(self, observed: float, misfit: float, mfu: float) -> Candidate:
         """The candidate with its misfit; `observed` is the ratio that it explains, as a logarithm."""
         value, ratio = math.exp(observed), self.report.times(self.hardware)
-        order = sorted(self.parts, key=lambda part: -abs(math.log(part.ratio.nearest(value))))
+        order = sorted(self.tried, key=lambda part: -abs(math.log(part.ratio.nearest(value))))
         evidence = "; and ".join(part.hypothesis.evidence or part.cause.meaning for part in order)
         if self.report.low == self.report.high != 1:
             evidence += f"; corrected MFU: {mfu / self.report.low:.2%}"
@@ -144,7 +144,7 @@ class Tried:
         )
 
 
-def alone(facts: CauseFacts) -> Iterator[Tried]:
+def alone(facts: CauseFacts) -> Iterator[Combination]:
     """Every hypothesis that the facts allow, with its ratio."""
     right = facts.step.flops() if facts.step else 1.0
     for cause in causes():
@@ -155,22 +155,22 @@ def alone(facts: CauseFacts) -> Iterator[Tried]:
                 value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                yield Tried((Part(cause, hypothesis, ratio),))
+                yield Combination((TriedCause(cause, hypothesis, ratio),))
 
 
-def pairs(facts: CauseFacts, singles: Iterable[Tried]) -> Iterator[Tried]:
+def pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    parts = [part for one in singles for part in one.parts if part.rarity + PAIR <= RAREST_PAIR]
+    parts = [part for one in singles for part in one.tried if part.rarity + PAIR <= RAREST_PAIR]
     for first, second in combinations(parts, 2):
-        both = Tried((first, second))
+        both = Combination((first, second))
         if both.rarity > RAREST_PAIR or first.cause is second.cause:
             continue
         if not first.hypothesis.contradicts(second.hypothesis):
             change, more = first.hypothesis.miscount, second.hypothesis.miscount
             if change and more and facts.step:
                 value = more(change(facts.step)).flops() / right
-                both = Tried(both.parts, Ratio(value, value))
+                both = Combination(both.tried, Ratio(value, value))
             yield both
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import candidates
-from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Ratio, Tried
+from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
 from ofu_exporter.flops.causes.training import real_work, tile_quantization
+from ofu_exporter.flops.mfu import above_zero
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import divergence
-from ofu_exporter.ofu.divergence import Divergence, Thresholds
+from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.values.reported import Verdict
 
 POINT = 0.01
@@ -90,7 +91,6 @@ def explain(
     facts: CauseFacts | None = None,
     *,
     verdict: Divergence | None = None,
-    thresholds: Thresholds = divergence.DEFAULT,
 ) -> Explanation:
     """Find what may have made an MFU differ from OFU. `verdict` is the verdict of an existing comparison.
 
@@ -98,13 +98,11 @@ def explain(
     """
     facts = facts or CauseFacts()
     mfu, ofu, right = observation.mfu, observation.ofu, observation.right_mfu
-    compared = verdict or divergence.compare(
-        mfu, ofu, standard_error=observation.standard_error, thresholds=thresholds
-    )
+    compared = verdict or divergence.compare(mfu, ofu, standard_error=observation.standard_error)
     if mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
     ratio = mfu / ofu if ofu else None
-    is_impossible, advice = _contradiction(observation, compared, thresholds, facts)
+    is_impossible, advice = _contradiction(observation, compared, facts)
     if is_impossible:
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
     is_miscounted = right is not None and candidates.off_report(mfu, right, Ratio()) > FITS
@@ -126,7 +124,7 @@ def explain(
 
 
 def _contradiction(
-    observation: Observation, compared: Divergence, thresholds: Thresholds, facts: CauseFacts
+    observation: Observation, compared: Divergence, facts: CauseFacts
 ) -> tuple[bool, str]:
     """Whether no mistake in the report can be the cause, and what to check."""
     ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
@@ -134,6 +132,7 @@ def _contradiction(
         return True, advice
     if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
         return ofu == 0, ""
+    thresholds = divergence.DEFAULT
     above = max(thresholds.above, thresholds.above_relative * ofu)
     below = max(thresholds.below, thresholds.below_relative * ofu)
     ask = (
@@ -180,9 +179,8 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
 
     Raises ConfigError when a ratio isn't above 0.
     """
-    for name, value in (("reported_mfu", reported), ("mfu", right)):
-        if not math.isfinite(value) or value <= 0:
-            raise ConfigError(f"{name}: {value!r} is not a number above 0")
+    above_zero("reported_mfu", reported)
+    above_zero("mfu", right)
     observed = math.log(reported / right)
     if candidates.off_report(reported, right, Ratio()) <= 1:
         return []
@@ -214,7 +212,9 @@ def _place(each: Candidate, singles: Collection[Candidate]) -> float:
     return max([each.score, *(math.nextafter(score, math.inf) for score in ahead)])
 
 
-def _judged(observation: Observation, facts: CauseFacts, tried: Iterable[Tried]) -> list[Candidate]:
+def _judged(
+    observation: Observation, facts: CauseFacts, tried: Iterable[Combination]
+) -> list[Candidate]:
     """The candidates that fit, best first; only the best of each cause or pair."""
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
@@ -226,10 +226,10 @@ def _judged(observation: Observation, facts: CauseFacts, tried: Iterable[Tried])
     )
 
 
-def _misfit(observation: Observation, facts: CauseFacts, each: Tried) -> float:
+def _misfit(observation: Observation, facts: CauseFacts, each: Combination) -> float:
     """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
     mfu, right, ran = observation.mfu, observation.right_mfu, each.hardware
-    if all(part.cause is not tile_quantization for part in each.parts):
+    if all(part.cause is not tile_quantization for part in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
     measured = (observation.ofu, observation.standard_error)
     if right is None:

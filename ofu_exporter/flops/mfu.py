@@ -48,7 +48,7 @@ class Pace:
         names = [name for name, value in paces.items() if value is not None]
         if len(names) != 1:
             raise ConfigError(f"give exactly one of {', '.join(paces)}, not {len(names)}")
-        value = _positive(names[0], paces[names[0]] or 0.0)
+        value = above_zero(names[0], paces[names[0]] or 0.0)
         first = count if isinstance(count, Count) else count.counts[0]
         if self.tokens_per_second is not None:
             return value / float(first.tokens)
@@ -115,7 +115,7 @@ def effective_peak(shares: Mapping[str, float], peaks: Mapping[str, float]) -> f
     above 0 or don't add up to 1.
     """
     for precision, share in shares.items():
-        _positive(f"precision {precision}", share)
+        above_zero(f"precision {precision}", share)
     if not shares or abs(math.fsum(shares.values()) - 1) > 1e-6:
         raise ConfigError(f"precision: the shares {dict(shares)} do not add up to 1")
     return 1 / math.fsum(share / peaks[precision] for precision, share in shares.items())
@@ -141,7 +141,7 @@ def utilization(
         peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
     else:
         try:
-            peak = quantities.flops_per_second(_positive("peak_flops", peak_flops))
+            peak = quantities.flops_per_second(above_zero("peak_flops", peak_flops))
         except ValueError as error:
             raise ConfigError(f"peak_flops: {error}") from error
         warnings += peak_mistakes(gpu, precision, peak)
@@ -206,7 +206,8 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
 
 
-def _positive(name: str, value: float) -> float:
+def above_zero(name: str, value: float) -> float:
+    """The value as a float. Raises ConfigError unless it is a number above 0."""
     if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         raise ConfigError(f"{name}: {value!r} is not a number above 0")
     return float(value)

@@ -117,7 +117,7 @@ def read(fields: Fields, architecture: str) -> Model:
     mixer, block = attention(fields, plan, hidden), _mlp(fields, plan)
     # Attention and MLP side by side have one norm.
     norms = 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
-    mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+    mixers = hf_config.windowed(fields, mixer, number, plan.full_every)
     layers = [Layer(each, block, norms * plan.norm(hidden)) for each in mixers]
     shape = replace(
         hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),

@@ -157,7 +157,7 @@ def read(fields: Fields, architecture: str) -> Model:
     if fields.has("attention_chunk_size"):
         mixers = hf_config.chunked(fields, mixer, number)
     else:
-        mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+        mixers = hf_config.windowed(fields, mixer, number, plan.full_every)
     pairs = zip(mixers, plan.block(fields, number), strict=True)
     layers = [Layer(*pair, 2 * plan.norm(hidden)) for pair in pairs]
     shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)
