@@ -110,10 +110,6 @@ class Combination:
         return sum(part.rarity for part in self.tried) + PAIR * (len(self.tried) - 1)
 
     @property
-    def side(self) -> Side:
-        return self.tried[0].cause.side
-
-    @property
     def report(self) -> Ratio:
         """Reported MFU over the right one."""
         return self.together or self._product(Side.REPORT)

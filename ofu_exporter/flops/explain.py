@@ -184,7 +184,9 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
     observed = math.log(reported / right)
     if candidates.off_report(reported, right, Ratio()) <= 1:
         return []
-    of_report = (each for each in candidates.alone(facts) if each.side is Side.REPORT)
+    of_report = (
+        each for each in candidates.alone(facts) if each.tried[0].cause.side is Side.REPORT
+    )
     judged = ((each, candidates.off_report(reported, right, each.report)) for each in of_report)
     return candidates.best_of_each(
         each.candidate(observed, misfit, reported) for each, misfit in judged if misfit <= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from ofu_exporter.errors import ConfigError
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
+
+
+NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 
 def listed(text: str) -> frozenset[str]:
@@ -48,9 +52,13 @@ def is_harmless(name: str, value: object) -> bool:
     return not gate and not sized and HARMLESS.fullmatch(name) is not None
 
 
-NEUTRAL = listed((Path(__file__).parent / "neutral_fields.txt").read_text(encoding="utf-8"))
-"""The fields of public configurations that change no matrix product, so that no family has to read them. A family adds
-the fields that only it has. A field that can change the count must never be listed here."""
+@cache
+def neutral(family: str) -> frozenset[str]:
+    """The fields of a family's configurations that change no matrix product, so that it need not read them."""
+    text = re.sub("#.*", "", NEUTRAL.read_text(encoding="utf-8"))
+    sections = re.findall(r"\[(.+)\]([^[]*)", text)
+    wanted = {"every family", family}
+    return listed(" ".join(names for of, names in sections if wanted & {*of.split(", ")}))
 
 
 class Fields:

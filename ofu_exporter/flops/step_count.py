@@ -12,7 +12,7 @@ from pathlib import Path
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
 from ofu_exporter.flops.conventions import Convention
-from ofu_exporter.flops.fields import NEUTRAL, Fields, listed
+from ofu_exporter.flops.fields import Fields, neutral
 from ofu_exporter.flops.lengths import Lengths
 from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
 from ofu_exporter.flops.passes import Passes, TermPasses, plan
@@ -120,10 +120,11 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
         return recipes.read(config).model()
     architecture = _architecture(config)
-    family = families.load(families.family_of(architecture))
-    fields = Fields(config, NEUTRAL | listed(family.NEUTRAL) | {*ignore})
+    family = families.family_of(architecture)
+    fields = Fields(config, neutral(family) | {*ignore})
     fields.has("architectures")
-    model = replace(family.read(fields, architecture), longest=_longest(config))
+    read_by_family = families.load(family).read(fields, architecture)
+    model = replace(read_by_family, longest=_longest(config))
     if not (unknown := ", ".join(fields.finish())):
         return model
     return replace(model, notes=(f"unknown fields taken to change no matrix product: {unknown}",))

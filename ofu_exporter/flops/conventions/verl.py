@@ -32,7 +32,7 @@ NORMED, NORMS = ("Apertus",), "attention.norms"
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    name, tower = _name(model), model.terms
+    name, tower = model.architecture.partition("For")[0], model.terms
     undefined = f"convention verl is not defined for {model.architecture}"
     if name == "Qwen2VL":
         raise NotDefined(f"{undefined}: verl fails without its vision_config.intermediate_size")
@@ -63,10 +63,6 @@ def _vision(tower: Sequence[Term]) -> Iterator[Term]:
         elif term.part is Part.CORE:
             every_pair = replace(term.extent, chunk=None)
             yield replace(term, name="vision.attention.core", extent=every_pair)
-
-
-def _name(model: Model) -> str:
-    return model.architecture.partition("For")[0]
 
 
 def _layers(shape: Decoder, name: str) -> Iterator[Layer]:
@@ -104,7 +100,7 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
 
 
 def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
-    name = _name(model)
+    name = model.architecture.partition("For")[0]
     yield "verl counts the embedding look-up as a product"
     if model.terms:
         yield "verl counts the mergers of images once for each patch"

@@ -1,6 +1,7 @@
 """Finds a family of architectures by its name, which is the name of its file.
 
-A family is one module in this package.
+A family is one module in this package, with a section in `neutral_fields.txt` if configurations have fields that it
+doesn't read.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ class Family(Protocol):
     __doc__: str | None
     ARCHITECTURES: Collection[str]
     """The entries of `architectures` (or `_class_name` of diffusers) that it reads."""
-    NEUTRAL: str
-    """Fields of its configurations that change no matrix product, beyond the common ones, with white space between."""
 
     def read(self, fields: Fields, architecture: str) -> Model:
         """The model of a configuration. Raises ConfigError, which names the field that is not understood."""

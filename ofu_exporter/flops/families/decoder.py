@@ -103,11 +103,6 @@ ARCHITECTURES |= {
     for name, plan in ARCHITECTURES.items()
 }
 
-NEUTRAL = """
-    clip_qkv embedding_size logit_scale no_rope_layer_interval no_rope_layers order_of_interleaved_layers
-    qkv_bias use_embedding_sharing use_parallel_embedding
-"""
-
 
 def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]

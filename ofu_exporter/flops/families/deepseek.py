@@ -27,12 +27,6 @@ ARCHITECTURES = {
 }
 """Each architecture, and whether its attention is sparse."""
 
-NEUTRAL = """
-    aux_loss_alpha ep_size head_dim index_topk_freq index_topk_pattern indexer_rope_interleave layer_types n_group
-    scoring_func seq_aux topk_group
-"""
-"""In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
-
 
 def read(fields: Fields, architecture: str) -> Model:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")

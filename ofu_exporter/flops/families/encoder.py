@@ -51,14 +51,6 @@ ARCHITECTURES = {
     "ModernBertForMaskedLM": EncoderPlan(predicts=True, modern=True),
 }
 
-NEUTRAL = """
-    classifier_activation classifier_bias classifier_pooling compile_model deterministic_flash_attn directionality
-    embedding_dropout global_rope_theta initializer_cutoff_factor layer_norm_eps local_rope_theta mlp_dropout
-    norm_eps pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
-    position_embedding_type reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
-    summary_activation summary_last_dropout summary_type summary_use_proj
-"""
-
 
 def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]

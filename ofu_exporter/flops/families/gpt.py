@@ -16,15 +16,6 @@ from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import layer_norm
 from ofu_exporter.flops.shapes import Decoder, Layer, Mlp
 
-NEUTRAL = """
-    activation alibi apply_residual_connection_post_layernorm attention_softmax_in_fp32 bias_dropout_fusion emb_pdrop
-    embedding_fraction gelu_fused init_device learned_pos_emb logit_scale max_seq_len no_bias norm_type verbose
-    masked_softmax_fusion n_ctx n_positions offset_alibi reorder_and_upcast_attn rotary rotary_dim
-    scale_attn_by_inverse_layer_idx scale_attn_weights seq_length skip_bias_add skip_bias_add_qkv slow_but_exact
-    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj unk_token_id
-    use_parallel_residual
-"""
-
 OPT_POSITION_OFFSET = 2
 """OPT's table of positions has two more rows than positions (transformers `OPTLearnedPositionalEmbedding`)."""
 

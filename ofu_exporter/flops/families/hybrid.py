@@ -18,18 +18,6 @@ from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention, Mamba1, Mamba2
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, Layer, Mlp
 
-NEUTRAL = """
-    attention_in_multiplier attention_out_multiplier attn_output_gate chunk_size conv_kernel expand hybrid_pattern
-    intermediate_size key_multiplier layer_types lm_head_multiplier mamba_chunk_size mamba_head_dim mamba_hidden_act
-    mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act mlp_multipliers
-    moe_shared_expert_overlap mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual
-    residual_in_fp32 ssm_cfg ssm_in_multiplier ssm_multipliers ssm_out_multiplier ssm_state_size time_step_floor
-    time_step_init_scheme time_step_limit time_step_max time_step_min time_step_rank time_step_scale topk_group
-    use_associative_scan use_bias use_conv_bias use_mamba_kernels use_mambapy z_loss_coefficient
-"""
-
-# Some of these fields belong to one kind of layer. Models with that kind read them; others ignore them.
-
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 """The letters of hybrid_override_pattern, which are Megatron-LM's."""
 RENAMED = {"mamba": "linear_attention", "attention": "full_attention"}

@@ -14,12 +14,6 @@ from ofu_exporter.flops.mixers import Mamba1, Mamba2
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.shapes import Decoder, Layer
 
-NEUTRAL = """
-    chunk_size fuse_cross_entropy mixer_rms_eps num_logits_to_keep rescale_prenorm_residual residual_in_fp32
-    rms_norm ssm_cfg time_step_floor time_step_init_scheme time_step_limit time_step_max time_step_min
-    time_step_rank time_step_scale use_associative_scan use_falcon_mambapy use_mambapy
-"""
-
 
 def mamba(fields: Fields) -> Decoder:
     """Mamba: a mixer and a norm in every layer, no feed-forward block (arXiv:2312.00752)."""

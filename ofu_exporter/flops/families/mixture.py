@@ -20,13 +20,6 @@ from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import layer_norm
 from ofu_exporter.flops.shapes import Experts, FeedForward, Layer, Mlp
 
-NEUTRAL = """
-    attn_scale attn_temperature_tuning clip_qkv eod_token_id experts_per_token floor_scale no_rope_layer_interval
-    no_rope_layers initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
-    swiglu_alpha swiglu_limit topk_group topk_method
-"""
-
-
 Blocks = Callable[[Fields, int], list[FeedForward]]
 """Makes the feed-forward blocks of a number of layers."""
 NUMBER, SHARED = "num_local_experts", "shared_intermediate_size"

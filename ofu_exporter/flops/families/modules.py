@@ -20,7 +20,6 @@ from ofu_exporter.flops.terms import Term, merge
 
 ARCHITECTURES = ("Modules",)
 
-NEUTRAL = ""
 
 MODULES: dict[str, Callable[..., Term]] = {
     "attention": modules.attention,

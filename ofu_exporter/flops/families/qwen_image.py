@@ -16,8 +16,6 @@ from ofu_exporter.flops.terms import Part
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
-NEUTRAL = "guidance_embeds axes_dims_rope pooled_projection_dim use_layer3d_rope"
-
 
 def read(fields: Fields, architecture: str) -> Model:
     heads, head_dim = fields.size("num_attention_heads"), fields.size("attention_head_dim")

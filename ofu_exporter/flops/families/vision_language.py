@@ -59,12 +59,6 @@ ARCHITECTURES = {
     "Qwen3_5MoeForConditionalGeneration": VisionPlan("Qwen3_5MoeForCausalLM", hybrid.read),
 }
 
-NEUTRAL = f"""
-    {decoder.NEUTRAL} {mixture.NEUTRAL} {hybrid.NEUTRAL}
-    image_token_id image_token_index language_model_only mamba_ssm_dtype mtp_num_hidden_layers
-    mtp_use_dedicated_embeddings spatial_patch_size tokens_per_second video_token_id vision_end_token_id
-    vision_start_token_id vision_token_id
-"""
 VISION, LANGUAGE, IMAGE = "vision", "language", "image"
 PER_PATCH = Extent(stream=IMAGE)
 

@@ -41,8 +41,6 @@ ARCHITECTURES = {
     "DeiTForImageClassificationWithTeacher": VitPlan(special=2, heads=2),
 }
 
-NEUTRAL = "encoder_stride pooler_act pooler_output_size"
-
 
 def read(fields: Fields, architecture: str) -> Model:
     plan = ARCHITECTURES[architecture]
