@@ -143,11 +143,6 @@ def encoder(
         yield replace(term, name=prefix + term.name, extent=extent)
 
 
-def useful(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """The terms, merged, without those that have neither FLOPs nor parameters."""
-    return merge(term for term in terms if term.flops or term.parameters)
-
-
 @dataclass(frozen=True, slots=True)
 class Decoder:
     """A language model that reads its own past."""
@@ -193,7 +188,7 @@ class Decoder:
         Each depth of multi-token prediction has a layer like the last one, a projection of [hidden; embedding] and
         the head again (DeepSeek-V3, section 2.2); embedding and head are shared.
         """
-        return useful(self._terms(self.predictions if predictions else 0))
+        return merge(self._terms(self.predictions if predictions else 0))
 
     def _terms(self, depth: int) -> Iterator[Term]:
         hidden, width = self.hidden, self.embedding_width or self.hidden

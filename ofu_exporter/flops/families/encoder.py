@@ -16,8 +16,8 @@ from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.hf_config import FULL, SLIDING, multi_head
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import embedding, layer_norm, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
-from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term, merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def read(fields: Fields, architecture: str) -> Model:
     tied = fields.flag("tie_word_embeddings", default=True)
     parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
-    return Model("encoder", architecture, terms=useful(terms), layers=number)
+    return Model("encoder", architecture, terms=merge(terms), layers=number)
 
 
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:

@@ -20,8 +20,8 @@ from ofu_exporter.flops.families import decoder, hybrid, mixture
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import Norms, embedding, layer_norm, outside, rms_norm, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
-from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term, merge
 
 
 class VisionPlan(NamedTuple):
@@ -70,7 +70,7 @@ def read(fields: Fields, architecture: str) -> Model:
     shape = plan.read(text, plan.language).shape
     assert shape is not None
     shape = replace(shape, tied=fields.flag("tie_word_embeddings", default=shape.tied))
-    terms = useful(_tower(vision, plan, shape.hidden))
+    terms = merge(_tower(vision, plan, shape.hidden))
     return Model(
         "vision_language",
         architecture,

@@ -17,8 +17,8 @@ from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.products import layer_norm, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, encoder, useful
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 IMAGE, PATCHES = "image", "patches"
 
@@ -64,7 +64,7 @@ def read(fields: Fields, architecture: str) -> Model:
     return Model(
         "vit",
         architecture,
-        terms=useful(terms),
+        terms=merge(terms),
         layers=number,
         counted=(IMAGE,),
         lengths={IMAGE: patches + plan.special, PATCHES: patches},
