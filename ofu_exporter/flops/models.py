@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.errors import ConfigError
@@ -77,8 +77,10 @@ def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
         raise ConfigError(f"causal: {both}; leave --causal out")
     terms = model.terms
     if shape := padded(model, counting):
-        language = shape.terms(counting.predictions)
-        terms += tuple(replace(term, tower=model.towers[-1]) for term in language)
+        language, tower = shape.terms(counting.predictions), model.towers[-1]
+        if tower != "model":
+            language = tuple(replace(term, tower=tower) for term in language)
+        terms += language
     return tuple(map(_without_mask, terms)) if counting.causal is False else terms
 
 
@@ -147,9 +149,8 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
     return replace(shape, vocab=rows)
 
 
-def parameters(model: Model, counting: Counting) -> Parameters:
-    """Parameters that the model stores; those of multi-token-prediction layers only if these are counted."""
-    terms = own_terms(model, replace(counting, causal=None))
+def parameters(terms: Sequence[Term]) -> Parameters:
+    """Parameters that a model stores, from its own terms."""
     return Parameters(
         total=sum(term.parameters for term in terms),
         active=sum(term.active for term in terms),

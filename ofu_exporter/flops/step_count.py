@@ -14,7 +14,7 @@ from ofu_exporter.flops import conventions, families
 from ofu_exporter.flops.conventions import Convention
 from ofu_exporter.flops.fields import Fields, neutral
 from ofu_exporter.flops.lengths import Lengths
-from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
+from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, own_terms, parameters
 from ofu_exporter.flops.passes import Passes, TermPasses, plan
 from ofu_exporter.flops.terms import TOKENS, Exact, Term, total, whole
 
@@ -182,12 +182,13 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
+    own = terms if is_own else own_terms(model, replace(how.counting, causal=None))
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(model, how.counting),
+        parameters=parameters(own),
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
