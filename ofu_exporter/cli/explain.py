@@ -26,8 +26,9 @@ from ofu_exporter.support.tables import LEFT, RIGHT, Column
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
+    from ofu_exporter.flops.candidates import Candidate
     from ofu_exporter.flops.causes import CauseFacts, CountedStep
-    from ofu_exporter.flops.explain import Candidate, Explanation, Observation
+    from ofu_exporter.flops.explain import Explanation, Observation
 
 RECOMPUTE = ("none", "selective", "full")
 NEED_CONFIG = (

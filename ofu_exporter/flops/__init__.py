@@ -63,36 +63,9 @@ def recipe(module: Any, batch: Any, backward: bool = True) -> Recipe:
     return of_module
 
 
-__all__ = [
-    "Count",
-    "Counting",
-    "Extent",
-    "How",
-    "Lengths",
-    "TermCount",
-    "Lora",
-    "Model",
-    "Pace",
-    "Parameters",
-    "Part",
-    "Passes",
-    "Per",
-    "Recompute",
-    "Term",
-    "Total",
-    "Utilization",
-    "band",
-    "count",
-    "dense_peak",
-    "effective_peak",
-    "executed",
-    "fixed",
-    "from_moments",
-    "hint",
-    "modules",
-    "packed",
-    "read",
-    "read_file",
-    "recipe",
-    "utilization",
-]
+__all__ = ["Count", "How", "TermCount", "Total", "count", "read", "read_file"]
+__all__ += ["Counting", "Lora", "Model", "Parameters", "Passes", "Recompute"]
+__all__ += ["Lengths", "fixed", "from_moments", "packed"]
+__all__ += ["Extent", "Part", "Per", "Term", "modules"]
+__all__ += ["Pace", "Utilization", "band", "dense_peak", "effective_peak", "hint", "utilization"]
+__all__ += ["executed", "recipe"]

@@ -51,7 +51,6 @@ class Row:
 
 
 def read(text: str) -> list[Row]:
-    """The rows of a text."""
     return [_row(**each) for each in csv.DictReader(StringIO(text))]
 
 

@@ -39,28 +39,30 @@ def parsed(text: str, named: str) -> Mapping[str, object]:
 
 
 def _path_of(path: Path) -> Path:
-    if path.is_dir():
-        return _inside(path) or _missing(f"{path}: the folder has no {' or '.join(PLACES)}")
     name = str(path)
-    if not path.exists() and name in ready_recipes():
-        return READY / f"{name}.json"
-    if path.exists():
+    if path.is_dir():
+        place, missing = _inside(path), f"the folder has no {' or '.join(PLACES)}"
+    elif path.exists():
         return path
-    if not MODEL_ID.fullmatch(name) or name.endswith(".json"):
-        brings = "ofu-exporter brings no recipe of that name"
-        return _missing(f"{name}: there is no such file, and {brings}")
-    how = f"download its configuration: hf download {name} config.json"
-    return _cached(name) or _missing(f"{name}: no such file, and no such model in {cache()}; {how}")
+    elif name in ready_recipes():
+        return READY / f"{name}.json"
+    elif not MODEL_ID.fullmatch(name) or name.endswith(".json"):
+        place, missing = (
+            None,
+            "there is no such file, and ofu-exporter brings no recipe of that name",
+        )
+    else:
+        how = f"download its configuration: hf download {name} config.json"
+        place, missing = _cached(name), f"no such file, and no such model in {cache()}; {how}"
+    if place is None:
+        raise ConfigError(f"{name}: {missing}")
+    return place
 
 
 @cached
 def ready_recipes() -> tuple[str, ...]:
     """The names of the recipes that come with this package."""
     return tuple(sorted(path.stem for path in READY.glob("*.json")))
-
-
-def _missing(text: str) -> Path:
-    raise ConfigError(text)
 
 
 def _inside(folder: Path) -> Path | None:

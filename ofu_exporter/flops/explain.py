@@ -3,25 +3,25 @@
 Every cause that the facts allow is tried alone and together with one other. Whether it fits depends only on the
 measurement error. Causes that fit are sorted by chi^2/2 + rarity, which prefers common and simple ones if the numbers
 cannot tell. The order is not a probability: `Explanation.tied` says how many causes the numbers cannot tell apart,
-and `Explanation.telling` which facts can.
+and `Explanation.telling` which facts can. Some numbers no mistake in a report can make: an OFU of almost 0, one above
+what the card can do, and one against the throughput. For these there is advice instead.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import combinations
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import contradictions, misfit, open_facts
-from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
-from ofu_exporter.flops.causes.tiles import real_work, tile_quantization
-from ofu_exporter.flops.misfit import Ratio
-from ofu_exporter.flops.open_facts import Tied
+from ofu_exporter.flops import candidates
+from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
+from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops.causes.training import real_work, tile_quantization
+from ofu_exporter.flops.mfu import above_zero
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import divergence
-from ofu_exporter.ofu.divergence import Divergence, Thresholds
+from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.values.reported import Verdict
 
 POINT = 0.01
@@ -30,13 +30,27 @@ FITS = 2.5
 """Most standard errors between an expected ratio that fits and the observed one."""
 FITS_BOTH = 2.96
 """The same for report and OFU together, if the right MFU is known: two errors exceed it as seldom as one the former."""
-PAIR = 1.0
-"""Rarity that a second cause adds in addition to its own."""
-RAREST_PAIR = 5.5
-"""Pairs rarer than this are not tried: with enough pairs, one would fit anything."""
 SHOWN = 10
 ALIKE = 2.0
 """A candidate counts as tied with the first one unless its chi^2 is worse by this much."""
+
+CLEAR = 3.0
+"""OFU must be above 0 by this number of standard errors before a ratio to it has a meaning."""
+SMALL = 0.05
+"""An OFU above this is not almost 0, unless its error is too large to tell."""
+LEAST = 0.001
+"""An OFU below this is almost 0, even if its error is small."""
+FASTEST = 1.16
+"""Highest SM clock over tensor clock of the data-center GPUs (H100 NVL); some GeForce cards have 1.28."""
+MEASURED = 0.02
+"""A larger standard error of OFU says nothing of what the card can do."""
+
+FEW_JOBS_HAVE = {"padded_to", "lengths", "tile_overhead"}
+"""Facts of padding, packs and tiles, which are not asked for to try a cause."""
+THROUGHPUT = "tokens_per_second"
+NEEDED_BY_THROUGHPUT = ("config", "gpu", "gpus", "precision")
+APART = 0.02
+"""A throughput tells reports apart that differ by more than this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +66,6 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One cause or two together, and how well they fit."""
-
-    cause: str
-    """The cause's slug; for two causes `one+other`, the one that changes the ratio more comes first."""
-    expected_ratio: float
-    """Reported MFU over OFU if this were the cause, without what real training always runs (`tiles.real_work`)."""
-    report_ratio: float
-    """Reported MFU over the right one."""
-    misfit: float
-    """Standard errors between the expected and the observed ratio."""
-    evidence: str
-    rarity: float
-    """-ln of how often the cause occurs, an estimate: 1 is common, 5 is rare."""
-
-    @property
-    def score(self) -> float:
-        """Orders the candidates: the smaller, the likelier."""
-        return self.misfit**2 / 2 + self.rarity
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        """The slugs of the causes, one by one."""
-        return tuple(self.cause.split("+"))
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """Whether reported MFU and OFU disagree, and what may have caused it."""
 
@@ -90,7 +77,7 @@ class Explanation:
     tied: int
     """How many causes the numbers can't tell from the first, including the first; 0 if none fits."""
     untried: tuple[tuple[str, str], ...]
-    """Causes that were not tried, and the facts that they need."""
+    """Causes that were not tried, and the facts that they need. Only facts that every job has are named."""
     telling: tuple[str, ...]
     """Facts that were not given and can tell the tied causes apart, by the names of their options."""
     looked: bool
@@ -99,104 +86,92 @@ class Explanation:
     """What to check if no mistake in the report explains the divergence; "" otherwise."""
 
 
-NEGLIGIBLE = 0.001
-"""A mistake that changes an MFU by less than this share explains nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    cause: MfuCause
-    hypothesis: Hypothesis
-    ratio: Ratio
-
-    @property
-    def rarity(self) -> float:
-        rarity = self.hypothesis.rarity
-        return self.cause.rarity if rarity is None else rarity
-
-
-@dataclass(frozen=True, slots=True)
-class _Combined:
-    tried: tuple[_Tried, ...]
-    together: Ratio | None = None
-    """The ratio of two mistakes of one count, which do not multiply."""
-
-    @property
-    def rarity(self) -> float:
-        return sum(one.rarity for one in self.tried) + PAIR * (len(self.tried) - 1)
-
-    @property
-    def report(self) -> Ratio:
-        """Reported MFU over the right one."""
-        return self.together or self._product(Side.REPORT)
-
-    @property
-    def hardware(self) -> Ratio:
-        """The right MFU over OFU."""
-        return self._product(Side.HARDWARE)
-
-    def _product(self, side: Side) -> Ratio:
-        ratios = (one.ratio for one in self.tried if one.cause.side is side)
-        return reduce(Ratio.times, ratios, Ratio())
-
-
 def explain(
     observation: Observation,
     facts: CauseFacts | None = None,
     *,
     verdict: Divergence | None = None,
-    thresholds: Thresholds = divergence.DEFAULT,
 ) -> Explanation:
     """Find what may have made an MFU differ from OFU. `verdict` is the verdict of an existing comparison.
 
     Raises ConfigError for impossible numbers, and for facts that contradict each other.
     """
     facts = facts or CauseFacts()
-    error = observation.standard_error
-    compared = verdict or divergence.compare(
-        observation.mfu, observation.ofu, standard_error=error, thresholds=thresholds
-    )
-    if observation.mfu == 0:
+    mfu, ofu, right = observation.mfu, observation.ofu, observation.right_mfu
+    compared = verdict or divergence.compare(mfu, ofu, standard_error=observation.standard_error)
+    if mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
-    ratio = observation.mfu / observation.ofu if observation.ofu else None
-    is_impossible, advice = _contradiction(observation, compared, thresholds, facts)
+    ratio = mfu / ofu if ofu else None
+    is_impossible, advice = _contradiction(observation, compared, facts)
     if is_impossible:
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
-    looked = compared.verdict.diverged or _is_miscounted(observation) or bool(advice)
+    is_miscounted = right is not None and candidates.off_report(mfu, right, Ratio()) > FITS
+    looked = compared.verdict.diverged or is_miscounted or bool(advice)
     ranked = _ranked(observation, facts) if looked else []
     best = ranked[0].misfit ** 2 if ranked else 0.0
     tied = sum(each.misfit**2 <= best + ALIKE for each in ranked)
-    ties = [Tied(each.causes, each.report_ratio) for each in ranked[:tied]]
+    is_given = {**_given(facts), THROUGHPUT: right is not None}
     return Explanation(
         ratio,
         compared,
         tuple(ranked[:SHOWN]),
         tied,
-        open_facts.untried(facts),
-        open_facts.telling(ties, facts, observation.right_mfu),
+        _untried(is_given),
+        _telling(ranked[:tied], is_given) if tied > 1 else (),
         looked,
         "" if ranked else advice,
     )
 
 
 def _contradiction(
-    observation: Observation, compared: Divergence, thresholds: Thresholds, facts: CauseFacts
+    observation: Observation, compared: Divergence, facts: CauseFacts
 ) -> tuple[bool, str]:
     """Whether no mistake in the report can be the cause, and what to check."""
     ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
-    if impossible := contradictions.above_the_card(ofu, error, facts.row()):
-        return True, impossible
-    if nothing := contradictions.almost_no_ofu(compared, ofu, error):
-        return True, nothing
+    if advice := _above_the_card(ofu, error, facts.row()) or _almost_no_ofu(ofu, error, compared):
+        return True, advice
     if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
         return ofu == 0, ""
-    return contradictions.against_throughput(right, ofu, error, thresholds)
+    thresholds = divergence.DEFAULT
+    above = max(thresholds.above, thresholds.above_relative * ofu)
+    below = max(thresholds.below, thresholds.below_relative * ofu)
+    ask = (
+        "Are throughput, number of GPUs and configuration of this job, and OFU of all of its GPUs?"
+    )
+    if right - ofu > above + thresholds.standard_errors * error:
+        needed = f"which needs an OFU of at least {right:.2%}"
+        return True, f"OFU contradicts the throughput, {needed}. {ask}"
+    if ofu - right > below:
+        ran = f"the GPUs ran {ofu / right:.3g} times what the throughput needs"
+        return False, f"{ran}. {ask} Is the job alone on them?"
+    return False, ""
 
 
-def _is_miscounted(observation: Observation) -> bool:
-    """Whether the reported MFU differs from the one that follows from the throughput."""
-    right = observation.right_mfu
-    return right is not None and misfit.of_report(observation.mfu, right, Ratio()) > FITS
+def _above_the_card(ofu: float, standard_error: float, row: GpuModel | None) -> str:
+    """What to check if an OFU is more than the GPU can have at its highest clock; "" otherwise."""
+    most = FASTEST
+    if row and row.tensor_clock_hz and row.max_sm_clock_hz:
+        most = max(row.max_sm_clock_hz / row.tensor_clock_hz, 1.0)
+    if ofu <= most + CLEAR * min(standard_error, MEASURED):
+        return ""
+    card = row.key if row else "a data-center GPU"
+    unnamed = "" if row else " Which GPU is it (--gpu)?"
+    return (
+        f"an OFU of {ofu:.0%} is impossible: {card} has at most {most:.0%}, at its highest clock.{unnamed} "
+        "Is OFU divided by the tensor clock of this GPU?"
+    )
+
+
+def _almost_no_ofu(ofu: float, standard_error: float, compared: Divergence) -> str:
+    """What to check if a job reports an MFU but its GPUs show almost none; "" otherwise."""
+    if compared.verdict is not Verdict.MFU_ABOVE_OFU or ofu > max(CLEAR * standard_error, LEAST):
+        return ""
+    if ofu > SMALL:
+        return "the error of OFU is so large that OFU may be 0: compare over a longer time"
+    return (
+        "the GPUs did almost nothing, and no mistake in a count explains that. Is OFU that of the job's own GPUs and "
+        "nodes? Did the job run in these seconds? Does the tensor counter count? `ofu-exporter check` says"
+    )
 
 
 def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[Candidate]:
@@ -204,54 +179,26 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
 
     Raises ConfigError when a ratio isn't above 0.
     """
-    for name, value in (("reported_mfu", reported), ("mfu", right)):
-        if not math.isfinite(value) or value <= 0:
-            raise ConfigError(f"{name}: {value!r} is not a number above 0")
+    above_zero("reported_mfu", reported)
+    above_zero("mfu", right)
     observed = math.log(reported / right)
-    if misfit.of_report(reported, right, Ratio()) <= 1:
+    if candidates.off_report(reported, right, Ratio()) <= 1:
         return []
-    of_report = (each for each in _alone(facts) if each.tried[0].cause.side is Side.REPORT)
-    judged = ((each, misfit.of_report(reported, right, each.report)) for each in of_report)
-    fitting = (_candidate(each, observed, off, reported) for each, off in judged if off <= 1)
-    return _best_of_each(fitting)
-
-
-def _alone(facts: CauseFacts) -> Iterator[_Combined]:
-    """Every hypothesis that the facts allow, with its ratio."""
-    right = facts.step.flops() if facts.step else 1.0
-    for cause in causes():
-        for hypothesis in cause.hypotheses(facts):
-            most = hypothesis.ratio
-            ratio = Ratio(min(most, hypothesis.lowest or most), most)
-            if hypothesis.miscount and facts.step:
-                value = hypothesis.miscount(facts.step).flops() / right
-                ratio = Ratio(value, value)
-            if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                yield _Combined((_Tried(cause, hypothesis, ratio),))
-
-
-def _pairs(facts: CauseFacts, alone: Sequence[_Combined]) -> Iterator[_Combined]:
-    """Every pair of causes, except pairs that are too rare or cannot both be true."""
-    right = facts.step.flops() if facts.step else 1.0
-    tried = [each for one in alone for each in one.tried if each.rarity + PAIR <= RAREST_PAIR]
-    for first, second in combinations(tried, 2):
-        both = _Combined((first, second))
-        if both.rarity > RAREST_PAIR or first.cause is second.cause:
-            continue
-        if not first.hypothesis.contradicts(second.hypothesis):
-            change, more = first.hypothesis.miscount, second.hypothesis.miscount
-            if change and more and facts.step:
-                value = more(change(facts.step)).flops() / right
-                both = replace(both, together=Ratio(value, value))
-            yield both
+    of_report = (
+        each for each in candidates.alone(facts) if each.tried[0].cause.side is Side.REPORT
+    )
+    judged = ((each, candidates.off_report(reported, right, each.report)) for each in of_report)
+    return candidates.best_of_each(
+        each.candidate(observed, misfit, reported) for each, misfit in judged if misfit <= 1
+    )
 
 
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
-    alone = [*_alone(facts)]
+    alone = [*candidates.alone(facts)]
     singles = {each.cause: each for each in _judged(observation, facts, alone)}
     pairs = [
         pair
-        for pair in _judged(observation, facts, _pairs(facts, alone))
+        for pair in _judged(observation, facts, candidates.pairs(facts, alone))
         # A pair has to explain more than each of its causes alone.
         if all(pair.score < singles[slug].score for slug in pair.causes if slug in singles)
     ]
@@ -268,7 +215,7 @@ def _place(each: Candidate, singles: Collection[Candidate]) -> float:
 
 
 def _judged(
-    observation: Observation, facts: CauseFacts, tried: Iterable[_Combined]
+    observation: Observation, facts: CauseFacts, tried: Iterable[Combination]
 ) -> list[Candidate]:
     """The candidates that fit, best first; only the best of each cause or pair."""
     limit = FITS if observation.right_mfu is None else FITS_BOTH
@@ -276,43 +223,54 @@ def _judged(
     # Otherwise the corrected MFU would be above 100 %.
     possible = (each for each in tried if observation.mfu <= each.report.high)
     judged = ((each, _misfit(observation, facts, each)) for each in possible)
-    return _best_of_each(
-        _candidate(each, observed, off, observation.mfu) for each, off in judged if off <= limit
+    return candidates.best_of_each(
+        each.candidate(observed, off, observation.mfu) for each, off in judged if off <= limit
     )
 
 
-def _misfit(observation: Observation, facts: CauseFacts, each: _Combined) -> float:
+def _misfit(observation: Observation, facts: CauseFacts, each: Combination) -> float:
     """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
-    right, ran = observation.right_mfu, each.hardware
-    if all(one.cause is not tile_quantization for one in each.tried):
+    mfu, right, ran = observation.mfu, observation.right_mfu, each.hardware
+    if all(part.cause is not tile_quantization for part in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
-    ofu_and_error = (observation.ofu, observation.standard_error)
+    measured = (observation.ofu, observation.standard_error)
     if right is None:
-        return misfit.of_hardware(observation.mfu, ofu_and_error, each.report.times(ran))
-    report = misfit.of_report(observation.mfu, right, each.report)
-    return math.hypot(report, misfit.of_hardware(right, ofu_and_error, ran))
+        return candidates.off_hardware(mfu, *measured, each.report.times(ran))
+    report = candidates.off_report(mfu, right, each.report)
+    return math.hypot(report, candidates.off_hardware(right, *measured, ran))
 
 
-def _candidate(each: _Combined, observed: float, off: float, mfu: float) -> Candidate:
-    value = math.exp(observed)
-    ratio = each.report.times(each.hardware)
-    order = sorted(each.tried, key=lambda one: -abs(math.log(one.ratio.nearest(value))))
-    evidence = "; and ".join(one.hypothesis.evidence or one.cause.meaning for one in order)
-    if each.report.low == each.report.high != 1:
-        evidence += f"; corrected MFU: {mfu / each.report.low:.2%}"
-    return Candidate(
-        "+".join(one.cause.slug for one in order),
-        ratio.nearest(value),
-        each.report.nearest(value),
-        off,
-        evidence,
-        each.rarity,
-    )
+def _given(facts: CauseFacts) -> dict[str, bool]:
+    step = facts.step
+    return {
+        "config": step is not None,
+        "gpu": facts.gpu is not None,
+        "gpus": facts.gpus is not None,
+        "precision": facts.precision is not None,
+        "peak_tflops": facts.peak_flops is not None,
+        "recompute": facts.recompute is not None,
+        "training": facts.forward_only is not None,
+        "accumulation": facts.accumulation is not None,
+        "padded_to": facts.executed is not None,
+        "lengths": step is not None and len(step.lengths.samples) > 1,
+        "pack_length": facts.pack_length is not None,
+        "tile_overhead": facts.tile_overhead is not None,
+    }
 
 
-def _best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """The best of each cause or pair, best first."""
-    best: dict[frozenset[str], Candidate] = {}
-    for each in sorted(candidates, key=lambda each: each.score):
-        best.setdefault(frozenset(each.causes), each)
-    return list(best.values())
+def _untried(is_given: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+    missing = ((each.slug, [n for n in each.needs if not is_given[n]]) for each in causes())
+    common = ((slug, needs) for slug, needs in missing if needs and not FEW_JOBS_HAVE & {*needs})
+    return tuple((slug, ", ".join(needs)) for slug, needs in common)
+
+
+def _telling(tied: Sequence[Candidate], is_given: Mapping[str, bool]) -> tuple[str, ...]:
+    """A fact that settles some of the tied causes and not all, and a throughput if the right MFUs differ."""
+    settled_by = {each.slug: {*each.settled_by} for each in causes()}
+    of_each = [{name for slug in each.causes for name in settled_by[slug]} for each in tied]
+    named = set[str]().union(*of_each)
+    some = named - named.intersection(*of_each)
+    reports = [each.report_ratio for each in tied]
+    if max(reports) / min(reports) > 1 + APART and not is_given[THROUGHPUT]:
+        some |= {*NEEDED_BY_THROUGHPUT, THROUGHPUT}
+    return tuple(name for name in is_given if name in some and not is_given[name])

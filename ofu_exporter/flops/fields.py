@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from ofu_exporter.errors import ConfigError
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
+
+
+NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 
 def listed(text: str) -> frozenset[str]:
@@ -48,9 +52,13 @@ def is_harmless(name: str, value: object) -> bool:
     return not gate and not sized and HARMLESS.fullmatch(name) is not None
 
 
-NEUTRAL = listed((Path(__file__).parent / "neutral_fields.txt").read_text(encoding="utf-8"))
-"""The fields of public configurations that change no matrix product, so that no family has to read them. A family adds
-the fields that only it has. A field that can change the count must never be listed here."""
+@cache
+def neutral(family: str) -> frozenset[str]:
+    """The fields of a family's configurations that change no matrix product, so that it need not read them."""
+    text = re.sub("#.*", "", NEUTRAL.read_text(encoding="utf-8"))
+    sections = re.findall(r"\[(.+)\]([^[]*)", text)
+    wanted = {"every family", family}
+    return listed(" ".join(names for of, names in sections if wanted & {*of.split(", ")}))
 
 
 class Fields:
@@ -96,13 +104,18 @@ class Fields:
         return self.size(*names) if any([self.has(name) for name in names]) else None
 
     def flag(self, name: str, default: bool = NEEDED) -> bool:
-        """True or false."""
         if not self.has(name) and default is not NEEDED:
             return bool(default)
         return bool(self._of(bool, name, "true or false", "neither true nor false"))
 
+    def refuse(self, value: bool, *names: str) -> None:
+        """Raise ConfigError for a flag with a value for which there is no count; absent, it has the other."""
+        for name in names:
+            if self.flag(name, default=not value) is value:
+                words = ("false", "true")
+                raise self.error(name, f"{words[value]} is not known; known: {words[not value]}")
+
     def word(self, name: str, allowed: Iterable[str], default: str = NEEDED) -> str:
-        """One of the known words."""
         if not self.has(name) and default is NEEDED:
             raise self.error(name, f"is missing; known: {', '.join(sorted(allowed))}")
         return self._known(name, self._values.get(name, default), allowed)
@@ -115,7 +128,6 @@ class Fields:
         return words
 
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
-        """A list of whole numbers."""
         return tuple(self._whole(name, value, least) for value in self.items(name))
 
     def places(self, name: str, number: int, counted: str) -> tuple[int, ...]:
@@ -130,7 +142,6 @@ class Fields:
         return isinstance(self._values.get(name), list | tuple)
 
     def items(self, name: str) -> list[object]:
-        """A list."""
         return list(self._of((list, tuple), name, "a list", "not a list"))
 
     def mapping(self, name: str) -> Mapping[str, Any]:
@@ -138,7 +149,6 @@ class Fields:
         return dict(self._of(Mapping, name, "a mapping", "not a mapping"))
 
     def text(self, name: str) -> str:
-        """Text that is not empty."""
         text = str(self._of(str, name, "text", "not text"))
         if not text:
             raise self.error(name, f"{text!r} is not text")
@@ -180,7 +190,6 @@ class Fields:
         )
 
     def error(self, name: str, message: str) -> ConfigError:
-        """The error for one field."""
         return ConfigError(f"{self._where}{name} {message}")
 
     def contradiction(self, message: str, *names: str) -> ConfigError:

@@ -10,14 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofu_exporter.flops.fields import Fields
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    Layer,
-    Norms,
-    rms_norm,
-)
+from ofu_exporter.flops.mixers import GroupedAttention
+from ofu_exporter.flops.products import Norms, rms_norm
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -66,8 +61,10 @@ def query_key_norm(kind: str, attention: GroupedAttention) -> int:
     return attention.query_dim + attention.key_dim if kind == "all" else 0
 
 
-def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None]:
-    """The sliding window of each layer, None where it attends to everything.
+def windowed(
+    fields: Fields, mixer: GroupedAttention, number: int, full_every: int
+) -> list[GroupedAttention]:
+    """The attention of each layer, in a sliding window or over everything.
 
     sliding_window absent, null or (Qwen) use_sliding_window false: no windows. layer_types says which layers have
     the window; absent, every layer has it but each `full_every`-th (0 = every layer), from max_window_layers on.
@@ -78,24 +75,19 @@ def windows(fields: Fields, layers: int, full_every: int = 0) -> list[int | None
     patterns = ("sliding_window_pattern", "_sliding_window_pattern")
     every = fields.size(*patterns, default=full_every, least=0)
     if fields.has("layer_types"):
-        kinds = fields.words("layer_types", (FULL, SLIDING), layers)
+        kinds = fields.words("layer_types", (FULL, SLIDING), number)
         if SLIDING in kinds and not window:
             names = ("layer_types", "sliding_window")
             raise fields.contradiction("sliding layers without a window", *names)
-        return [window if kind == SLIDING else None for kind in kinds]
-    if not used or not window:
-        if used:
-            raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
-        return [None] * layers
-    first = first if fields.has("use_sliding_window") else 0
-    full = range(every - 1, layers, every) if every else ()
-    return [window if index >= first and index not in full else None for index in range(layers)]
-
-
-def windowed(mixer: GroupedAttention, windows: Sequence[int | None]) -> list[GroupedAttention]:
-    """The attention of each layer, by its window."""
-    of = {each: replace(mixer, window=each) for each in {*windows}}
-    return [of[window] for window in windows]
+        slides = [kind == SLIDING for kind in kinds]
+    elif used and not window:
+        raise fields.contradiction("no window to slide", "use_sliding_window", "sliding_window")
+    else:
+        first = first if fields.has("use_sliding_window") else 0
+        full = range(every - 1, number, every) if every else ()
+        slides = [used and index >= first and index not in full for index in range(number)]
+    local = replace(mixer, window=window)
+    return [local if each else mixer for each in slides]
 
 
 def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:

@@ -138,19 +138,16 @@ def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:
-        pairs = length * min(length, extent.most)
-        return Fraction(pairs, 2) if extent.causal else pairs
+        seen = length * min(length, extent.most)
+        return Fraction(seen, 2) if extent.causal else seen
     if extent.per is Per.PAIR:
-        return whole(Fraction(_chunked(length, extent)) / extent.merged)
+        chunk = extent.chunk or max(length, 1)
+        chunks, rest = divmod(length, chunk)
+        within = chunks * pairs(chunk, extent.causal, extent.window)
+        number = within + pairs(rest, extent.causal, extent.window)
+        return whole(Fraction(number) / extent.merged)
     pairs_of_both = length * other if extent.per is Per.CROSS else (length + other) ** 2
     return whole(Fraction(pairs_of_both, extent.merged))
-
-
-def _chunked(length: int, extent: Extent) -> Exact:
-    """Pairs inside chunks: in the whole ones, and in the remainder."""
-    whole_chunks, rest = divmod(length, extent.chunk or max(length, 1))
-    each = pairs(extent.chunk or length, extent.causal, extent.window)
-    return whole_chunks * each + pairs(rest, extent.causal, extent.window)
 
 
 def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
@@ -162,9 +159,9 @@ def pairs(length: int, causal: bool, window: int | None = None) -> Exact:
     """
     if not causal:
         side = length if window is None else (window - 1) // 2
-        return (
-            length * length if side + 1 >= length else length * (2 * side + 1) - side * (side + 1)
-        )
+        if side + 1 >= length:
+            return length * length
+        return length * (2 * side + 1) - side * (side + 1)
     half = Fraction(length * length, 2)
     if window is None or window >= length:
         return half

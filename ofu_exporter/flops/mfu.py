@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.lengths import check_positive
 from ofu_exporter.flops.step_count import Count, Total
 from ofu_exporter.hardware import gpu_models
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 
@@ -47,7 +48,7 @@ class Pace:
         names = [name for name, value in paces.items() if value is not None]
         if len(names) != 1:
             raise ConfigError(f"give exactly one of {', '.join(paces)}, not {len(names)}")
-        value = _positive(names[0], paces[names[0]] or 0.0)
+        value = above_zero(names[0], paces[names[0]] or 0.0)
         first = count if isinstance(count, Count) else count.counts[0]
         if self.tokens_per_second is not None:
             return value / float(first.tokens)
@@ -79,6 +80,11 @@ def _hint(gpu: str) -> str:
     return f"known: {', '.join(names)}"
 
 
+def row_of(gpu: str) -> GpuModel | None:
+    """The row of a GPU in the table, by the name that NVML reports."""
+    return gpu_models.find(Gpu(index="", uuid="", name=gpu))
+
+
 def dense_peak(gpu: str, precision: str) -> float:
     """Dense FLOP/s of a GPU by the name that NVML reports. Raises ConfigError for a GPU or precision that is not known,
     with the nearest or all, and for a MIG instance, which has only a share of its GPU's peak."""
@@ -86,7 +92,7 @@ def dense_peak(gpu: str, precision: str) -> float:
         raise ConfigError(
             f"gpu: {gpu!r} is a MIG instance, whose share of the peak is not known; give --peak-tflops"
         )
-    row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    row = row_of(gpu)
     if row is None:
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
     if precision not in gpu_models.PRECISIONS:
@@ -109,7 +115,7 @@ def effective_peak(shares: Mapping[str, float], peaks: Mapping[str, float]) -> f
     above 0 or don't add up to 1.
     """
     for precision, share in shares.items():
-        _positive(f"precision {precision}", share)
+        above_zero(f"precision {precision}", share)
     if not shares or abs(math.fsum(shares.values()) - 1) > 1e-6:
         raise ConfigError(f"precision: the shares {dict(shares)} do not add up to 1")
     return 1 / math.fsum(share / peaks[precision] for precision, share in shares.items())
@@ -134,20 +140,17 @@ def utilization(
     if peak_flops is None:
         peak = effective_peak(precision, {name: dense_peak(gpu, name) for name in precision})
     else:
-        peak = _rate("peak_flops", peak_flops)
+        try:
+            peak = quantities.flops_per_second(above_zero("peak_flops", peak_flops))
+        except ValueError as error:
+            raise ConfigError(f"peak_flops: {error}") from error
         warnings += peak_mistakes(gpu, precision, peak)
     rate = pace.steps_per_second(count)
     model = float(count.model_flops_per_step) * rate
     ran = float(count.hardware_flops_per_step) * rate
     mfu, hfu = model / (number * peak), ran / (number * peak)
     warnings += ratio_mistakes(mfu, hfu, number)
-    return Utilization(mfu, hfu, peak, model, (*_count_warnings(count), *warnings))
-
-
-def _count_warnings(count: Count | Total) -> Sequence[str]:
-    if isinstance(count, Count):
-        return count.warnings
-    return tuple(dict.fromkeys(warning for each in count.counts for warning in each.warnings))
+    return Utilization(mfu, hfu, peak, model, (*count.warnings, *warnings))
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:
@@ -158,7 +161,7 @@ def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -
         return []
     if _same(peak_flops, right):
         return []
-    math_used, row = "+".join(precision), gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    math_used, row = "+".join(precision), row_of(gpu)
     sparse = f"the sparse (2:4) peak of {math_used}, twice the dense one, which halves MFU"
     mistakes = [sparse] if _same(peak_flops, 2 * right) else []
     for name in gpu_models.PRECISIONS:
@@ -186,7 +189,7 @@ def ratio_mistakes(mfu: float, hfu: float, number: int) -> list[str]:
 
 def hint(count: Count, mfu: float, gpu: str) -> str | None:
     """KempnerForge's hint, only for the jobs of its bands: a dense model that trains on GPUs of the H100's class."""
-    row = gpu_models.find(Gpu(index="", uuid="", name=gpu))
+    row = row_of(gpu)
     is_dense = count.parameters.total == count.parameters.active
     trains = any(line.backward for line in count.lines)
     if row is None or row.chip.arch != BANDS_FROM or not is_dense or not trains:
@@ -203,14 +206,8 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
 
 
-def _rate(name: str, value: float) -> float:
-    try:
-        return quantities.flops_per_second(_positive(name, value))
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from error
-
-
-def _positive(name: str, value: float) -> float:
+def above_zero(name: str, value: float) -> float:
+    """The value as a float. Raises ConfigError unless it is a number above 0."""
     if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         raise ConfigError(f"{name}: {value!r} is not a number above 0")
     return float(value)

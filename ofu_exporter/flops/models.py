@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import blocks
-from ofu_exporter.flops.shapes import Decoder, GroupedAttention, Mlp
+from ofu_exporter.flops.mixers import GroupedAttention
+from ofu_exporter.flops.shapes import Decoder, Mlp
 from ofu_exporter.flops.terms import TOKENS, Part, Per, Term
 
 
@@ -75,15 +75,13 @@ def own_terms(model: Model, counting: Counting) -> tuple[Term, ...]:
     if counting.causal and not is_causal:
         both = f"{model.architecture} attends in both directions"
         raise ConfigError(f"causal: {both}; leave --causal out")
-    shape, masked = padded(model, counting), counting.causal is not False
-    terms = model.terms if masked else tuple(map(_without_mask, model.terms))
-    if shape is None:
-        return terms
-    language = blocks.decoder(shape, masked, counting.predictions)
-    tower = model.towers[-1]
-    if tower != "model":
-        language = tuple(replace(term, tower=tower) for term in language)
-    return terms + (language if masked else tuple(map(_without_mask, language)))
+    terms = model.terms
+    if shape := padded(model, counting):
+        language, tower = shape.terms(counting.predictions), model.towers[-1]
+        if tower != "model":
+            language = tuple(replace(term, tower=tower) for term in language)
+        terms += language
+    return tuple(map(_without_mask, terms)) if counting.causal is False else terms
 
 
 def decoder_only(
@@ -151,14 +149,10 @@ def padded(model: Model, counting: Counting) -> Decoder | None:
     return replace(shape, vocab=rows)
 
 
-def parameters(model: Model, counting: Counting, terms: Sequence[Term] | None = None) -> Parameters:
-    """Parameters that the model stores; those of multi-token-prediction layers only if these are counted.
-
-    `terms` are the model's own terms, if they are already known.
-    """
-    counted = own_terms(model, replace(counting, causal=None)) if terms is None else terms
+def parameters(terms: Sequence[Term]) -> Parameters:
+    """Parameters that a model stores, from its own terms."""
     return Parameters(
-        total=sum(term.parameters for term in counted),
-        active=sum(term.active for term in counted),
-        embedding=sum(term.parameters for term in counted if term.part is Part.EMBEDDING),
+        total=sum(term.parameters for term in terms),
+        active=sum(term.active for term in terms),
+        embedding=sum(term.parameters for term in terms if term.part is Part.EMBEDDING),
     )

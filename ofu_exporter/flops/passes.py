@@ -75,14 +75,13 @@ class TermPasses:
     """A term and what each pass over it costs, in forward passes."""
 
     term: Term
-    forward: int = 1
-    backward: Exact = 2
-    recomputed: Fraction = Fraction()
+    backward: Exact
+    recomputed: Exact
 
     @property
     def model(self) -> Exact:
-        """The forward passes' worth of FLOPs that the model needs: the numerator of MFU."""
-        return self.forward + self.backward
+        """What the model needs, the forward pass included: the numerator of MFU."""
+        return 1 + self.backward
 
 
 def plan(
@@ -97,34 +96,36 @@ def plan(
     With `recompute_all`, full recomputation repeats the whole forward pass, not only the layers. Raises ConfigError for
     a tower, a target or a number of layers that the model does not have.
     """
-    _check(passes, towers, layers)
+    if unknown := sorted(passes.frozen - {*towers}):
+        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
+    wanted = passes.recompute_layers
+    if wanted is not None and not 1 <= wanted <= layers:
+        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")
     counted = list(terms)
     adapters = list(_adapters(counted, passes.lora)) if passes.lora else []
     trained = {term.tower for term in adapters} if passes.lora else {*towers} - passes.frozen
     # A gradient passes through the trained towers, and through the last, which follows all the others.
     reached = {*trained, towers[-1]} if trained else set()
+    share = Fraction(wanted or layers or 1, layers or 1)
     runs = []
     for term in [*counted, *adapters]:
         is_trained = term in adapters if passes.lora else term.tower in trained
-        backward = _backward(term, is_trained, term.tower in reached, passes)
-        runs.append(TermPasses(term, backward=backward))
-    if passes.recompute is Recompute.NONE:
-        return runs
-    share = Fraction(passes.recompute_layers or layers or 1, layers or 1)
-    return [replace(run, recomputed=_recomputed(run, passes, share, recompute_all)) for run in runs]
+        has_backward = not passes.forward_only and term.tower in reached
+        backward = _backward(term, is_trained) if has_backward else 0
+        again = backward and _runs_again(term, passes.recompute, recompute_all)
+        runs.append(TermPasses(term, backward, share if again else 0))
+    return runs
 
 
-def _backward(term: Term, trained: bool, reached: bool, passes: Passes) -> Exact:
-    if passes.forward_only or not reached:
-        return 0
+def _backward(term: Term, trained: bool) -> Exact:
     inputs, weights = term.gradients or ((1, 1) if term.has_weights else (2, 0))
     return inputs + weights if trained or not term.has_weights else inputs
 
 
-def _recomputed(run: TermPasses, passes: Passes, share: Fraction, everything: bool) -> Fraction:
-    selective = passes.recompute is Recompute.SELECTIVE
-    again = run.term.part is Part.CORE if selective else run.term.in_layers or everything
-    return share if run.backward and again else Fraction()
+def _runs_again(term: Term, recompute: Recompute, everything: bool) -> bool:
+    if recompute is Recompute.SELECTIVE:
+        return term.part is Part.CORE
+    return recompute is Recompute.FULL and (term.in_layers or everything)
 
 
 def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
@@ -150,11 +151,3 @@ def _adapters(terms: list[Term], lora: Lora) -> Iterator[Term]:
     if not met:
         names = ", ".join(sorted({term.name.rpartition(".")[2] for term in terms if term.linear}))
         raise ConfigError(f"lora targets: none of {', '.join(lora.targets)} here; known: {names}")
-
-
-def _check(passes: Passes, towers: tuple[str, ...], layers: int) -> None:
-    if unknown := sorted(passes.frozen - {*towers}):
-        raise ConfigError(f"frozen: no part {', '.join(unknown)}; known: {', '.join(towers)}")
-    wanted = passes.recompute_layers
-    if wanted is not None and not 1 <= wanted <= layers:
-        raise ConfigError(f"recompute_layers: {wanted} is not between 1 and the model's {layers}")

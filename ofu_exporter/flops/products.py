@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ofu_exporter.flops.terms import PER_TOKEN, Extent, Linear, Part, Term
 
 
@@ -82,3 +84,22 @@ def depthwise(name: str, channels: int, kernel: int, times: int, bias: bool) -> 
 def scan(name: str, flops: int) -> Term:
     """A recurrence over the sequence, with `flops` FLOPs per token."""
     return Term(name, Part.SCAN, flops=flops)
+
+
+Norms = Callable[[int], int]
+"""Returns the parameters of one norm over a number of features."""
+
+
+def rms_norm(features: int) -> int:
+    """One scale per feature (arXiv:1910.07467)."""
+    return features
+
+
+def no_norm(features: int) -> int:
+    """A norm without parameters (OLMo, arXiv:2402.00838)."""
+    return 0 * features
+
+
+def layer_norm(features: int) -> int:
+    """A scale and a shift per feature (arXiv:1607.06450)."""
+    return 2 * features

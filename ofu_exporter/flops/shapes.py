@@ -1,127 +1,23 @@
-"""Describes the shape of a decoder: the blocks of its layers, in the field's words.
+"""Describes the shape of a decoder, the blocks of its layers in the field's words, and makes its terms.
 
-A family turns a configuration into a shape; a counting convention turns a shape into terms. So every convention
-works for every family that has a shape, or refuses it.
+A family turns a configuration into a shape; a counting convention turns a shape into terms, most of them its own. So
+every convention works for every family that has a shape, or refuses it. Shapes: h hidden, f feed-forward width, V
+vocabulary. Everything except matrix products, convolutions and scans (norms, activations, softmax, rotary positions,
+residuals) is left out, as in every other counter of the field: it is under 1 % and not on the tensor cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
+from ofu_exporter.flops.mixers import Mixer
+from ofu_exporter.flops.products import embedding, linear, vector
+from ofu_exporter.flops.terms import TOKENS, Part, Term, merge
+
 Block = TypeVar("Block")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupedAttention:
-    """Multi-head attention; with fewer key/value groups than heads: GQA (arXiv:2305.13245)."""
-
-    heads: int
-    groups: int
-    head_dim: int
-    qkv_bias: bool = False
-    out_bias: bool = False
-    norm_parameters: int = 0
-    """Parameters of query and key norms, and of attention sinks."""
-    gated: bool = False
-    """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
-    window: int | None = None
-    chunk: int | None = None
-    """Tokens of a chunk; attention stays inside it (windows of an image, local layers of Llama 4)."""
-
-    @property
-    def query_dim(self) -> int:
-        return self.heads * self.head_dim
-
-    @property
-    def key_dim(self) -> int:
-        return self.groups * self.head_dim
-
-
-@dataclass(frozen=True, slots=True)
-class Indexer:
-    """Scores every key for every query with small heads, so that attention runs on the best (DeepSeek-V3.2)."""
-
-    heads: int
-    head_dim: int
-
-
-@dataclass(frozen=True, slots=True)
-class LatentAttention:
-    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1)."""
-
-    heads: int
-    query_rank: int | None
-    key_value_rank: int
-    nope_dim: int
-    """Head dimension of queries and keys that carries no position."""
-    rope_dim: int
-    value_dim: int
-    bias: bool = False
-    keys: int | None = None
-    """How many keys a query attends to, if an indexer chooses them."""
-    indexer: Indexer | None = None
-    """The layer's own indexer; None if it uses another layer's choice."""
-
-    @property
-    def query_dim(self) -> int:
-        return self.heads * (self.nope_dim + self.rope_dim)
-
-
-@dataclass(frozen=True, slots=True)
-class Mamba2:
-    """A Mamba-2 mixer (arXiv:2405.21060)."""
-
-    heads: int
-    head_dim: int
-    groups: int
-    state: int
-    kernel: int
-    conv_bias: bool = True
-    bias: bool = False
-    out_bias: bool | None = None
-    """Whether the output projection has a bias; None = like the input projection."""
-    gate_norm: bool = True
-    """Whether the gated output is normalised (not in Falcon-H1)."""
-
-    @property
-    def inner(self) -> int:
-        """Width of the scan: heads times head dimension, which need not be twice the hidden size."""
-        return self.heads * self.head_dim
-
-
-@dataclass(frozen=True, slots=True)
-class Mamba1:
-    """A Mamba mixer with a selective scan (arXiv:2312.00752)."""
-
-    inner: int
-    state: int
-    kernel: int
-    step_rank: int
-    conv_bias: bool = True
-    bias: bool = False
-    inner_norms: bool = False
-    """Whether time step, B and C are normalised (Jamba)."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaNet:
-    """A gated delta net (arXiv:2412.06464)."""
-
-    key_heads: int
-    value_heads: int
-    key_head_dim: int
-    value_head_dim: int
-    kernel: int
-
-    @property
-    def key_dim(self) -> int:
-        return self.key_heads * self.key_head_dim
-
-    @property
-    def value_dim(self) -> int:
-        return self.value_heads * self.value_head_dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +33,14 @@ class Mlp:
     @property
     def matrices(self) -> int:
         return 3 if self.gated else 2
+
+    def terms(self, hidden: int, times: int) -> Iterator[Term]:
+        """2 h f multiply-adds per token, 3 h f when gated."""
+        part, width = Part.MLP, self.width
+        for name in ("gate_proj", "up_proj")[not self.gated :]:
+            yield linear(f"mlp.{name}", part, hidden, width, times=times, bias=self.bias)
+        yield linear("mlp.down_proj", part, width, hidden, times=times, bias=self.bias)
+        yield vector("mlp.activation", self.activation_parameters * times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +67,33 @@ class Experts:
     def matrices(self) -> int:
         return 3 if self.gated else 2
 
+    def terms(self, hidden: int, times: int) -> Iterator[Term]:
+        """Router h E, routed c k l m, latent 2 h l, shared c h s multiply-adds per token.
 
-Mixer = GroupedAttention | LatentAttention | Mamba2 | Mamba1 | DeltaNet
+        k of E experts of width m; c = 3 when gated, else 2; l = h unless the experts run on a latent: a token is
+        projected to it once (not once per expert), and back. Shared experts stay at the hidden size.
+        """
+        part, outer, inside = Part.EXPERTS, self.outer_bias, self.latent or hidden
+        yield linear(
+            "router", Part.ROUTER, hidden, self.experts, times=times, bias=self.router_bias
+        )
+        yield vector("router.correction", self.correction_bias * self.experts * times)
+        if self.latent is not None:
+            for name, sides in (("down", (hidden, inside)), ("up", (inside, hidden))):
+                yield linear(f"experts.latent_{name}", part, *sides, times=times, bias=outer)
+        stored, used = self.experts * times, self.active * times
+        many = partial(linear, times=stored, used=used, bias=self.bias)
+        for name in ("gate_proj", "up_proj")[not self.gated :]:
+            yield many(f"experts.{name}", part, inside, self.width)
+        yield many("experts.down_proj", part, self.width, inside)
+        if self.shared_width:
+            shared = Mlp(self.shared_width, self.gated, self.bias or outer)
+            for term in shared.terms(hidden, times):
+                yield replace(term, name=term.name.replace("mlp", "shared_expert"), part=part)
+            if self.shared_gate:
+                yield linear("shared_expert.gate", Part.ROUTER, hidden, 1, times=times)
+
+
 FeedForward = Mlp | Experts
 
 
@@ -176,6 +105,13 @@ class Layer:
     feed_forward: FeedForward | None
     norm_parameters: int = 0
     """Parameters of the layer's own norms, of all of them together."""
+
+    def terms(self, hidden: int, times: int) -> Iterator[Term]:
+        """The terms of this number of such layers."""
+        for block in (self.mixer, self.feed_forward):
+            if block is not None:
+                yield from block.terms(hidden, times)
+        yield vector("norms", self.norm_parameters * times)
 
 
 def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
@@ -190,6 +126,21 @@ def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
         else:
             groups.append((layer, 1))
     return groups
+
+
+def _stack(hidden: int, layers: Iterable[Layer]) -> Iterator[Term]:
+    """The terms of a stack of layers. Equal layers are counted together."""
+    for layer, times in grouped(layers):
+        yield from layer.terms(hidden, times)
+
+
+def encoder(
+    hidden: int, layers: Iterable[Layer], stream: str = TOKENS, prefix: str = ""
+) -> Iterator[Term]:
+    """The terms of layers that attend in both directions over one stream; `prefix` is put before their names."""
+    for term in _stack(hidden, layers):
+        extent = replace(term.extent, stream=stream, causal=False)
+        yield replace(term, name=prefix + term.name, extent=extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,21 +182,36 @@ class Decoder:
         """The layers of multi-token prediction, for `depth` depths."""
         return (self.prediction_layers or self.layers[-1:]) * depth
 
+    def terms(self, predictions: bool = False) -> tuple[Term, ...]:
+        """All terms: embedding, layers, head.
 
-Norms = Callable[[int], int]
-"""Returns the parameters of one norm over a number of features."""
+        Each depth of multi-token prediction has a layer like the last one, a projection of [hidden; embedding] and
+        the head again (DeepSeek-V3, section 2.2); embedding and head are shared.
+        """
+        return merge(self._terms(self.predictions if predictions else 0))
 
+    def _terms(self, depth: int) -> Iterator[Term]:
+        hidden, width = self.hidden, self.embedding_width or self.hidden
+        yield embedding("embed_tokens", self.vocab, width)
+        yield embedding("embed_positions", self.positions, hidden)
+        yield vector("embed_norm", self.embedding_norm_parameters, in_layers=False)
+        if width != hidden:
+            yield linear("project_in", Part.PROJECTION, width, hidden, in_layers=False)
+            yield linear("project_out", Part.PROJECTION, hidden, width, in_layers=False)
+        yield from _stack(hidden, self.layers)
+        if depth:
+            yield from _stack(hidden, self.predicting(depth))
+            yield linear("mtp.eh_proj", Part.PREDICTION, 2 * hidden, hidden, times=depth)
+            yield vector("mtp.norms", (2 * hidden + self.final_norm_parameters) * depth)
+        yield vector("final_norm", self.final_norm_parameters, in_layers=False)
+        yield self._head(width, 1 + depth)
 
-def rms_norm(features: int) -> int:
-    """One scale per feature (arXiv:1910.07467)."""
-    return features
-
-
-def no_norm(features: int) -> int:
-    """A norm without parameters (OLMo, arXiv:2402.00838)."""
-    return 0 * features
-
-
-def layer_norm(features: int) -> int:
-    """A scale and a shift per feature (arXiv:1607.06450)."""
-    return 2 * features
+    def _head(self, width: int, times: int) -> Term:
+        """2 h V FLOPs per token and prediction; a head that is tied to the embedding has no parameters of its own."""
+        rows, tied = self.head_rows, self.tied and self.labels is None
+        parameters = (0 if tied else width * rows) + self.head_bias * rows
+        name = "lm_head" if self.labels is None else "score"
+        flops = 2 * width * rows * times
+        return Term(
+            name, Part.HEAD, flops=flops, parameters=parameters, active=parameters, in_layers=False
+        )

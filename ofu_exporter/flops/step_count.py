@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions, families
-from ofu_exporter.flops.fields import NEUTRAL, Fields
+from ofu_exporter.flops.conventions import Convention
+from ofu_exporter.flops.fields import Fields, neutral
 from ofu_exporter.flops.lengths import Lengths
-from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, parameters
+from ofu_exporter.flops.models import Counting, Model, NotDefined, Parameters, own_terms, parameters
 from ofu_exporter.flops.passes import Passes, TermPasses, plan
 from ofu_exporter.flops.terms import TOKENS, Exact, Term, total, whole
 
@@ -75,7 +76,6 @@ class Count:
         return whole(Fraction(self.model_flops_per_step) / self.sequences)
 
     def per_token(self, line: TermCount) -> Exact:
-        """Model FLOPs of one line per token."""
         return whole(Fraction(line.model) / Fraction(self.tokens))
 
 
@@ -87,13 +87,17 @@ class Total:
 
     @property
     def model_flops_per_step(self) -> Exact:
-        """The sum over the counts."""
         return total(count.model_flops_per_step for count in self.counts)
 
     @property
     def hardware_flops_per_step(self) -> Exact:
         """The sum over the counts, with recomputed activations and padding."""
         return total(count.hardware_flops_per_step for count in self.counts)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Each warning of the counts once."""
+        return tuple(dict.fromkeys(text for count in self.counts for text in count.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +120,11 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
 
         return recipes.read(config).model()
     architecture = _architecture(config)
-    family = families.load(families.family_of(architecture))
-    fields = Fields(config, NEUTRAL | family.NEUTRAL | {*ignore})
+    family = families.family_of(architecture)
+    fields = Fields(config, neutral(family) | {*ignore})
     fields.has("architectures")
-    model = replace(family.read(fields, architecture), longest=_longest(config))
+    read_by_family = families.load(family).read(fields, architecture)
+    model = replace(read_by_family, longest=_longest(config))
     if not (unknown := ", ".join(fields.finish())):
         return model
     return replace(model, notes=(f"unknown fields taken to change no matrix product: {unknown}",))
@@ -146,13 +151,6 @@ def _longest(config: Mapping[str, object]) -> int | None:
     if type(original) is not int or not isinstance(factor, int | float) or not factor < math.inf:
         return most
     return max(most, int(original * factor))
-
-
-def _too_long(model: Model, lengths: Lengths) -> Iterable[str]:
-    """A warning about sequences that the model is not made for, usually a mistake in the length."""
-    length = lengths.longest() if TOKENS in lengths.streams else 0
-    if model.longest is not None and length > model.longest:
-        yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
 
 
 def _architecture(config: Mapping[str, object]) -> str:
@@ -184,18 +182,29 @@ def count(
     except NotDefined as error:
         raise ConfigError(f"{error}; defined for it: {', '.join(_defined(model))}") from error
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
-    differences = convention.warnings(model, how.counting)
+    own = terms if is_own else own_terms(model, replace(how.counting, causal=None))
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
     return Count(
         family=model.family,
         convention=how.convention,
-        parameters=parameters(model, how.counting, terms if is_own else None),
+        parameters=parameters(own),
         lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
-        warnings=(*model.notes, *differences, *_too_long(model, lengths)),
+        warnings=tuple(_warnings(model, lengths, convention, how.counting)),
     )
+
+
+def _warnings(
+    model: Model, lengths: Lengths, convention: Convention, counting: Counting
+) -> Iterator[str]:
+    yield from model.notes
+    if model.shape is not None:
+        yield from convention.warnings(model, model.shape, counting)
+    length = lengths.longest() if TOKENS in lengths.streams else 0
+    if model.longest is not None and length > model.longest:  # usually a mistake in the length
+        yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
 
 
 def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:
@@ -206,7 +215,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
         raise ConfigError("executed: a padded step is not smaller than the step without padding")
     return TermCount(
         run.term,
-        forward=whole(once * run.forward),
+        forward=whole(once),
         backward=whole(once * run.backward),
         recomputed=whole(once * run.recomputed),
         padding=whole(more * (run.model + run.recomputed)),
@@ -230,7 +239,6 @@ def complete(model: Model, lengths: Lengths) -> Lengths:
 
 
 def _defined(model: Model) -> list[str]:
-    """The conventions that are defined for a model."""
     defined = []
     for name in conventions.names():
         with contextlib.suppress(NotDefined):

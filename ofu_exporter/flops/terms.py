@@ -120,10 +120,14 @@ class Term:
 
 
 def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Add up terms of one name, extent and tower; the order is that of first appearance."""
+    """Add up terms of one name, extent and tower, and drop those that have neither FLOPs nor parameters.
+
+    The order is that of first appearance.
+    """
     alike: dict[tuple[str, Extent, str], list[Term]] = {}
     for term in terms:
-        alike.setdefault((term.name, term.extent, term.tower), []).append(term)
+        if term.flops or term.parameters:
+            alike.setdefault((term.name, term.extent, term.tower), []).append(term)
     return tuple(group[0] if len(group) == 1 else _sum(group) for group in alike.values())
 
 

@@ -10,7 +10,8 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions
-from ofu_exporter.flops.shapes import Experts, GroupedAttention, Layer, Mamba2, Mlp
+from ofu_exporter.flops.mixers import GroupedAttention, Mamba2
+from ofu_exporter.flops.shapes import Experts, Layer, Mlp
 from tests.flops.checkpoints import CHECKPOINTS, checkpoint
 from tests.flops.counting import NAMES, config, count, ratio, share, step
 

@@ -14,6 +14,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import families
+from ofu_exporter.flops.fields import NEUTRAL, neutral
 from tests.flops.counting import NAMES, config, count, step, without
 from tests.flops.executions import recorded
 
@@ -29,6 +30,17 @@ def refusal(changed: dict[str, Any]) -> str:
 def test_every_architecture_belongs_to_one_family() -> None:
     listed = [name for family in families.names() for name in families.load(family).ARCHITECTURES]
     assert sorted(listed) == sorted(families.architectures())
+
+
+def test_every_section_of_neutral_fields_belongs_to_families() -> None:
+    headers = re.findall(r"^\[(.+)\]$", NEUTRAL.read_text(), re.MULTILINE)
+    named = {name for header in headers for name in header.split(", ")}
+    assert named <= {"every family", *families.names()}
+    assert neutral("vit") == neutral("modules") | {
+        "encoder_stride",
+        "pooler_act",
+        "pooler_output_size",
+    }
 
 
 @pytest.mark.parametrize("family", families.names())

@@ -12,33 +12,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, wraps
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
-from ofu_exporter.flops import (
-    Counting,
-    Lengths,
-    Model,
-    Part,
-    Passes,
-    Recompute,
-    Term,
-    dense_peak,
-    effective_peak,
-)
+from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term
+from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
 from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import check_recompute, plan
 from ofu_exporter.flops.terms import total
-from ofu_exporter.hardware.gpu_models import GpuModel, find
+from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.support.registry import Registry
-from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reported import Bound
 
-Edit = Callable[[Sequence[Term]], Sequence[Term]]
+Edit = Callable[[Term], Term | None]
+"""Changes a term of a count, or leaves it out."""
 
 
 def without(part: Part) -> Edit:
-    """An edit that drops the terms of a part."""
-    return lambda terms: [term for term in terms if term.part is not part]
+    """An edit that leaves out the terms of a part."""
+    return lambda term: None if term.part is part else term
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +47,7 @@ class CountedStep:
         """The model's own terms after the edits."""
         terms: Sequence[Term] = own_terms(self.model, self.counting)
         for edit in self.edits:
-            terms = edit(terms)
+            terms = [each for each in map(edit, terms) if each is not None]
         return terms
 
     def flops(self, recompute: Recompute | None = None) -> float:
@@ -73,11 +64,9 @@ class CountedStep:
         return float(once * self.passes.repeats)
 
     def edited(self, edit: Edit) -> CountedStep:
-        """The step with one more edit of the terms."""
         return replace(self, edits=(*self.edits, edit))
 
     def has(self, part: Part) -> bool:
-        """Whether the step has terms of a part."""
         return any(term.part is part for term in self.terms())
 
 
@@ -112,8 +101,7 @@ class CauseFacts:
         check_recompute(self.forward_only, self.recompute)
 
     def row(self) -> GpuModel | None:
-        """The GPU's row of the table."""
-        return None if self.gpu is None else find(Gpu(index="", uuid="", name=self.gpu))
+        return None if self.gpu is None else row_of(self.gpu)
 
     def right_peak(self) -> float | None:
         """The dense peak that the report should divide by; None if GPU or precision is not known."""
@@ -164,7 +152,6 @@ class Hypothesis:
 
 
 Hypotheses = Callable[[CauseFacts], Iterator[Hypothesis]]
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +174,6 @@ class MfuCause:
     side: Side
 
 
-def _meaning(function: object) -> str:
-    """A function's docstring, as a part of a sentence."""
-    text = (function.__doc__ or "").removesuffix(".")
-    return text[:1].lower() + text[1:]
-
-
 def cause(
     rarity: float,
     *,
@@ -204,8 +185,9 @@ def cause(
     """Makes a cause of a function of its hypotheses, whose name is the slug and whose docstring the meaning."""
 
     def named(make: Hypotheses) -> MfuCause:
-        slug, meaning = make.__name__, _meaning(make)
-        return MfuCause(slug, rarity, meaning, make, needs, settled_by, shown_ratio, side)
+        sentence = (make.__doc__ or "").removesuffix(".")
+        meaning = sentence[:1].lower() + sentence[1:]
+        return MfuCause(make.__name__, rarity, meaning, make, needs, settled_by, shown_ratio, side)
 
     return named
 
@@ -213,7 +195,7 @@ def cause(
 def miscount(
     rarity: float,
     applies: Callable[[CountedStep], bool],
-    says: Mapping[str, str] = NOTHING,
+    says: Mapping[str, str] | None = None,
     shown_ratio: str = "computed",
 ) -> Callable[[Change], MfuCause]:
     """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
@@ -222,7 +204,7 @@ def miscount(
         @wraps(change)
         def hypotheses(facts: CauseFacts) -> Iterator[Hypothesis]:
             if facts.step and applies(facts.step):
-                yield Hypothesis(miscount=change, says=says)
+                yield Hypothesis(miscount=change, says=says or {})
 
         return cause(rarity, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
 

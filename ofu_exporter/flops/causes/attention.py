@@ -27,7 +27,7 @@ def causal_half_missing(step: CountedStep) -> CountedStep:
     def halved(term: Term) -> Term:
         return replace(term, flops=term.flops // 2) if term.part is Part.CORE else term
 
-    return step.edited(lambda terms: [*map(halved, terms)])
+    return step.edited(halved)
 
 
 @miscount(1.5, lambda step: step.has(Part.CORE), {"cores": "are not counted"})
@@ -44,4 +44,4 @@ def sliding_window_ignored(step: CountedStep) -> CountedStep:
         is_pair = term.extent.per is Per.PAIR
         return replace(term, extent=replace(term.extent, window=None)) if is_pair else term
 
-    return step.edited(lambda terms: [*map(whole, terms)])
+    return step.edited(whole)

@@ -6,24 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 
-from ofu_exporter.flops.causes import (
-    NOTHING,
-    CauseFacts,
-    CountedStep,
-    Hypothesis,
-    MfuCause,
-    cause,
-    miscount,
-)
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    LatentAttention,
-    Layer,
-    Mlp,
-)
+from ofu_exporter.flops.causes import CauseFacts, CountedStep, Hypothesis, MfuCause, cause, miscount
+from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
 
+LayerChange = Callable[[Layer, Decoder], Layer]
+"""Takes a layer of a decoder for another."""
 ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}
 
@@ -34,26 +22,24 @@ def _layers(step: CountedStep) -> Collection[Layer]:
     return {id(layer): layer for layer in layers}.values()
 
 
-def _each(step: CountedStep, change: Callable[[Layer], Layer]) -> CountedStep:
+def _each(step: CountedStep, change: LayerChange) -> CountedStep:
     """The step with every layer changed."""
     shape = step.model.shape
     assert shape is not None
-    changed = {id(layer): change(layer) for layer in _layers(step)}
+    changed = {id(layer): change(layer, shape) for layer in _layers(step)}
     layers = tuple(changed[id(layer)] for layer in shape.layers)
     return replace(step, model=replace(step.model, shape=replace(shape, layers=layers)))
 
 
 def _in_layers(
-    rarity: float, says: Mapping[str, str] = NOTHING
-) -> Callable[[Callable[[Layer, Decoder], Layer]], MfuCause]:
-    """Makes a cause of a function that takes a layer of a decoder for another; none where no layer changes."""
+    rarity: float, says: Mapping[str, str] | None = None
+) -> Callable[[LayerChange], MfuCause]:
+    """Makes a cause of a change of layers; none where no layer changes."""
 
-    def named(change: Callable[[Layer, Decoder], Layer]) -> MfuCause:
+    def named(change: LayerChange) -> MfuCause:
         @wraps(change)
         def changed(step: CountedStep) -> CountedStep:
-            shape = step.model.shape
-            assert shape is not None
-            return _each(step, lambda layer: change(layer, shape))
+            return _each(step, change)
 
         def applies(step: CountedStep) -> bool:
             shape = step.model.shape
@@ -104,7 +90,7 @@ def hybrid_as_dense(facts: CauseFacts) -> Iterator[Hypothesis]:
     block = (dense or blocks)[0]
     says = {"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})}
     every = Layer(mixers[0], block)
-    yield Hypothesis(miscount=lambda step: _each(step, lambda _: every), says=says)
+    yield Hypothesis(miscount=lambda step: _each(step, lambda *_: every), says=says)
 
 
 @_in_layers(2.5, {"layers": "are all sparse", **EXPERTS})
@@ -126,18 +112,15 @@ def sparse_layers_omitted(layer: Layer, _: Decoder) -> Layer:
 def head_dim_from_hidden(facts: CauseFacts) -> Iterator[Hypothesis]:
     """Heads have a width of their own, and the count takes the hidden size over the heads."""
     shape = facts.step.model.shape if facts.step else None
-    if shape is None:
-        return
-    hidden, mixers = shape.hidden, shape.mixers(GroupedAttention)
-    wide = [mixer for mixer in mixers if mixer.head_dim != hidden // mixer.heads]
+    mixers = shape.mixers(GroupedAttention) if shape else []
+    wide = [each for each in mixers if shape and each.head_dim != shape.hidden // each.heads]
 
-    def narrow(layer: Layer) -> Layer:
-        return _attention(layer, lambda each: replace(each, head_dim=hidden // each.heads))
+    def narrow(layer: Layer, shape: Decoder) -> Layer:
+        return _attention(layer, lambda each: replace(each, head_dim=shape.hidden // each.heads))
 
     if wide:
-        evidence = (
-            f"heads are {wide[0].head_dim} wide, and the count takes the hidden size over the heads"
-        )
+        heads = f"heads are {wide[0].head_dim} wide"
+        evidence = f"{heads}, and the count takes the hidden size over the heads"
         yield Hypothesis(evidence, miscount=lambda step: _each(step, narrow))
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, cause
+from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.hardware import gpu_models
-from ofu_exporter.values.gpu import Gpu
 
 SAME = 0.01
 """Peaks that differ by less than this share count as the same."""
@@ -46,20 +46,14 @@ PRECISIONS = ("precision", "peak_tflops")
 """The facts that settle which precision's peak a report divides by."""
 
 
-def is_the_peak(facts: CauseFacts, ratio: float) -> bool | None:
-    """Whether the peak that the report divides by gives this ratio; None if that peak is not known."""
-    right = facts.right_peak()
-    if right is None or facts.peak_flops is None:
-        return None
-    return abs(right / facts.peak_flops / ratio - 1) <= SAME
-
-
 def _hypothesis(
     facts: CauseFacts, one: Hypothesis, claimed: Collection[float | None] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    given, rated = facts.peak_flops, [*filter(None, claimed)]
-    is_given = is_the_peak(facts, one.ratio)
+    given, right, rated = facts.peak_flops, facts.right_peak(), [*filter(None, claimed)]
+    is_given = None  # whether the peak of the report is this one
+    if given is not None and right is not None:
+        is_given = abs(right / given / one.ratio - 1) <= SAME
     is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in rated)
     if is_given is False or abs(one.ratio - 1) <= SAME or (rated and is_other):
         return
@@ -185,7 +179,7 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
         assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
         facts = replace(facts, precision={assumed: 1.0})
     math = "+".join(facts.precision or ())
-    models = [gpu_models.find(Gpu(index="", uuid="", name=name)) for name in facts.present]
+    models = [row_of(name) for name in facts.present]
     present = {model.key for model in models if model}
     for ratio, keys in _rated_alike(facts).items():
         rarity_of = {key: _rarity(row.key, key, present) for key in keys}

@@ -1,4 +1,4 @@
-"""Causes in the passes: a step runs other passes than the count has, through recomputation, frozen parts or padding."""
+"""Causes in what a step runs: tiles in every honest job, recomputation, frozen parts, other passes, and padding."""
 
 from __future__ import annotations
 
@@ -17,10 +17,31 @@ from ofu_exporter.flops.causes import (
     without,
 )
 
+WORST = 0.12
+"""The most that large models run besides their FLOPs. On an H100 it was 7 to 12 % of real training (docs/hardware.md):
+tiles 2, attention that computes its scores again 3, the clock the rest. Matrix products alone have 0 to 2."""
+REST = 0.09
+"""The same without tiles, where these are known exactly."""
 TRAINS = {"job": "trains"}
-"""The subject of most of these causes."""
+"""What most of these causes say of the job."""
 TEXTBOOK = 4 / 3
 """Four forwards over three: a recomputed forward in addition to the forward pass and a backward pass of two."""
+
+
+def real_work(facts: CauseFacts) -> tuple[float, float]:
+    """Right MFU over OFU of an honest job, from and to."""
+    tiles = 1 + (facts.tile_overhead or 0.0)
+    are_tiles_known = facts.tile_overhead is not None and facts.tile_overhead_bound != "lower"
+    rest = 1 + (REST if are_tiles_known else WORST)
+    return 1 / (tiles * rest), 1 / tiles
+
+
+@cause(1.0, needs=("tile_overhead",), shown_ratio="down to 0.89, or as given", side=Side.HARDWARE)
+def tile_quantization(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Tiles, the backward pass of attention and the clock, which no MFU counts."""
+    low, high = real_work(facts)
+    most = f"real training shows an OFU up to {1 / low - 1:.0%} above its MFU"
+    yield Hypothesis(f"{most}: {tile_quantization.meaning}", high, low)
 
 
 @cause(1.0, settled_by=("recompute",), shown_ratio="computed, else 0.75", side=Side.HARDWARE)

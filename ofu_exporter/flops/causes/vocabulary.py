@@ -15,7 +15,7 @@ def embedding_counted(step: CountedStep) -> CountedStep:
     def multiplied(term: Term) -> Term:
         return replace(term, flops=2 * term.parameters) if term.part is Part.EMBEDDING else term
 
-    return step.edited(lambda terms: [*map(multiplied, terms)])
+    return step.edited(multiplied)
 
 
 @miscount(2.0, lambda step: step.has(Part.HEAD))

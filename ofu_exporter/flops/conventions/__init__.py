@@ -1,17 +1,15 @@
 """Finds a counting convention by its name, which is the name of its file.
 
-A convention is one module in this package; its file name is what `--convention` takes. It has two public names:
-
-- `terms`: the terms that it counts for a model;
-- `warnings`: where its count is known to differ from what the model executes.
+A convention is one module in this package; its file name is what `--convention` takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from ofu_exporter.flops.models import Counting, Model
+from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import Term
 from ofu_exporter.support.registry import Registry
 
@@ -24,8 +22,8 @@ class Convention(Protocol):
     def terms(self, model: Model, counting: Counting) -> Sequence[Term]:
         """The terms that it counts. Raises ConfigError for a model that it is not defined for."""
 
-    def warnings(self, model: Model, counting: Counting) -> Sequence[str]:
-        """Where its count is known to differ from what this model executes."""
+    def warnings(self, model: Model, shape: Decoder, counting: Counting) -> Iterable[str]:
+        """Where its count is known to differ from what this model, which ends in a decoder, executes."""
 
 
 OWN = "model"

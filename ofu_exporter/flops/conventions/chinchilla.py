@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, dense_decoder, dense_widths
-from ofu_exporter.flops.shapes import GroupedAttention
+from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 SOFTMAX = 3
@@ -42,6 +43,6 @@ def _softmax(heads: int, stream: str) -> Term:
     return Term("attention.softmax", Part.CORE, Extent(Per.PAIR, stream), flops=SOFTMAX * heads)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Sequence[str]:
     """None: everything that it counts beyond the model's products is the convention."""
     return ()

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.flops.models import Counting, Model, dense_decoder, dense_widths
+from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The six rows."""
     shape = dense_decoder(model, counting, "kaplan")
     hidden, (wide, keys, forward) = shape.hidden, dense_widths(shape)
     return (
@@ -29,6 +29,6 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     )
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Sequence[str]:
     """The rows that the paper itself leaves out of its total."""
     return ("kaplan: the paper's own total leaves out the rows embed and de-embed",)

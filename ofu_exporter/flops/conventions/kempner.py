@@ -8,15 +8,15 @@ in sum. Revisions before 2026-04-08 counted the embedding too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """Attention, MLP, experts, head, and the cores of every layer."""
     shape = decoder_only(model, counting, "kempner", halved=False)
     attention = mlp = sparse = 0
     for layer in shape.layers:
@@ -48,13 +48,10 @@ def _attention(model: Model, layer: Layer) -> GroupedAttention:
     return layer.mixer
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
     """Attention cores that are counted at another width than the model's."""
-    shape: Decoder | None = model.shape
-    widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)} if shape else set()
-    if shape is None or widths <= {shape.hidden}:
-        return ()
-    wide = ", ".join(map(str, sorted(widths)))
-    return (
-        f"kempner counts attention cores at the hidden size {shape.hidden}; the heads of this model are {wide} wide",
-    )
+    widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)}
+    if widths - {shape.hidden}:
+        wide = ", ".join(map(str, sorted(widths)))
+        counted = f"kempner counts attention cores at the hidden size {shape.hidden}"
+        yield f"{counted}; the heads of this model are {wide} wide"

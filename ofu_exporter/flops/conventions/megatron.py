@@ -15,19 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.flops.blocks import layers
+from ofu_exporter.flops.mixers import SCAN_FLOPS, GroupedAttention, LatentAttention, Mamba1, Mamba2
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.recurrences import SCAN_FLOPS
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    Experts,
-    GroupedAttention,
-    LatentAttention,
-    Layer,
-    Mamba1,
-    Mamba2,
-    grouped,
-)
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 HALF = Extent(Per.PAIR, causal=True)
@@ -51,7 +41,6 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
 
 
 def is_hybrid(shape: Decoder) -> bool:
-    """Whether Megatron-LM takes its hybrid path."""
     return any(
         isinstance(layer.mixer, Mamba2) or layer.mixer is None or layer.feed_forward is None
         for layer in shape.layers
@@ -74,7 +63,7 @@ def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term
         yield from _mamba(hidden, mixer, times)
     if isinstance(mixer, Mamba2) or (isinstance(mixer, LatentAttention) and alone):
         layer = replace(layer, mixer=None)
-    for term in layers(hidden, (layer,) * times):
+    for term in layer.terms(hidden, times):
         if term.flops and term.part is not Part.ROUTER:
             extent = HALF if term.part is Part.CORE else term.extent
             yield Term(_name(term), term.part, extent, term.flops)
@@ -96,22 +85,15 @@ def _mamba(hidden: int, mixer: Mamba2, times: int) -> Iterator[Term]:
     yield Term("mamba.scan", Part.SCAN, flops=SCAN_FLOPS * inner * mixer.state * times)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where Megatron-LM's count differs from what the model executes."""
-    shape = model.shape
-    if shape is None:
-        return ()
-    differences = [
-        f"megatron takes Mamba's inner width as {2 * shape.hidden}; that of this model is {mixer.inner}"
-        for mixer in {*shape.mixers(Mamba2)}
-        if mixer.inner != 2 * shape.hidden
-    ]
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
+    for mixer in {*shape.mixers(Mamba2)}:
+        if mixer.inner != 2 * shape.hidden:
+            taken = f"megatron takes Mamba's inner width as {2 * shape.hidden}"
+            yield f"{taken}; that of this model is {mixer.inner}"
     if any(mixer.window for mixer in shape.mixers(GroupedAttention)):
-        differences.append("megatron ignores sliding windows, which this model has")
+        yield "megatron ignores sliding windows, which this model has"
     if shape.feed_forwards(Experts):
-        differences.append("megatron leaves out the router")
+        yield "megatron leaves out the router"
     if shape.predictions and not counting.predictions:
-        differences.append(
-            f"the {shape.predictions} multi-token-prediction layer(s) that the configuration names are not counted"
-        )
-    return differences
+        layers = f"the {shape.predictions} multi-token-prediction layer(s)"
+        yield f"{layers} that the configuration names are not counted"

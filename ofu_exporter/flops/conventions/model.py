@@ -8,22 +8,20 @@ without mask executes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ofu_exporter.flops.models import Counting, Model, own_terms
+from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The model's own terms, for every family."""
     return own_terms(model, counting)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
     """Multi-token-prediction layers that the configuration names and the count leaves out."""
-    if model.shape is not None and model.shape.predictions and not counting.predictions:
-        return (
-            f"the configuration names {model.shape.predictions} multi-token-prediction layer(s), which are not "
-            "counted; add --mtp if the job trains them",
-        )
-    return ()
+    if shape.predictions and not counting.predictions:
+        layers = f"{shape.predictions} multi-token-prediction layer(s)"
+        lacking = "which are not counted; add --mtp if the job trains them"
+        yield f"the configuration names {layers}, {lacking}"

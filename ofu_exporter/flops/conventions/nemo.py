@@ -8,10 +8,11 @@ If the heads together are h wide and the vocabulary is that constant, NeMo's cou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import Decoder, Experts, GroupedAttention, Layer
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 VOCABULARIES: Mapping[str, tuple[int, ...]] = {
@@ -24,7 +25,6 @@ OWN_VOCABULARY = ("Qwen3MoeForCausalLM",)
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The terms of the model's formula."""
     shape = decoder_only(model, counting, "nemo", halved=True)
     rows = _vocabulary(model, shape)
     counted = [term for layer in shape.layers for term in _layer(shape.hidden, layer)]
@@ -60,18 +60,11 @@ def _layer(hidden: int, layer: Layer) -> Sequence[Term]:
     )
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where NeMo's count differs from what the model executes."""
-    shape = model.shape
-    if shape is None:
-        return ()
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
     widths = {mixer.query_dim for mixer in shape.mixers(GroupedAttention)}
-    differences = []
     if widths - {shape.hidden}:
         wide = ", ".join(map(str, sorted(widths)))
-        differences.append(
-            f"nemo takes the width of all heads together as {shape.hidden}; in this model it is {wide}"
-        )
+        taken = f"nemo takes the width of all heads together as {shape.hidden}"
+        yield f"{taken}; in this model it is {wide}"
     if shape.feed_forwards(Experts):
-        differences.append("nemo leaves out the router")
-    return differences
+        yield "nemo leaves out the router"

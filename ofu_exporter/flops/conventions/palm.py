@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.flops.models import Counting, Model, decoder_only, own_terms
+from ofu_exporter.flops.shapes import Decoder
 from ofu_exporter.flops.terms import Extent, Part, Per, Term
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """Two terms: the parameters, and the attention cores of every pair."""
     shape = decoder_only(model, counting, "palm", halved=False)
     tied = shape.tied and shape.labels is None
-    executed = own_terms(
-        model, Counting(causal=False, padded_vocab_size=counting.padded_vocab_size)
-    )
-    looked_up = sum(
-        term.active
+    executed = own_terms(model, counting)
+    multiplied = (
+        term
         for term in executed
-        if term.part is Part.EMBEDDING and not (tied and term.name == "embed_tokens")
+        if term.part is not Part.EMBEDDING or (tied and term.name == "embed_tokens")
     )
-    parameters = sum(term.active for term in executed) - looked_up
+    parameters = sum(term.active for term in multiplied)
     cores = sum(term.flops for term in executed if term.part is Part.CORE)
     return (
         Term("parameters", Part.PROJECTION, flops=2 * parameters),
@@ -34,6 +32,6 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     )
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Sequence[str]:
     """None: everything that it leaves out is the convention."""
     return ()

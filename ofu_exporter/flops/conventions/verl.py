@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.flops import blocks
+from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention
 from ofu_exporter.flops.models import Counting, Model, NotDefined, decoder_only
-from ofu_exporter.flops.shapes import Decoder, DeltaNet, Experts, GroupedAttention, Layer, grouped
+from ofu_exporter.flops.shapes import Decoder, Experts, Layer, grouped
 from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 DENSE = ("Llama", "Mistral", "Qwen2", "Qwen3", "SeedOss", "Gemma3", "Apertus")
@@ -32,8 +32,7 @@ NORMED, NORMS = ("Apertus",), "attention.norms"
 
 
 def terms(model: Model, counting: Counting) -> Sequence[Term]:
-    """The terms that the model's function in the table counts."""
-    name, tower = _name(model), model.terms
+    name, tower = model.architecture.partition("For")[0], model.terms
     undefined = f"convention verl is not defined for {model.architecture}"
     if name == "Qwen2VL":
         raise NotDefined(f"{undefined}: verl fails without its vision_config.intermediate_size")
@@ -66,21 +65,14 @@ def _vision(tower: Sequence[Term]) -> Iterator[Term]:
             yield replace(term, name="vision.attention.core", extent=every_pair)
 
 
-def _name(model: Model) -> str:
-    return model.architecture.partition("For")[0]
-
-
-def _layers(shape: Decoder, name: str) -> tuple[Layer, ...]:
-    sparse, layers = shape.feed_forwards(Experts), shape.layers
-    if name in SPARSE_EVERYWHERE and sparse:
-        layers = tuple(replace(layer, feed_forward=sparse[0]) for layer in layers)
-    return tuple(_narrow(shape.hidden, layer) for layer in layers) if name in NARROW else layers
-
-
-def _narrow(hidden: int, layer: Layer) -> Layer:
-    """The layer with all heads of queries together as wide as the model."""
-    assert isinstance(layer.mixer, GroupedAttention)
-    return replace(layer, mixer=replace(layer.mixer, head_dim=hidden // layer.mixer.heads))
+def _layers(shape: Decoder, name: str) -> Iterator[Layer]:
+    """The layers as verl takes them: all sparse, or with all heads of queries together as wide as the model."""
+    sparse = shape.feed_forwards(Experts) if name in SPARSE_EVERYWHERE else []
+    for layer in shape.layers:
+        mixer, block = layer.mixer, sparse[0] if sparse else layer.feed_forward
+        if name in NARROW and isinstance(mixer, GroupedAttention):
+            mixer = replace(mixer, head_dim=shape.hidden // mixer.heads)
+        yield replace(layer, mixer=mixer, feed_forward=block)
 
 
 def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
@@ -90,7 +82,7 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
         shared = block.shared_width if name in SHARED else 0
         layer = replace(layer, feed_forward=replace(block, latent=None, shared_width=shared))
     window = mixer.window if isinstance(mixer, GroupedAttention) and name in WINDOWED else None
-    for term in blocks.layers(hidden, (layer,) * times):
+    for term in layer.terms(hidden, times):
         if term.part in (Part.PROJECTION, Part.CONVOLUTION):
             line = f"{term.name.partition('.')[0]}.linear"
             yield Term(line, Part.PROJECTION, flops=term.flops)
@@ -107,16 +99,12 @@ def _layer(hidden: int, layer: Layer, times: int, name: str) -> Iterator[Term]:
             yield Term(term.name, Part.NORM, flops=2 * norms * times)
 
 
-def warnings(model: Model, counting: Counting) -> Sequence[str]:
-    """Where verl's count differs from what the model executes."""
-    differences = ["verl counts the embedding look-up as a product"]
-    name, shape = _name(model), model.shape
-    if shape is None:
-        return ()
+def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
+    name = model.architecture.partition("For")[0]
+    yield "verl counts the embedding look-up as a product"
     if model.terms:
-        differences.append("verl counts the mergers of images once for each patch")
+        yield "verl counts the mergers of images once for each patch"
     if name not in WINDOWED and any(mixer.window for mixer in shape.mixers(GroupedAttention)):
-        differences.append("verl ignores sliding windows, which this model has")
+        yield "verl ignores sliding windows, which this model has"
     if name not in SHARED and any(block.shared_width for block in shape.feed_forwards(Experts)):
-        differences.append("verl leaves out the shared experts")
-    return differences
+        yield "verl leaves out the shared experts"

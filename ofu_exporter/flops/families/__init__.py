@@ -1,10 +1,7 @@
 """Finds a family of architectures by its name, which is the name of its file.
 
-A family is one module in this package. It has three public names:
-
-- `ARCHITECTURES`: the entries of `architectures` (or `_class_name` of diffusers) that it reads;
-- `NEUTRAL`: fields of its configurations that change no matrix product, beyond the common ones;
-- `read`: turns the fields of a configuration into a model.
+A family is one module in this package, with a section in `neutral_fields.txt` if configurations have fields that it
+doesn't read.
 """
 
 from __future__ import annotations
@@ -25,10 +22,10 @@ class Family(Protocol):
 
     __doc__: str | None
     ARCHITECTURES: Collection[str]
-    NEUTRAL: frozenset[str]
+    """The entries of `architectures` (or `_class_name` of diffusers) that it reads."""
 
     def read(self, fields: Fields, architecture: str) -> Model:
-        """Read a configuration. Raises ConfigError, which names the field that is not understood."""
+        """The model of a configuration. Raises ConfigError, which names the field that is not understood."""
 
 
 WAYS_ON = (

@@ -2,7 +2,7 @@
 
 With `ForSequenceClassification` instead of `ForCausalLM`, the head is a classifier on every token (reward models).
 
-Terms and formulas are those of `blocks.decoder`; the table has the differences between the architectures.
+Terms and formulas are those of `shapes.Decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
 (arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
 (arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), Nemotron-4 (arXiv:2402.16819), Apertus (arXiv:2509.14233), Command
@@ -14,17 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    GroupedAttention,
-    Layer,
-    Mlp,
-    Norms,
-    layer_norm,
-    no_norm,
-    rms_norm,
-)
+from ofu_exporter.flops.products import Norms, layer_norm, no_norm, rms_norm
+from ofu_exporter.flops.shapes import Layer, Mlp
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +103,8 @@ ARCHITECTURES |= {
     for name, plan in ARCHITECTURES.items()
 }
 
-NEUTRAL = listed(
-    """
-    clip_qkv embedding_size logit_scale no_rope_layer_interval no_rope_layers order_of_interleaved_layers
-    qkv_bias use_embedding_sharing use_parallel_embedding
-    """
-)
-
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A dense decoder."""
     plan = ARCHITECTURES[architecture]
     if fields.flag("use_bidirectional_attention", default=False):
         raise fields.error("use_bidirectional_attention", "true makes it an encoder; known: false")
@@ -126,7 +112,7 @@ def read(fields: Fields, architecture: str) -> Model:
     mixer, block = attention(fields, plan, hidden), _mlp(fields, plan)
     # Attention and MLP side by side have one norm.
     norms = 1 if fields.flag("use_parallel_residual", default=False) else plan.norms
-    mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+    mixers = hf_config.windowed(fields, mixer, number, plan.full_every)
     layers = [Layer(each, block, norms * plan.norm(hidden)) for each in mixers]
     shape = replace(
         hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm),

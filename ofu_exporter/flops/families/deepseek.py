@@ -1,6 +1,6 @@
 """DeepSeek V2, V3 and V3.2, and GLM: multi-head latent attention, shared and routed experts, multi-token prediction.
 
-Terms and formulas are those of `blocks.latent_attention` and `blocks.experts`. With sparse attention a query attends
+Terms and formulas are those of `mixers.LatentAttention` and `shapes.Experts`. With sparse attention a query attends
 to the index_topk best keys of its past, which small heads find by scoring every key. Sources: DeepSeek-V2
 (arXiv:2405.04434), DeepSeek-V3 (arXiv:2412.19437, section 2), DeepSeek-V3.2 (arXiv:2512.02556), GLM-4.7-Flash and
 GLM-5 (model cards), and the model classes in Hugging Face transformers, whose kernels mask the other keys instead of
@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.mixers import Indexer, LatentAttention
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Experts, Indexer, LatentAttention, Layer, Mlp
+from ofu_exporter.flops.shapes import Experts, Layer, Mlp
 
 ARCHITECTURES = {
     "DeepseekV2ForCausalLM": False,
@@ -26,23 +27,14 @@ ARCHITECTURES = {
 }
 """Each architecture, and whether its attention is sparse."""
 
-NEUTRAL = listed(
-    """
-    aux_loss_alpha ep_size head_dim index_topk_freq index_topk_pattern indexer_rope_interleave layer_types n_group
-    scoring_func seq_aux topk_group
-    """
-)
-"""In configurations that transformers writes, head_dim repeats qk_rope_head_dim."""
-
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder with latent attention."""
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     sparse_attention = ARCHITECTURES[architecture]
     mixers = _attentions(fields, number, sparse_attention)
-    older = architecture == "DeepseekV2ForCausalLM"
-    if (bias := fields.flag("mlp_bias", default=False)) and not older:
-        raise fields.error("mlp_bias", "true is not known; known: false")
+    if architecture != "DeepseekV2ForCausalLM":
+        fields.refuse(True, "mlp_bias")
+    bias = fields.flag("mlp_bias", default=False)
     dense = Mlp(fields.size("intermediate_size"), gated=True, bias=bias)
     sparse = _experts(fields, architecture)
     layers = tuple(

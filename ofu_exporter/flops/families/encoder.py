@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ofu_exporter.flops import blocks
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.hf_config import FULL, SLIDING, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
-from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term
+from ofu_exporter.flops.products import embedding, layer_norm, outside, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import PER_SEQUENCE, Part, Term, merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +51,15 @@ ARCHITECTURES = {
     "ModernBertForMaskedLM": EncoderPlan(predicts=True, modern=True),
 }
 
-NEUTRAL = listed(
-    """
-    classifier_activation classifier_bias classifier_pooling compile_model deterministic_flash_attn directionality
-    embedding_dropout global_rope_theta initializer_cutoff_factor layer_norm_eps local_rope_theta mlp_dropout
-    norm_eps pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
-    position_embedding_type reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction
-    summary_activation summary_last_dropout summary_type summary_use_proj
-    """
-)
-
 
 def read(fields: Fields, architecture: str) -> Model:
-    """An encoder-only transformer."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    for name in ("is_decoder", "add_cross_attention"):
-        if fields.flag(name, default=False):
-            raise fields.error(name, "true is not known; known: false")
+    fields.refuse(True, "is_decoder", "add_cross_attention")
     tied = fields.flag("tie_word_embeddings", default=True)
     parts = (_modern if plan.modern else _classic)(fields, plan, hidden, number)
     terms = [_tied(term) if tied and term.name == "lm_head" else term for term in parts]
-    return Model("encoder", architecture, terms=blocks.useful(terms), layers=number)
+    return Model("encoder", architecture, terms=merge(terms), layers=number)
 
 
 def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iterator[Term]:
@@ -88,7 +74,7 @@ def _classic(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Ite
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
     attention = multi_head(fields, hidden, "num_attention_heads")
     layer = Layer(attention, block, 2 * layer_norm(hidden))
-    yield from blocks.encoder(hidden, (layer,) * number)
+    yield from encoder(hidden, (layer,) * number)
     if plan.pooler:
         yield outside("pooler", Part.HEAD, hidden, hidden, PER_SEQUENCE)
     if plan.pairs:
@@ -112,7 +98,7 @@ def _modern(fields: Fields, plan: EncoderPlan, hidden: int, number: int) -> Iter
     block = Mlp(fields.size("intermediate_size"), True, fields.flag("mlp_bias", default=False))
     windows = _windows(fields, number)
     layers = tuple(Layer(replace(mixer, window=window), block) for window in windows)
-    yield from blocks.encoder(hidden, layers)
+    yield from encoder(hidden, layers)
     output = fields.flag("decoder_bias", default=True)
     head_bias = fields.flag("classifier_bias", default=False)
     if plan.predicts:

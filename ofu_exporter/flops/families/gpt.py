@@ -1,6 +1,6 @@
 """Decoders like GPT-2: layer norms and biases, two-matrix feed-forward blocks, as many groups as heads.
 
-Terms and formulas are those of `blocks.decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
+Terms and formulas are those of `shapes.Decoder`. Sources: GPT-2 (Radford et al., 2019), GPT-NeoX (arXiv:2204.06745),
 GPT-J (Wang and Komatsuzaki, 2021), OPT (arXiv:2205.01068), BLOOM (arXiv:2211.05100), Falcon (arXiv:2311.16867), and
 the model classes in Hugging Face transformers.
 """
@@ -10,21 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.hf_config import decoder_of, multi_head
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Decoder, Layer, Mlp, layer_norm
-
-NEUTRAL = listed(
-    """
-    activation alibi apply_residual_connection_post_layernorm attention_softmax_in_fp32 bias_dropout_fusion emb_pdrop
-    embedding_fraction gelu_fused init_device learned_pos_emb logit_scale max_seq_len no_bias norm_type verbose
-    masked_softmax_fusion n_ctx n_positions offset_alibi reorder_and_upcast_attn rotary rotary_dim
-    scale_attn_by_inverse_layer_idx scale_attn_weights seq_length skip_bias_add skip_bias_add_qkv slow_but_exact
-    summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj unk_token_id
-    use_parallel_residual
-    """
-)
+from ofu_exporter.flops.products import layer_norm
+from ofu_exporter.flops.shapes import Decoder, Layer, Mlp
 
 OPT_POSITION_OFFSET = 2
 """OPT's table of positions has two more rows than positions (transformers `OPTLearnedPositionalEmbedding`)."""
@@ -33,8 +23,7 @@ OPT_POSITION_OFFSET = 2
 def gpt2(fields: Fields) -> Decoder:
     """Learned positions, tied head, biases everywhere."""
     hidden = fields.size("n_embd", "hidden_size")
-    if fields.flag("add_cross_attention", default=False):
-        raise fields.error("add_cross_attention", "true is not known; known: false")
+    fields.refuse(True, "add_cross_attention")
     attention = multi_head(fields, hidden, "n_head", "num_attention_heads")
     layer = Layer(attention, _block(fields, "n_inner", hidden), 2 * layer_norm(hidden))
     shape = _decoder(fields, hidden, layer, "n_layer", "num_hidden_layers")
@@ -62,8 +51,7 @@ def gpt_neox(fields: Fields) -> Decoder:
 def opt(fields: Fields) -> Decoder:
     """Learned positions; the 350M model embeds at another width and normalises after its blocks."""
     hidden, bias = fields.size("hidden_size"), fields.flag("enable_bias", default=True)
-    if not fields.flag("layer_norm_elementwise_affine", default=True):
-        raise fields.error("layer_norm_elementwise_affine", "false is not known; known: true")
+    fields.refuse(False, "layer_norm_elementwise_affine")
     before = fields.flag("do_layer_norm_before", default=True)
     removed = fields.flag("_remove_final_layer_norm", default=False)
     attention = multi_head(fields, hidden, "num_attention_heads", bias=bias)
@@ -128,7 +116,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder of the GPT kind."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("gpt", architecture, shape, layers=len(shape.layers))
 

@@ -1,7 +1,7 @@
 """Hybrids: layers of attention, Mamba, gated delta nets, dense and sparse blocks in any order.
 
 Every layer is counted as its own kind. Counting all as attention and MLP is one of the two errors in section V-C of
-arXiv:2605.20799. Terms and formulas are those of `blocks`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
+arXiv:2605.20799. Terms and formulas are those of `mixers`. Sources: Nemotron-H (arXiv:2504.03624), Jamba
 (arXiv:2403.19887), Bamba, Qwen3-Next and Qwen3.5 (model cards), and the model classes in Hugging Face transformers.
 """
 
@@ -12,35 +12,11 @@ from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families.mamba import mixer, plain_mixer
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.hf_config import decoder_of
+from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention, Mamba1, Mamba2, Mixer
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    Decoder,
-    DeltaNet,
-    Experts,
-    FeedForward,
-    GroupedAttention,
-    Layer,
-    Mamba1,
-    Mamba2,
-    Mixer,
-    Mlp,
-)
-
-NEUTRAL = listed(
-    """
-    attention_in_multiplier attention_out_multiplier attn_output_gate chunk_size conv_kernel expand hybrid_pattern
-    intermediate_size key_multiplier layer_types lm_head_multiplier mamba_chunk_size mamba_head_dim mamba_hidden_act
-    mamba_norm_before_gate mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mlp_hidden_act mlp_multipliers
-    moe_shared_expert_overlap mtp_layers_block_type n_group n_groups num_logits_to_keep rescale_prenorm_residual
-    residual_in_fp32 ssm_cfg ssm_in_multiplier ssm_multipliers ssm_out_multiplier ssm_state_size time_step_floor
-    time_step_init_scheme time_step_limit time_step_max time_step_min time_step_rank time_step_scale topk_group
-    use_associative_scan use_bias use_conv_bias use_mamba_kernels use_mambapy z_loss_coefficient
-    """
-)
-
-# Some of these fields belong to one kind of layer. Models with that kind read them; others ignore them.
+from ofu_exporter.flops.shapes import Decoder, Experts, FeedForward, Layer, Mlp
 
 LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 """The letters of hybrid_override_pattern, which are Megatron-LM's."""
@@ -187,8 +163,7 @@ def qwen3_5(fields: Fields) -> Decoder:
 
 def _delta_nets(fields: Fields, blocks: list[FeedForward]) -> Decoder:
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
-    if fields.flag("use_sliding_window", default=False):
-        raise fields.error("use_sliding_window", "true is not known; known: false")
+    fields.refuse(True, "use_sliding_window")
     attention = hf_config.grouped_attention(fields, hidden)
     attention = replace(attention, norm_parameters=2 * attention.head_dim, gated=True)
     delta = DeltaNet(
@@ -222,8 +197,7 @@ def falcon_h1(fields: Fields) -> Decoder:
     """Falcon-H1: Mamba-2 and attention side by side, then a dense block (arXiv:2507.22448)."""
     hidden = fields.size("hidden_size")
     attention = hf_config.grouped_attention(fields, hidden)
-    if fields.flag("projectors_bias", default=False):
-        raise fields.error("projectors_bias", "true is not known; known: false")
+    fields.refuse(True, "projectors_bias")
     inner = fields.size("mamba_d_ssm", default=fields.size("mamba_expand", default=2) * hidden)
     mamba = mixer(fields, inner, gate_norm=fields.flag("mamba_rms_norm", default=True))
     mamba = replace(mamba, out_bias=False)
@@ -244,7 +218,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A hybrid decoder."""
     shape = ARCHITECTURES[architecture](fields)
     number = fields.size("num_hidden_layers", default=len(shape.layers))
     return Model("hybrid", architecture, shape, layers=number)

@@ -1,6 +1,6 @@
 """Mamba and Mamba-2: a mixer with a state in every layer, no attention, no feed-forward block.
 
-Terms and formulas are those of `recurrences`. Sources: Mamba (arXiv:2312.00752), Mamba-2 (arXiv:2405.21060), Falcon
+Terms and formulas are those of `mixers`. Sources: Mamba (arXiv:2312.00752), Mamba-2 (arXiv:2405.21060), Falcon
 Mamba (arXiv:2410.05355), and the model classes in Hugging Face transformers. Other families use the mixer, too.
 """
 
@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.hf_config import decoder_of
+from ofu_exporter.flops.mixers import Mamba1, Mamba2
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import Decoder, Layer, Mamba1, Mamba2
-
-NEUTRAL = listed(
-    """
-    chunk_size fuse_cross_entropy mixer_rms_eps num_logits_to_keep rescale_prenorm_residual residual_in_fp32
-    rms_norm ssm_cfg time_step_floor time_step_init_scheme time_step_limit time_step_max time_step_min
-    time_step_rank time_step_scale use_associative_scan use_falcon_mambapy use_mambapy
-    """
-)
+from ofu_exporter.flops.shapes import Decoder, Layer
 
 
 def mamba(fields: Fields) -> Decoder:
@@ -56,7 +49,6 @@ ARCHITECTURES: dict[str, Callable[[Fields], Decoder]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A decoder without attention."""
     shape = ARCHITECTURES[architecture](fields)
     return Model("mamba", architecture, shape, layers=len(shape.layers))
 

@@ -1,6 +1,6 @@
 """Decoders with grouped attention and sparse layers: Mixtral, Qwen MoE, OLMoE, GLM-4 MoE, gpt-oss.
 
-Terms and formulas are those of `blocks.decoder`: a token costs its k experts, the shared one and the router,
+Terms and formulas are those of `shapes.Decoder`: a token costs its k experts, the shared one and the router,
 never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
 (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
 (arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2 and ERNIE 4.5 (model cards), and the model classes in Hugging
@@ -15,24 +15,10 @@ from dataclasses import dataclass, field, replace
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families import decoder
 from ofu_exporter.flops.families.decoder import DecoderPlan
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.shapes import (
-    Experts,
-    FeedForward,
-    Layer,
-    Mlp,
-    layer_norm,
-)
-
-NEUTRAL = listed(
-    """
-    attn_scale attn_temperature_tuning clip_qkv eod_token_id experts_per_token floor_scale no_rope_layer_interval
-    no_rope_layers initial_context_length input_jitter_noise moe_norm_min n_group scoring_func
-    swiglu_alpha swiglu_limit topk_group topk_method
-    """
-)
-
+from ofu_exporter.flops.products import layer_norm
+from ofu_exporter.flops.shapes import Experts, FeedForward, Layer, Mlp
 
 Blocks = Callable[[Fields, int], list[FeedForward]]
 """Makes the feed-forward blocks of a number of layers."""
@@ -153,7 +139,6 @@ ARCHITECTURES: dict[str, MixturePlan] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A sparse decoder with grouped attention."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     if fields.has("qkv_bias"):
@@ -165,7 +150,7 @@ def read(fields: Fields, architecture: str) -> Model:
     if fields.has("attention_chunk_size"):
         mixers = hf_config.chunked(fields, mixer, number)
     else:
-        mixers = hf_config.windowed(mixer, hf_config.windows(fields, number, plan.full_every))
+        mixers = hf_config.windowed(fields, mixer, number, plan.full_every)
     pairs = zip(mixers, plan.block(fields, number), strict=True)
     layers = [Layer(*pair, 2 * plan.norm(hidden)) for pair in pairs]
     shape = hf_config.decoder_of(fields, hidden, layers, tied=plan.tied, norm=plan.norm)

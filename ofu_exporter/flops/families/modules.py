@@ -20,7 +20,6 @@ from ofu_exporter.flops.terms import Term, merge
 
 ARCHITECTURES = ("Modules",)
 
-NEUTRAL: frozenset[str] = frozenset()
 
 MODULES: dict[str, Callable[..., Term]] = {
     "attention": modules.attention,
@@ -33,7 +32,6 @@ MODULES: dict[str, Callable[..., Term]] = {
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A list of modules."""
     listed = fields.items("modules")
     if not listed:
         raise fields.error("modules", "is empty")
@@ -43,14 +41,13 @@ def read(fields: Fields, architecture: str) -> Model:
 
 
 def _term(fields: Fields, index: int, module: object) -> Term:
-    where = f"modules[{index}]"
+    where, known = f"modules[{index}]", ", ".join(sorted(MODULES))
     if not isinstance(module, dict) or "module" not in module:
-        names = ", ".join(sorted(MODULES))
-        raise fields.error(where, f"{module!r} is not a module; known: {names}")
+        raise fields.error(where, f"{module!r} is not a module; known: {known}")
     arguments = {**module}
     kind, repeat = arguments.pop("module"), arguments.pop("repeat", 1)
     if kind not in MODULES:
-        raise fields.error(where, f"{kind!r} is not known; known: {', '.join(sorted(MODULES))}")
+        raise fields.error(where, f"{kind!r} is not known; known: {known}")
     signature = inspect.signature(MODULES[kind])
     if unknown := sorted(arguments.keys() - signature.parameters.keys()):
         names = ", ".join(signature.parameters)

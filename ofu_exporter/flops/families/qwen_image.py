@@ -16,21 +16,14 @@ from ofu_exporter.flops.terms import Part
 
 ARCHITECTURES = ("QwenImageTransformer2DModel",)
 
-NEUTRAL = frozenset(
-    {"guidance_embeds", "axes_dims_rope", "pooled_projection_dim", "use_layer3d_rope"}
-)
-
 
 def read(fields: Fields, architecture: str) -> Model:
-    """The transformer of a Qwen-Image pipeline."""
     heads, head_dim = fields.size("num_attention_heads"), fields.size("attention_head_dim")
     hidden, number, patch = heads * head_dim, fields.size("num_layers"), fields.size("patch_size")
     channels = fields.size("in_channels")
     outputs = patch**2 * fields.size("out_channels", default=channels)
     prompt = fields.size("joint_attention_dim")
-    for name in ("zero_cond_t", "use_additional_t_cond"):
-        if fields.flag(name, default=False):
-            raise fields.error(name, "true is not known; known: false")
+    fields.refuse(True, "zero_cond_t", "use_additional_t_cond")
     terms = (
         outside("img_in", Part.PROJECTION, channels, hidden, d.PER_LATENT),
         vector("txt_norm", prompt, in_layers=False),

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ofu_exporter.flops import blocks, hf_config
+from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families import decoder, hybrid, mixture
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import embedding, outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, Norms, layer_norm, rms_norm
-from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term
+from ofu_exporter.flops.products import Norms, embedding, layer_norm, outside, rms_norm, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import TOKENS, Extent, Part, Term, merge
 
 
 class VisionPlan(NamedTuple):
@@ -59,31 +59,18 @@ ARCHITECTURES = {
     "Qwen3_5MoeForConditionalGeneration": VisionPlan("Qwen3_5MoeForCausalLM", hybrid.read),
 }
 
-NEUTRAL = (
-    decoder.NEUTRAL
-    | mixture.NEUTRAL
-    | hybrid.NEUTRAL
-    | listed(
-        """
-        image_token_id image_token_index language_model_only mamba_ssm_dtype mtp_num_hidden_layers
-        mtp_use_dedicated_embeddings spatial_patch_size tokens_per_second video_token_id vision_end_token_id
-        vision_start_token_id vision_token_id
-        """
-    )
-)
 VISION, LANGUAGE, IMAGE = "vision", "language", "image"
 PER_PATCH = Extent(stream=IMAGE)
 
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A vision tower before a language model."""
     plan = ARCHITECTURES[architecture]
     text = fields.inner("text_config") if fields.has("text_config") else fields
     vision = fields.inner("vision_config")
     shape = plan.read(text, plan.language).shape
     assert shape is not None
     shape = replace(shape, tied=fields.flag("tie_word_embeddings", default=shape.tied))
-    terms = blocks.useful(_tower(vision, plan, shape.hidden))
+    terms = merge(_tower(vision, plan, shape.hidden))
     return Model(
         "vision_language",
         architecture,
@@ -105,10 +92,14 @@ def _tower(fields: Fields, plan: VisionPlan, out: int) -> Iterator[Term]:
     yield outside("vision.patch_embed", part, pixels, hidden, PER_PATCH, bias=bias)
     if plan.positions:
         yield embedding("vision.embed_positions", fields.size("num_position_embeddings"), hidden)
-    yield from blocks.encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
+    yield from encoder(hidden, _layers(fields, plan, hidden, depth), IMAGE, "vision.")
     merged = fields.size("spatial_merge_size") ** 2
     yield from _merger("vision.merger", hidden, merged, out, plan.norm(hidden))
-    for _ in _deep_mergers(fields, depth, plan.deep):
+    name = "deepstack_visual_indexes"
+    deep = fields.sizes(name, least=0) if fields.has(name) else ()
+    if deep and not plan.deep:
+        raise fields.error(name, f"{list(deep)} is not known; known: []")
+    for _ in fields.places(name, depth, "depth") if deep else ():
         yield from _merger("vision.deepstack", hidden, merged, out, layer_norm(merged * hidden))
 
 
@@ -125,15 +116,6 @@ def _layers(fields: Fields, plan: VisionPlan, hidden: int, depth: int) -> tuple[
     patches = (fields.size("window_size") // fields.size("patch_size")) ** 2
     chunked = replace(layer, mixer=replace(attention, chunk=patches))
     return tuple(layer if index in full else chunked for index in range(depth))
-
-
-def _deep_mergers(fields: Fields, depth: int, deep: bool) -> tuple[int, ...]:
-    """The layers with their own merger. Where the class has none, a configuration may not name any."""
-    name = "deepstack_visual_indexes"
-    layers = fields.sizes(name, least=0) if fields.has(name) else ()
-    if not deep and layers:
-        raise fields.error(name, f"{list(layers)} is not known; known: []")
-    return fields.places(name, depth, "depth") if layers else ()
 
 
 def _merger(name: str, hidden: int, merged: int, out: int, norm: int) -> Iterator[Term]:

@@ -10,14 +10,15 @@ is a number of images.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple
 
-from ofu_exporter.flops import blocks, hf_config
-from ofu_exporter.flops.fields import Fields, listed
+from ofu_exporter.flops import hf_config
+from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.models import Model
-from ofu_exporter.flops.products import outside, vector
-from ofu_exporter.flops.shapes import Layer, Mlp, layer_norm
-from ofu_exporter.flops.terms import Extent, Part, Per, Term
+from ofu_exporter.flops.products import layer_norm, outside, vector
+from ofu_exporter.flops.shapes import Layer, Mlp, encoder
+from ofu_exporter.flops.terms import Extent, Part, Per, Term, merge
 
 IMAGE, PATCHES = "image", "patches"
 
@@ -40,29 +41,30 @@ ARCHITECTURES = {
     "DeiTForImageClassificationWithTeacher": VitPlan(special=2, heads=2),
 }
 
-NEUTRAL = listed("encoder_stride pooler_act pooler_output_size")
-
 
 def read(fields: Fields, architecture: str) -> Model:
-    """A vision transformer."""
     plan = ARCHITECTURES[architecture]
     hidden, number = fields.size("hidden_size"), fields.size("num_hidden_layers")
     bias = fields.flag("qkv_bias", default=True)
     heads = "num_attention_heads"
     attention = hf_config.multi_head(fields, hidden, heads, bias=bias, out_bias=True)
     block = Mlp(fields.size("intermediate_size"), gated=False, bias=True)
-    patches = _patches(fields)
+    image, patch = _sides(fields, "image_size"), _sides(fields, "patch_size")
+    if any(whole % part for whole, part in zip(image, patch, strict=True)):
+        raise fields.contradiction("the patches must divide the image", "image_size", "patch_size")
+    patches, pixels = prod(image) // prod(patch), prod(patch) * fields.size("num_channels")
     terms = (
-        _patch_embedding(fields, hidden),
+        # A linear layer over the pixels of a patch.
+        outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES)),
         vector("embeddings", (patches + 2 * plan.special) * hidden, in_layers=False),
         vector("norms", layer_norm(hidden), in_layers=False),
-        *blocks.encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
+        *encoder(hidden, (Layer(attention, block, 2 * layer_norm(hidden)),) * number, IMAGE),
         *_head(fields, plan, hidden),
     )
     return Model(
         "vit",
         architecture,
-        terms=blocks.useful(terms),
+        terms=merge(terms),
         layers=number,
         counted=(IMAGE,),
         lengths={IMAGE: patches + plan.special, PATCHES: patches},
@@ -71,26 +73,12 @@ def read(fields: Fields, architecture: str) -> Model:
     )
 
 
-def _patches(fields: Fields) -> int:
-    image, patch = _sides(fields, "image_size"), _sides(fields, "patch_size")
-    if any(whole % part for whole, part in zip(image, patch, strict=True)):
-        raise fields.contradiction("the patches must divide the image", "image_size", "patch_size")
-    return (image[0] // patch[0]) * (image[1] // patch[1])
-
-
-def _sides(fields: Fields, name: str) -> tuple[int, int]:
+def _sides(fields: Fields, name: str) -> tuple[int, ...]:
     """Height and width: one size for both, or a list of the two."""
     sides = fields.sizes(name) if fields.is_list(name) else (fields.size(name),) * 2
     if len(sides) != 2:
         raise fields.error(name, "is not the height and the width")
-    return sides[0], sides[1]
-
-
-def _patch_embedding(fields: Fields, hidden: int) -> Term:
-    """A linear layer over the pixels of a patch."""
-    height, width = _sides(fields, "patch_size")
-    pixels = height * width * fields.size("num_channels")
-    return outside("patch_embedding", Part.PROJECTION, pixels, hidden, Extent(stream=PATCHES))
+    return sides
 
 
 def _head(fields: Fields, plan: VitPlan, hidden: int) -> Iterator[Term]:

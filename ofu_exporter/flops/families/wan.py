@@ -19,8 +19,6 @@ from ofu_exporter.flops.terms import Part, Term
 
 ARCHITECTURES = ("WanTransformer3DModel",)
 
-NEUTRAL = frozenset({"eps", "rope_max_seq_len"})
-
 
 def read(fields: Fields, architecture: str) -> Model:
     """A transformer of a Wan 2.1 or 2.2 text-to-video or image-to-video pipeline without image encoder."""

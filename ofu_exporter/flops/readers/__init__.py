@@ -1,15 +1,13 @@
 """Finds a reader of a framework's output by its name, which is the name of its file, and has what readers share.
 
-A reader is one module in this package. Its public function `read` takes the output as text, and a `JobFacts` with
-what the output doesn't say. A reader of a log also has a class `Follower`, which takes the output line by
-line while it is written.
+A reader is one module in this package.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, cast
 
@@ -49,9 +47,9 @@ class Statement:
     """What to know before comparing the statement."""
 
 
-def stated(flops: float | None, seconds: float | None, rate: float, job: JobFacts) -> Statement:
-    """The statement of an MFU by the FLOP/s of one GPU, as far as the job's peak is known."""
-    return Statement(flops=flops, seconds=seconds, flops_per_second=rate, mfu=ratio(rate, job))
+def rated(one: Statement, rate: float, job: JobFacts) -> Statement:
+    """The statement with the FLOP/s of one GPU, and the MFU that follows where the job's peak is known."""
+    return replace(one, flops_per_second=rate, mfu=ratio(rate, job))
 
 
 def ratio(flops_per_second: float | None, job: JobFacts) -> float | None:
@@ -85,7 +83,10 @@ class StatementReader(Protocol):
     __doc__: str | None
 
     def read(self, text: str, job: JobFacts) -> list[Statement]:
-        """Every statement in the text. Raises ConfigError if there is none, or if one can't be read."""
+        """Every statement in the text. Raises ConfigError if there is none, or if one can't be read.
+
+        `job` has what the text doesn't say.
+        """
 
 
 _MODULES: Registry[StatementReader] = Registry(__name__, "reader")

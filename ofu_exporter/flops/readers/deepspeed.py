@@ -8,10 +8,9 @@ backward pass as twice the forward without counting it. Its `FLOPS` lines are ra
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, stated
+from ofu_exporter.flops.readers import JobFacts, Statement, number, rated
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -25,10 +24,7 @@ _NOTES = (
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per summary: 3 forwards' FLOPs over one iteration, or over forward and backward.
-
-    Raises ConfigError when a summary lacks the forward FLOPs or latencies, or there is none.
-    """
+    """One statement per summary: 3 forwards' FLOPs over one iteration, or over forward and backward."""
     starts = [match.start() for match in re.finditer(r"Profile Summary", text)]
     if not starts:
         raise ConfigError("no DeepSpeed `Profile Summary` in it")
@@ -44,10 +40,7 @@ class Follower:
         self._lines: list[str] = []
 
     def line(self, line: str) -> Statement | None:
-        """The statement of a summary about its one iteration, once its last line is read.
-
-        Raises ConfigError for a summary that lacks the forward FLOPs or latencies, or has no end.
-        """
+        """The statement of a summary about its one iteration, once its last line is read."""
         if "Profile Summary" in line:
             self._lines = [line]
             return None
@@ -74,8 +67,9 @@ def _summary(text: str, job: JobFacts) -> Statement:
                 "DeepSpeed summary: `iter latency`, or `fwd` and `bwd latency`, are missing"
             )
         seconds = forward_seconds + backward_seconds
-    one = stated(3 * forward, seconds, 3 * forward / seconds, job)
-    return replace(one, step=int(number(step[1], "step")) if step else None, notes=_NOTES)
+    number_of_step = int(number(step[1], "step")) if step else None
+    one = Statement(number_of_step, flops=3 * forward, seconds=seconds, notes=_NOTES)
+    return rated(one, 3 * forward / seconds, job)
 
 
 def _amount(text: str, label: str) -> float:

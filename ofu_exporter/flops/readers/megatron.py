@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
+from ofu_exporter.flops.readers import JobFacts, Statement, number, rated, some
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _THROUGHPUT = re.compile(r"(?:throughput|compute) per GPU \(TFLOP/s/GPU\):\s*([^\s|]+)")
@@ -18,10 +18,7 @@ _ELAPSED = re.compile(r"elapsed time per iteration \(ms\):\s*([^\s|]+)")
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per iteration that logs a throughput. MFU needs the job's peak.
-
-    Raises ConfigError when no line has a throughput, or one has no number.
-    """
+    """One statement per iteration that logs a throughput. MFU needs the job's peak."""
     return some(
         [each for line in text.splitlines() if (each := _line(line, job)) is not None],
         "Megatron-LM line with `throughput per GPU (TFLOP/s/GPU)` (--log-throughput)",
@@ -39,7 +36,6 @@ class Follower:
         """The statement of a line: elapsed time per iteration x iterations since the line before.
 
         The first line, and one after a restart from an earlier iteration, counts for one iteration.
-        Raises ConfigError for a line whose value is no number.
         """
         one = _line(line, self._job)
         if one is None or one.step is None:
@@ -58,5 +54,6 @@ def _line(line: str, job: JobFacts) -> Statement | None:
     rate = number(throughput[1], "throughput per GPU") * 1e12
     elapsed = _ELAPSED.search(line)
     seconds = number(elapsed[1], "elapsed time per iteration") / 1e3 if elapsed else None
-    one = stated(None if seconds is None else rate * seconds, seconds, rate, job)
-    return replace(one, step=int(number(iteration[1], "iteration")))
+    flops = None if seconds is None else rate * seconds
+    step = int(number(iteration[1], "iteration"))
+    return rated(Statement(step, flops=flops, seconds=seconds), rate, job)

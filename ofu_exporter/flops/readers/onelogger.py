@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
+from ofu_exporter.flops.readers import JobFacts, Statement, number, rated, some
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
@@ -22,9 +22,6 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     """One statement per object with `train_tflop` or `train_throughput_per_gpu`; later objects add to earlier ones.
 
     `world_size` is logged once at the start; the job's own is preferred.
-
-    Raises ConfigError for text that isn't JSON or JSON lines, a value that is no number, a `train_tflop`
-    without time or world size, and text without a statement.
     """
     return some(
         [*_statements(text, {}, job)],
@@ -41,10 +38,7 @@ class Follower:
         self._total: Statement | None = None
 
     def line(self, line: str) -> Statement | None:
-        """FLOPs and seconds since the last object. The first object, and one after a restart, only mark a beginning.
-
-        Raises ConfigError for an object that can't be read.
-        """
+        """FLOPs and seconds since the last object. The first object, and one after a restart, only mark a beginning."""
         if not line.lstrip().startswith("{") or not any(name in line for name in _NAMES):
             return None
         total = next(_statements(line, self._known, self._job), None)
@@ -54,17 +48,13 @@ class Follower:
         if total.flops is None or total.seconds is None:
             return replace(total, seconds=None)
         before, self._total = self._total, total
+        beginning = Statement(step=total.step, notes=total.notes)
         if before is None or before.flops is None or before.seconds is None:
-            return _beginning(total)
+            return beginning
         flops, seconds = total.flops - before.flops, total.seconds - before.seconds
         if flops < 0 or seconds <= 0:
-            return _beginning(total)
-        one = stated(flops, seconds, flops / seconds, self._job)
-        return replace(one, step=total.step, notes=total.notes)
-
-
-def _beginning(total: Statement) -> Statement:
-    return Statement(step=total.step, notes=total.notes)
+            return beginning
+        return rated(replace(total, flops=flops, seconds=seconds), flops / seconds, self._job)
 
 
 def _records(text: str) -> Iterator[Mapping[str, object]]:
@@ -111,7 +101,8 @@ def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
         flops = tflop * 1e12 / world
         rate = flops / seconds
     number_of_step = None if step is None else int(number(str(step), "train_iterations_end"))
-    return replace(stated(flops, seconds, rate, job), step=number_of_step, notes=(_NOTE,))
+    one = Statement(number_of_step, flops=flops, seconds=seconds, notes=(_NOTE,))
+    return rated(one, rate, job)
 
 
 def _value(fields: Mapping[str, object], name: str) -> float | None:

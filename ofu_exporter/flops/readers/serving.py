@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, some, stated
+from ofu_exporter.flops.readers import JobFacts, Statement, number, rated, some
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
@@ -20,10 +20,7 @@ _NOTE = "estimated from shapes, forward passes only"
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per engine: its FLOPs since its start, named by the counter's labels.
-
-    Raises ConfigError when the page has no such counter, or one is no number of at least 0.
-    """
+    """One statement per engine: its FLOPs since its start, named by the counter's labels."""
     statements = [
         Statement(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
         for _, labels, value in _LINE.findall(text)
@@ -54,6 +51,5 @@ def between(before: str, after: str, seconds: float, job: JobFacts) -> list[Stat
             raise ConfigError(
                 f"estimated_flops_per_gpu_total{each.name} went back: the engine was restarted"
             )
-        one = stated(flops, seconds, flops / seconds, job)
-        statements.append(replace(one, name=each.name, notes=each.notes))
+        statements.append(rated(replace(each, flops=flops, seconds=seconds), flops / seconds, job))
     return some(statements, "engine on both pages")

@@ -21,10 +21,7 @@ _NOTE = "executed FLOPs, recomputation and padding included: compare with HFU"
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per step, or one for a file without step ids. HFU needs the job's peak and step time.
-
-    Raises ConfigError when the column is missing, no row has a value, or one isn't a number of at least 0.
-    """
+    """One statement per step, or one for a file without step ids. HFU needs the job's peak and step time."""
     if "\0" in text:  # Python's csv refuses it before 3.11 and reads it since
         raise ConfigError("kernel_details.csv: not text, it has a NUL")
     rows = csv.DictReader(io.StringIO(text))
@@ -39,16 +36,10 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     for line, row in enumerate(rows, start=2):
         value = (row[COLUMN] or "").strip()
         if value not in _BLANK:
-            step = _step(row.get(STEP), line)
+            text = (row.get(STEP) or "").strip()
+            step = None if text in _BLANK else int(number(text, f"line {line}: {STEP}"))
             sums[step] = sums.get(step, 0.0) + number(value, f"line {line}: {COLUMN}")
-    return some(
-        [_statement(step, flops, job) for step, flops in sums.items()], f"value of {COLUMN}"
-    )
-
-
-def _step(value: str | None, line: int) -> int | None:
-    text = (value or "").strip()
-    return None if text in _BLANK else int(number(text, f"line {line}: {STEP}"))
+    return some([_statement(*each, job) for each in sums.items()], f"value of {COLUMN}")
 
 
 def _statement(step: int | None, flops: float, job: JobFacts) -> Statement:

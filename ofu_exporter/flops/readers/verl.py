@@ -36,11 +36,6 @@ _PHASES = {
 
 
 def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per MFU in the text.
-
-    Raises ConfigError when there is none, one is no number, or the job's data-parallel size doesn't divide its
-    world size.
-    """
     statements = [each for line in text.splitlines() for each in _line(line, job)]
     return some(statements, "verl metric `perf/mfu/...`")
 

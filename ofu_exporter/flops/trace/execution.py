@@ -39,12 +39,10 @@ class Executed:
 
     @property
     def forward_flops(self) -> int:
-        """FLOPs of the forward pass."""
         return sum(self.forward.values())
 
     @property
     def flops(self) -> int:
-        """FLOPs of both passes."""
         return self.forward_flops + sum(self.backward.values())
 
 

@@ -48,7 +48,6 @@ def groups(products: Iterable[TracedProduct]) -> dict[Group, int]:
 
 
 def group_of(product: TracedProduct) -> Group:
-    """The group of a product."""
     names = [part for part in product.module.split(".") if part]
     backward = Fraction(product.backward, product.flops)
     weights = Fraction(int(product.is_trained and backward >= 1))

@@ -66,7 +66,6 @@ class Uncounted(TorchDispatchMode):
         self.counted, self.names = counted, set[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operator, and keep its name if it is not counted."""
         if func._overloadpacket not in self.counted and _multiplies(func):
             self.names.add(str(func._overloadpacket))
         return func(*args, **(kwargs or {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,19 +69,13 @@ class TracedProduct:
         return (self.module, self.operator, self.flops)
 
 
-class Untracked:
+class Untracked(nullcontext[None]):
     """Replaces torch's tracker of modules: everything belongs to the whole model.
 
     The tracker fails in a forward-only pass if a module is given parts of parameters as inputs (DeBERTa).
     """
 
     parents = frozenset({WHOLE})
-
-    def __enter__(self) -> None:
-        """Watch no module."""
-
-    def __exit__(self, *error: object) -> None:
-        """There is nothing to undo."""
 
 
 class FusedAttention(TorchFunctionMode):
@@ -93,7 +87,6 @@ class FusedAttention(TorchFunctionMode):
         """None outside of it, and where a mask was given."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one function."""
         named = kwargs or {}
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **named)
@@ -133,7 +126,6 @@ class Recorder(FlopCounterMode):
         """Tensors whose storages are known by their address, which nothing else may get."""
 
     def __enter__(self) -> Recorder:
-        """Begin, and watch which module runs."""
         self._watch = ExitStack()
         # A handle of a hook removes it when its context ends.
         self._watch.enter_context(hooks.register_module_forward_pre_hook(self._begin))
@@ -143,7 +135,6 @@ class Recorder(FlopCounterMode):
         return self
 
     def __exit__(self, *error: Any) -> Any:
-        """End."""
         ended = super().__exit__(*error)
         self._watch.close()
         return ended
@@ -157,7 +148,6 @@ class Recorder(FlopCounterMode):
         return max(lists.values(), default=0)
 
     def by_operator(self) -> Counter[str]:
-        """FLOPs until now by operator."""
         counts = self.get_flop_counts().get(WHOLE, {})
         return Counter({str(name).removeprefix("aten."): int(n) for name, n in counts.items()})
 

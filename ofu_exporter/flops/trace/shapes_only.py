@@ -35,7 +35,6 @@ class ListsKeepValues(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run one function, with values where it makes integers."""
         named = dict(kwargs or {})
         if func not in FROM_LISTS or not _wants_meta(named):
             return func(*args, **named)
@@ -52,13 +51,11 @@ class ShapesOnly(TorchDispatchMode):
         self._lists = ListsKeepValues()
 
     def __enter__(self) -> ShapesOnly:
-        """Begin, with lists too."""
         self._lists.__enter__()
         super().__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End both."""
         super().__exit__(*error)
         self._lists.__exit__(*error)
 

@@ -12,8 +12,9 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
+from ofu_exporter.flops.candidates import RAREST_PAIR
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
-from ofu_exporter.flops.explain import RAREST_PAIR, Observation, causes_of_report, explain
+from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import (
