@@ -12,6 +12,7 @@ from functools import reduce
 from itertools import combinations
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
+from ofu_exporter.flops.causes.peaks import GIVEN_PEAK
 
 COUNTED = 0.01
 """The relative error of an MFU that is computed from a throughput."""
@@ -114,6 +115,11 @@ class Tried:
         return self.parts[0].cause.side
 
     @property
+    def has_given_peak(self) -> bool:
+        """Whether it says why the report divides by the peak that it states."""
+        return any(GIVEN_PEAK in part.hypothesis.says for part in self.parts)
+
+    @property
     def report(self) -> Ratio:
         """Reported MFU over the right one."""
         return self.together or self._product(Side.REPORT)
@@ -161,7 +167,12 @@ def alone(facts: CauseFacts) -> Iterator[Tried]:
 def pairs(facts: CauseFacts, singles: Iterable[Tried]) -> Iterator[Tried]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    parts = [part for one in singles for part in one.parts if part.rarity + PAIR <= RAREST_PAIR]
+    parts = [
+        part
+        for one in singles
+        for part in one.parts
+        if part.rarity + PAIR <= RAREST_PAIR and not part.hypothesis.is_alone
+    ]
     for first, second in combinations(parts, 2):
         both = Tried((first, second))
         if both.rarity > RAREST_PAIR or first.cause is second.cause:
