@@ -17,7 +17,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import candidates
 from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
-from ofu_exporter.flops.causes.training import real_work, tile_quantization
+from ofu_exporter.flops.causes.peaks import is_the_peak
+from ofu_exporter.flops.causes.training import real_work, tile_quantization, with_whole_packs
 from ofu_exporter.flops.mfu import above_zero
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import divergence
@@ -96,7 +97,7 @@ def explain(
 
     Raises ConfigError for impossible numbers, and for facts that contradict each other.
     """
-    facts = facts or CauseFacts()
+    facts = with_whole_packs(facts or CauseFacts())
     mfu, ofu, right = observation.mfu, observation.ofu, observation.right_mfu
     compared = verdict or divergence.compare(mfu, ofu, standard_error=observation.standard_error)
     if mfu == 0:
@@ -106,7 +107,8 @@ def explain(
     if is_impossible:
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
     is_miscounted = right is not None and candidates.off_report(mfu, right, Ratio()) > FITS
-    looked = compared.verdict.diverged or is_miscounted or bool(advice)
+    wrong_peak = _wrong_peak(mfu, facts)
+    looked = compared.verdict.diverged or is_miscounted or bool(advice) or bool(wrong_peak)
     ranked = _ranked(observation, facts) if looked else []
     best = ranked[0].misfit ** 2 if ranked else 0.0
     tied = sum(each.misfit**2 <= best + ALIKE for each in ranked)
@@ -119,7 +121,7 @@ def explain(
         _untried(is_given),
         _telling(ranked[:tied], is_given) if tied > 1 else (),
         looked,
-        "" if ranked else advice,
+        "" if ranked else wrong_peak or advice,
     )
 
 
@@ -145,6 +147,17 @@ def _contradiction(
         ran = f"the GPUs ran {ofu / right:.3g} times what the throughput needs"
         return False, f"{ran}. {ask} Is the job alone on them?"
     return False, ""
+
+
+def _wrong_peak(mfu: float, facts: CauseFacts) -> str:
+    """What to check if the report is known to divide by a wrong peak; "" otherwise."""
+    right, given = facts.right_peak(), facts.peak_flops
+    if right is None or given is None or is_the_peak(facts, 1.0):
+        return ""
+    return (
+        f"the report divides by {given / 1e12:,.5g} TFLOP/s, and the dense peak is {right / 1e12:,.5g}: against this "
+        f"its MFU is {mfu * given / right:.2%}. No known mistake besides explains that"
+    )
 
 
 def _above_the_card(ofu: float, standard_error: float, row: GpuModel | None) -> str:
@@ -220,8 +233,10 @@ def _judged(
     """The candidates that fit, best first; only the best of each cause or pair."""
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
-    # Otherwise the corrected MFU would be above 100 %.
+    # Otherwise the corrected MFU would be above 100 %, or against a peak that is known to be wrong.
     possible = (each for each in tried if observation.mfu <= each.report.high)
+    if _wrong_peak(observation.mfu, facts):
+        possible = (each for each in possible if each.has_given_peak)
     judged = ((each, _misfit(observation, facts, each)) for each in possible)
     return candidates.best_of_each(
         each.candidate(observed, off, observation.mfu) for each, off in judged if off <= limit

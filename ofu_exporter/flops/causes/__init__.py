@@ -138,6 +138,8 @@ class Hypothesis:
     """Makes the step as the report counts it; used instead of a ratio."""
     rarity: float | None = None
     """Replaces the cause's own rarity if the facts make the cause likelier."""
+    is_alone: bool = False
+    """Whether it makes no pair with another cause: with a wide range, nearly any would fit."""
     says: Mapping[str, str] = field(default_factory=dict)
     """What must be true of the job, its count or its peak, by subject, if this is the cause."""
 

@@ -11,6 +11,8 @@ from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, cause
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
 NODE = 8
+TOO_MANY = 5.0
+"""Rarity of more GPUs than the job has: those of its nodes or racks that it leaves alone."""
 USUAL = (2, 4, 8, 16, 32, 64)
 """Steps of gradient accumulation to try if their number is not given."""
 GIVEN = 2.0
@@ -27,12 +29,23 @@ def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
             yield Hypothesis(f"one GPU in {number} is divided by", float(number))
         return
     world = facts.gpus
-    used = {world // times for times in SMALL if world % times == 0} | {1, NODE, world - NODE}
+    used = {world // times for times in SMALL if world % times == 0}
+    used |= {1, NODE, world - NODE, _power_of_two(world), 3 * world // 4}
     for number in sorted(used):
         if 0 < number < world:
             yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
     if world > 1:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
+    more = {2 * _power_of_two(world)} | {world * times for times in SMALL}
+    more |= {world + NODE} if world % NODE == 0 else set()
+    for number in sorted(more):
+        evidence = f"{number} GPUs are divided by, and the job has {world}"
+        yield Hypothesis(evidence, world / number, rarity=TOO_MANY)
+
+
+def _power_of_two(number: int) -> int:
+    """The largest that is not above a number."""
+    return 1 << (number.bit_length() - 1)
 
 
 @cause(4.5, settled_by=("accumulation",), shown_ratio="1/n; n")

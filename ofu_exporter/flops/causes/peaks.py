@@ -42,6 +42,8 @@ ABSENT = 9.0
 ABSENT_AND_GIVEN = 4.0
 """The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}
+GIVEN_PEAK = "given peak"
+"""The subject "what the peak is that the report says it divides by"."""
 PRECISIONS = ("precision", "peak_tflops")
 """The facts that settle which precision's peak a report divides by."""
 
@@ -61,7 +63,7 @@ def _hypothesis(
     if is_given:  # one peak is one mistake
         evidence = f"{one.evidence}; the peak of the report is that"
         rarity = ABSENT_AND_GIVEN if one.rarity == ABSENT else 0.5
-        says["given peak"] = one.evidence
+        says[GIVEN_PEAK] = one.evidence
         one = replace(one, evidence=evidence, rarity=rarity)
     yield replace(one, says=says)
 
@@ -184,7 +186,8 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
     for ratio, keys in _rated_alike(facts).items():
         rarity_of = {key: _rarity(row.key, key, present) for key in keys}
         key = min(rarity_of, key=rarity_of.__getitem__)
-        more = f" or {len(keys) - 1} others rated alike" if len(keys) > 1 else ""
+        others = {1: "", 2: " or one other rated alike"}
+        more = others.get(len(keys), f" or {len(keys) - 1} others rated alike")
         evidence = f"the peak is that of {key}{more}, and the GPU is {row.key}"
         says = {"peak's GPU": key, "peak's precision": math}
         one = Hypothesis(evidence, ratio, rarity=rarity_of[key], says=says)

@@ -22,6 +22,9 @@ WORST = 0.12
 tiles 2, attention that computes its scores again 3, the clock the rest. Matrix products alone have 0 to 2."""
 REST = 0.09
 """The same without tiles, where these are known exactly."""
+SOME_LAYERS = 1.25
+"""Rarity of a job that computes the activations of some layers again, which no number tells from mistakes of the same
+ratio: it stands before these, because it is none."""
 TRAINS = {"job": "trains"}
 """What most of these causes say of the job."""
 TEXTBOOK = 4 / 3
@@ -50,15 +53,23 @@ def activation_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
     if facts.forward_only or facts.recompute not in (None, Recompute.FULL):
         return
     doing = "the job recomputes" if facts.recompute else "the job may recompute"
-    ratio = 1 / TEXTBOOK
+    left_out = "which the hardware runs and MFU rightly leaves out"
+    says = TRAINS | {"recompute": "full"}
+    ratio, layers = 1 / TEXTBOOK, None
     if facts.step is not None:
         ratio = facts.step.flops() / facts.step.flops(Recompute.FULL)
-    yield Hypothesis(
-        f"{doing} activations, which the hardware runs and MFU rightly leaves out",
-        ratio,
-        rarity=0.0 if facts.recompute else None,
-        says=TRAINS | {"recompute": "full"},
-    )
+        layers = facts.step.passes.recompute_layers
+    rarity = 0.0 if facts.recompute else None
+    yield Hypothesis(f"{doing} activations, {left_out}", ratio, rarity=rarity, says=says)
+    if layers is None:
+        yield Hypothesis(
+            f"{doing} activations in some of its layers, {left_out}",
+            1.0,
+            ratio,
+            rarity=0.5 if facts.recompute else SOME_LAYERS,
+            says=says,
+            is_alone=True,
+        )
 
 
 @cause(1.5, needs=("config",), settled_by=("recompute",), side=Side.HARDWARE)
@@ -158,6 +169,17 @@ def pack_as_one_sequence(facts: CauseFacts) -> Iterator[Hypothesis]:
             f"sequences are packed, and the count lets each token attend to {packs}",
             miscount=partial(_joined, length=length),
         )
+
+
+def with_whole_packs(facts: CauseFacts) -> CauseFacts:
+    """The same job with steps that fill a pack, where equal samples do not: no ratio depends on their number."""
+    step, pack = facts.step, facts.pack_length
+    if step is None or pack is None or len(step.lengths.samples) != 1:
+        return facts
+    missing = pack // step.lengths.longest() // step.lengths.sequences()
+    if missing < 2:
+        return facts
+    return replace(facts, step=replace(step, lengths=sum([step.lengths] * missing, Lengths())))
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:

@@ -119,8 +119,8 @@ class Job:
     precision: Mapping[str, float] = field(default_factory=lambda: {"bf16": 1.0})
     gpus: int = 64
     facts: Mapping[str, Any] = field(default_factory=dict)
-    recomputes: bool = False
-    """Whether the layers run again in the backward pass; the head does not."""
+    recomputes: float = 0.0
+    """Share of the layers that run again in the backward pass; the head does not."""
     lengths: tuple[int, ...] = ()
     passes: flops.Passes = field(default_factory=flops.Passes)
 
@@ -151,25 +151,24 @@ class Job:
         return used.mfu
 
     def explained(
-        self, seed: int, real: tuple[float, float], mfus: tuple[float, float], counts: bool
+        self, seed: int, real: tuple[float, float], mfus: tuple[float, float], counts: bool | None
     ) -> Explanation:
         """One run; the report has three digits after the point, or three that count.
 
         `real` is what the GPUs run over the FLOPs of the model, from and to; with `counts`, the package makes the
-        right MFU of the throughput.
+        right MFU of the throughput. None: the user does not know the throughput.
         """
         draw = random.Random(f"{self.cause} {self.model.name} {self.gpu} {seed}")
-        ran = draw.uniform(*real)
-        if self.recomputes:
-            head = 2 * self.model.length * self.model.hidden * self.model.vocab
-            ran *= (4 - head / self.model.forward()) / 3
+        head = 2 * self.model.length * self.model.hidden * self.model.vocab
+        again = self.recomputes * (1 - head / self.model.forward())
+        ran = draw.uniform(*real) * (1 + again / 3)
         right = draw.uniform(*mfus)
         report = right * self.ratio
         seen = Observation(
             round(report, 3 if report > 0.1 else 5),
             right * ran + draw.gauss(0, ERROR),
             ERROR,
-            self.right_mfu(right) if counts else right,
+            None if counts is None else self.right_mfu(right) if counts else right,
         )
         return explain(seen, self.facts_of())
 

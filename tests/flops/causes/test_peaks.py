@@ -8,6 +8,7 @@ import pytest
 
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
+from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BF16, H100, LLAMA, known
 
 B300, GB200 = "NVIDIA B300 SXM6 AC", "NVIDIA GB200"
@@ -56,3 +57,27 @@ def test_a_peak_that_is_known_settles_which_one_it_is() -> None:
 def test_a_device_is_found_by_the_name_of_its_row() -> None:
     found = causes_of_report(0.4 * 989.4 / 119.5, 0.4, known(LLAMA))
     assert any("L20" in each.evidence for each in found if each.cause == "wrong_device")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tflops", "mfu", "right"),
+    [("NVIDIA B200", 2382.0, 0.40, "42.35%"), ("NVIDIA GB200", 2565.0, 0.40, "41.08%")],
+)
+def test_a_stated_peak_at_the_boost_clock_is_a_mistake_though_both_numbers_agree(
+    gpu: str, tflops: float, mfu: float, right: str
+) -> None:
+    facts = CauseFacts(gpu=gpu, precision=BF16, peak_flops=tflops * 1e12)
+    found = explain(Observation(mfu, 0.43), facts)
+    assert found.divergence.verdict is Verdict.AGREE
+    assert found.causes[0].cause == "max_clock_peak"
+    assert f"corrected MFU: {right}" in found.causes[0].evidence
+
+
+def test_a_stated_peak_that_nothing_explains_is_said_with_the_mfu_of_the_right_one() -> None:
+    """0.13 x 312 / 989.4; a forward pass too few would leave the wrong peak as it is."""
+    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=312e12)
+    found = explain(Observation(0.13, 0.43), facts)
+    assert found.looked
+    assert found.causes == ()
+    assert "against this its MFU is 4.10%" in found.advice
+    assert not explain(Observation(0.40, 0.43), replace(facts, peak_flops=989.4e12)).looked

@@ -33,5 +33,6 @@ def test_most_mistakes_are_named_first_and_few_others_are(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_no_honest_job_is_accused() -> None:
-    assert planted.accused() == []
+@pytest.mark.parametrize("counts", [True, None])
+def test_no_honest_job_is_accused_with_and_without_its_throughput(counts: bool | None) -> None:
+    assert planted.accused(counts) == []

@@ -13,6 +13,7 @@ from ofu_exporter import flops
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.causes import CauseFacts, CountedStep
 from ofu_exporter.flops.explain import Observation, explain
+from tests.flops.causes.jobs import is_accused
 from tests.flops.causes.synthetic import BF16, H100, LLAMA, known, ratios
 from tests.flops.counting import config
 
@@ -71,8 +72,8 @@ def test_frozen_parts_and_adapters() -> None:
 
 
 def test_tiles_that_add_at_least_so_much_may_add_more() -> None:
-    lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower")
-    exact = CauseFacts(tile_overhead=0.02)
+    lower = CauseFacts(tile_overhead=0.02, tile_overhead_bound="lower", recompute=Recompute.NONE)
+    exact = CauseFacts(tile_overhead=0.02, recompute=Recompute.NONE)
     seen = Observation(0.80, 0.91, 0.001)
     assert explain(seen, lower).causes[0].cause == "tile_quantization"
     assert explain(seen, exact).causes == ()
@@ -96,3 +97,36 @@ def test_every_pair_of_attention_comes_first_beside_the_ofu_of_real_training() -
     told = explain(Observation(0.468, 0.438, right_mfu=0.393), JOB_103)
     assert [each.cause for each in told.causes] == ["full_attention_counted", "other_convention"]
     assert told.telling == (), "the convention counts every pair too: no number tells it apart"
+
+
+@pytest.mark.parametrize("share", [0.25, 0.52, 0.9])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_layers_that_run_again_are_no_mistake_of_the_report(share: float, is_known: bool) -> None:
+    """14 of 27 layers, and others: a forward pass of these is a third of what the model needs of them."""
+    facts = known(LLAMA, recompute=Recompute.FULL) if is_known else CauseFacts(gpu=H100)
+    found = explain(Observation(0.40, 0.40 * (1 + 0.94 * share / 3) * 1.05), facts)
+    assert found.looked
+    assert not is_accused(found)
+    assert "activation_recompute" in {each.cause for each in found.causes[: found.tied]}
+
+
+def test_a_known_number_of_layers_that_run_again_has_one_ratio() -> None:
+    passes = Passes(recompute=Recompute.FULL, recompute_layers=8)
+    step = CountedStep(
+        flops.read(LLAMA.config), flops.fixed(1, tokens=8192), flops.Counting(), passes
+    )
+    facts = CauseFacts(step, recompute=Recompute.FULL)
+    assert ratios("activation_recompute", facts) == pytest.approx(
+        [1 / (1 + 0.9388 * 8 / 32 / 3)], rel=1e-3
+    )
+
+
+def test_equal_samples_are_taken_to_fill_their_pack() -> None:
+    """Ratios depend on a pack, and not on how many of them are a step."""
+    one = replace(LLAMA, lengths=flops.fixed(1, tokens=1024))
+    many = replace(LLAMA, lengths=flops.fixed(64, tokens=1024))
+    seen = Observation(0.45, 0.36, right_mfu=0.356)
+    of_one, of_many = (explain(seen, known(each, pack_length=16384)) for each in (one, many))
+    assert of_one.causes[0].cause == of_many.causes[0].cause == "pack_as_one_sequence"
+    told = [[(each.cause, each.expected_ratio) for each in of.causes] for of in (of_one, of_many)]
+    assert told[0] == told[1]
