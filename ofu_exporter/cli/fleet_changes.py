@@ -71,8 +71,8 @@ def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> Chan
     """Ask the server, and look for changes in what it says."""
     from ofu_exporter.fleet.changes.report import changes_report, read_changes
 
-    with asked_server(options) as (client, reader, times):
-        collected = read_changes(client, reader, times, kinds)
+    with asked_server(options) as (reader, times):
+        collected = read_changes(reader, times, kinds)
     return changes_report(collected, least, kinds)
 
 

@@ -82,17 +82,16 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
-    from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    with asked_server(options) as (client, reader, times):
-        history = read_history(client, reader, *times)
-        signs = read_signs(client, reader, history, config.exempt.dram_busy is not None)
+    with asked_server(options) as (reader, times):
+        history = read_history(reader, *times)
+        signs = read_signs(reader, history, config.exempt.dram_busy is not None)
     wanted = ReportOptions(options["by"], prices, options["target"])
-    come_by = HistorySource(client.shown_url, client.cost, reader.missing)
-    return DigestSource(fleet_report(history, wanted, come_by), signs, history.mark)
+    return DigestSource(fleet_report(history, wanted, reader), signs, history.mark)
 
 
 def _sender(config: DigestConfig) -> DigestSender | None:

@@ -67,10 +67,8 @@ server_options = with_options(OPTIONS)
 
 
 @contextmanager
-def asked_server(
-    options: dict[str, Any],
-) -> Iterator[tuple[PrometheusClient, PartReader, tuple[float, float]]]:
-    """The client that the flags describe, what reads parts with it, and the time to read. Raises ConfigError."""
+def asked_server(options: dict[str, Any]) -> Iterator[tuple[PartReader, tuple[float, float]]]:
+    """What reads from the server that the flags describe, and the time to read. Raises ConfigError."""
     from ofu_exporter.fleet.credentials import PrometheusAccess
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
@@ -79,7 +77,7 @@ def asked_server(
     client = PrometheusClient(options["server"], access)
     line = ProgressLine(options["progress"])
     try:
-        yield client, PartReader(line, partial=client.partial_answer), _asked_time(client, options)
+        yield PartReader(client, line), _asked_time(client, options)
     finally:
         line.end()
         client.close()

@@ -39,9 +39,8 @@ from ofu_exporter.fleet.changes.survey import (
 from ofu_exporter.fleet.changes.text import headline
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
-from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
@@ -66,24 +65,20 @@ class Collected:
 
 
 def read_changes(
-    client: PrometheusClient,
-    reader: PartReader,
-    times: tuple[float, float],
-    kinds: Sequence[Kind],
+    reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
 ) -> Collected:
     """Everything that a report needs, from a server."""
-    history = read_history(client, reader, *times)
-    reading = HistorySource(client.shown_url, client.cost, reader.missing)
-    jobs = fleet_report(history, WANTED, reading).jobs
+    history = read_history(reader, *times)
+    jobs = fleet_report(history, WANTED, reader).jobs
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:
-        by_hour = job_hours(HourReader(client, reader, history))
+        by_hour = job_hours(HourReader(reader, history))
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
-    peers = PeerReader(client, reader, history) if "node" in kinds else None
+    peers = PeerReader(reader, history) if "node" in kinds else None
     compared = _read_peers(peers, series, history) if peers else []
-    fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
+    fleet = fleet_report(history, WANTED, reader)  # anew, with all that could not be read
     return Collected(history, fleet, series, left_out, compared)
 
 

@@ -72,22 +72,20 @@ class HourReader(HistoryAnswers):
         """The answers, part by part. `recorded` reads those on record, where they are not looked at once an hour."""
 
         def hourly(part: TimeSpan) -> list[Answer]:
-            return self._client.steps(quantity.recorded, *part, HOUR)
+            return self._reader.client.steps(quantity.recorded, *part, HOUR)
 
         if self._history.recorded or not self._history.raw:
-            for _, answer in self._reader.read(
-                quantity.name, self._history.span, recorded or hourly
-            ):
-                yield answer
+            yield from self._reader.read(quantity.name, self._history.span, recorded or hourly)
         for cluster, span in self.raw_spans(self._history.raw):
-            for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):
+            asked = [quantity.of_cluster(cluster)]
+            for (answer,) in self._reader.stepped(quantity.name, asked, span):
                 yield answer
 
     def hours(self, quantity: Quantity) -> Hours:
         """All values of a quantity of jobs, those on record as they are there."""
 
         def fetch(part: TimeSpan) -> list[Answer]:
-            return self._client.recorded(quantity.recorded, *part)
+            return self._reader.client.recorded(quantity.recorded, *part)
 
         answer = chain.from_iterable(self.parts(quantity, fetch))
         return largest(answer, _key_of, self._history.clock)

@@ -16,7 +16,7 @@ from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import job_of
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
@@ -140,11 +140,9 @@ class FleetSigns(NamedTuple):
     """The target OFU of partitions in the site's rules."""
 
 
-def read_signs(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
-) -> FleetSigns:
+def read_signs(reader: PartReader, history: FleetHistory, with_dram: bool) -> FleetSigns:
     """The signs of all jobs and partitions. The reader's list of missing parts has what could not be read."""
-    signs = _SignReader(client, reader, history)
+    signs = _SignReader(reader, history)
     return FleetSigns(signs.of_jobs(with_dram), signs.targets())
 
 
@@ -167,7 +165,7 @@ class _SignReader(HourReader):
             place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
             idle[place] = idle.get(place, 0) + len(one.points)
         if with_dram:
-            answer = self.series("busy memory", DRAM, self._history.span)
+            answer = self._reader.series("busy memory", DRAM, self._history.span)
             for key, parts in _sums(answer).items():
                 signs[key].dram_busy = ratio(parts["above"], parts["below"])
                 signs[key].dram_hours = parts["below"] / LOOKS

@@ -7,22 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import TypeVar
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
-
-Answers = Sequence[list[Series]]
 
 
 class HistoryAnswers:
     """The answers of a server about one history."""
 
-    def __init__(
-        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
-    ) -> None:
+    def __init__(self, reader: PartReader, history: FleetHistory, jobs: str = "") -> None:
         """`jobs`: a matcher of PromQL for the jobs that are wanted; all jobs without it."""
-        self._client = client
         self._reader = reader
         self._history = history
         self._jobs = jobs
@@ -34,33 +29,8 @@ class HistoryAnswers:
     ) -> Iterator[tuple[Mapping[str, str], float]]:
         """The values of an expression at the end of the time, with their labels."""
         end = self._history.span.end
-        for one in self.series(what, expression, TimeSpan(end - HOUR, end)):
+        for one in self._reader.series(what, expression, TimeSpan(end - HOUR, end)):
             yield from ((one.labels, value) for _, value in one.points)
-
-    def recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
-        """The samples that the rules have recorded, part by part."""
-
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.recorded(name, *part) for name in names]
-
-        return self._reader.read(what, self._history.span, fetch)
-
-    def stepped(
-        self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
-    ) -> Iterator[tuple[TimeSpan, Answers]]:
-        """Expressions at the end of every step of a time, part by part."""
-
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.steps(each, *part, step) for each in expressions]
-
-        return self._reader.read(what, span, fetch)
-
-    def series(
-        self, what: str, expression: str, span: TimeSpan, step: float = HOUR
-    ) -> Iterator[Series]:
-        """The series of an expression at the end of every step, part by part."""
-        for _, (series,) in self.stepped(what, [expression], span, step):
-            yield from series
 
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
@@ -74,7 +44,7 @@ class HistoryAnswers:
         if history.recorded or not history.raw:
             recorded: set[ClusterHour] = set()
             expressions = [each.of_jobs(self._jobs) for each in quantities]
-            for _, answers in self.stepped(what, expressions, history.span):
+            for answers in self._reader.stepped(what, expressions, history.span):
                 if are_always_there:
                     recorded |= self.hours_of(answers)
                 yield [
@@ -102,8 +72,7 @@ class HistoryAnswers:
     ) -> Iterator[Answers]:
         for cluster, span in self.raw_spans(hours):
             expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
-            for _, answers in self.stepped(f"{what} without rules", expressions, span):
-                yield answers
+            yield from self._reader.stepped(f"{what} without rules", expressions, span)
 
     def raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
         """Hours as clusters and times without a gap."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
@@ -41,18 +40,9 @@ class ReportOptions(NamedTuple):
     """The OFU to count waste against; that of the recording rules where it is None."""
 
 
-class HistorySource(NamedTuple):
-    """How the history was come by."""
-
-    server: str
-    cost: QueryCost
-    missing: Sequence[MissingPart]
-
-
-def fleet_report(
-    history: FleetHistory, wanted: ReportOptions, reading: HistorySource
-) -> FleetReport:
-    """The report."""
+def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReader) -> FleetReport:
+    """The report, with what was read of how much, and at what cost."""
+    cost = reader.client.cost
     target = history.target if wanted.target is None else wanted.target
     jobs = [
         groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices))
@@ -66,7 +56,7 @@ def fleet_report(
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
-        server=reading.server,
+        server=reader.client.shown_url,
         headline=history.mark + headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,
@@ -91,12 +81,12 @@ def fleet_report(
         jobs=rows,
         days=groups.days(history, jobs, target, wanted.prices),
         hours=_hours(history),
-        missing=missing_rows(reading.missing),
-        notes=notes(history, (total, rest), clusters, wanted.prices, target, reading.cost),
+        missing=missing_rows(reader.missing),
+        notes=notes(history, (total, rest), clusters, wanted.prices, target, cost),
         reading=ReadingCost(
-            queries=reading.cost.queries,
-            seconds=round(reading.cost.seconds, 3),
-            samples=reading.cost.samples or None,
+            queries=cost.queries,
+            seconds=round(cost.seconds, 3),
+            samples=cost.samples or None,
         ),
     )
 

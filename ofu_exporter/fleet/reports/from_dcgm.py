@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers, add_up
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series
+from ofu_exporter.fleet.reports.answers import add_up
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
@@ -126,34 +126,33 @@ class _Gpus(NamedTuple):
 
 
 @collector_paused()
-def read_dcgm_history(
-    client: PrometheusClient, reader: PartReader, start: float, end: float
-) -> FleetHistory:
+def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
     clock = ServerClock()
     history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
-    pages = _Pages(client, reader, history)
+    pages = _Pages(reader, history)
     pages.read_hours()
     pages.read_losses()
     return history
 
 
-class _Pages(HistoryAnswers):
+class _Pages:
     """Reads one history."""
 
-    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
-        super().__init__(client, reader, history)
+    def __init__(self, reader: PartReader, history: FleetHistory) -> None:
+        self._reader = reader
+        self._history = history
         self._doubts: dict[JobKey | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
         pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-        answer = self.series("labels of pods", pushed_aside, history.span)
+        answer = reader.series("labels of pods", pushed_aside, history.span)
         self._aside = {one.labels.get("job", "") for one in answer}
         """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
         expressions, span = [*_QUERIES, _SPREAD, _SIZE], self._history.span
-        for _, answers in self.stepped("pages of dcgm-exporter", expressions, span):
+        for answers in self._reader.stepped("pages of dcgm-exporter", expressions, span):
             self._add_doubts(answers)
             self._add_hours(answers)
             self._add_names(answers[0])
@@ -249,7 +248,8 @@ class _Pages(HistoryAnswers):
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
-        for _, answers in self.stepped("engines on these pages", _LOSSES, self._history.span):
+        span = self._history.span
+        for answers in self._reader.stepped("engines on these pages", _LOSSES, span):
             sums: dict[tuple[int, JobKey], list[float]] = defaultdict(lambda: [0.0] * len(_LOSSES))
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 
 from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.answers import (
-    Answers,
     HistoryAnswers,
     add_up,
     cluster_of,
@@ -38,23 +37,21 @@ from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 
 
 @collector_paused()
-def read_history(
-    client: PrometheusClient, reader: PartReader, start: float, end: float, jobs: str = ""
-) -> FleetHistory:
+def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -> FleetHistory:
     """Everything that a report needs, or what is known of the jobs that a matcher selects, and nothing of the others.
 
     What cannot be read is in the reader's list of missing parts. Where no hour is on record, hours end with the time.
     """
-    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
-    is_young = bool(stamps) and _is_first_record(client, reader, end)
+    stamps = _stamps(reader, ServerClock().whole(start, end + HOUR))
+    is_young = bool(stamps) and _is_first_record(reader, end)
     ends_with_rules = stamps and not is_young
     clock = ServerClock(phase_of(stamps) if ends_with_rules else end // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(start, end))
-    collector = _Collector(client, reader, history, jobs)
+    collector = _Collector(reader, history, jobs)
     collector.read_hours(are_on_record=not is_young)
     if not jobs:
         collector.read_installed()
-    AbsentNodeReader(client, reader, history, jobs).read()
+    AbsentNodeReader(reader, history, jobs).read()
     if not jobs:
         collector.read_jobless()
     collector.read_facts_of_jobs()
@@ -65,24 +62,20 @@ def read_history(
     return history
 
 
-def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
+def _stamps(reader: PartReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
-    stamps: list[float] = []
-    name = queries.MODEL_HOURS[0].recorded
-    for _, series in reader.read(
-        "hours on record", span, lambda part: client.recorded(name, *part)
-    ):
-        stamps += [time for one in series for time, _ in one.points]
-    return stamps
+    answers = reader.recorded("hours on record", [queries.MODEL_HOURS[0].recorded], span)
+    return [time for (series,) in answers for one in series for time, _ in one.points]
 
 
-def _is_first_record(client: PrometheusClient, reader: PartReader, end: float) -> bool:
+def _is_first_record(reader: PartReader, end: float) -> bool:
     """Whether the agents' own series know more than the one run of the hourly rules in the hours before."""
-    if len(set(_stamps(client, reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
+    if len(set(_stamps(reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
         return False
     hour = TimeSpan(end - HOUR, end)
-    parts = reader.read("agents", hour, lambda part: client.instant(queries.AGENTS, part.end))
-    return any(series for _, series in parts)
+    return any(
+        reader.read("agents", hour, lambda part: reader.client.instant(queries.AGENTS, part.end))
+    )
 
 
 class _Collector(HistoryAnswers):
@@ -97,12 +90,13 @@ class _Collector(HistoryAnswers):
         self._history.target = targets[0][1] if targets else None
 
     def _read_records(self) -> None:
+        reader, span = self._reader, self._history.span
         names = [each.recorded for each in queries.MODEL_HOURS]
-        for _, answers in self.recorded("GPUs by model", names):
+        for answers in reader.recorded("GPUs by model", names, span):
             self._add_models(answers)
             self._history.recorded.update(self.hours_of(answers))
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
-        for _, answers in self.recorded("jobs", names):
+        for answers in reader.recorded("jobs", names, span):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
             self._history.recorded.update(self.hours_of(answers))
@@ -110,14 +104,16 @@ class _Collector(HistoryAnswers):
     def _read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        self._agents = self.hours_of([self.series("agents", queries.AGENTS, history.span)])
+        agents = self._reader.series("agents", queries.AGENTS, history.span)
+        self._agents = self.hours_of([agents])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
         for cluster, span in self.raw_spans(history.raw):
             expressions = [each.of_cluster(cluster, self._jobs) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
-            for _, answers in self.stepped("hours without rules", [*expressions, names], span):
+            asked = [*expressions, names]
+            for answers in self._reader.stepped("hours without rules", asked, span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
@@ -229,7 +225,7 @@ class _Collector(HistoryAnswers):
             for key, hour, value in values_of(answer, job_of, self._history.clock):
                 idle[key, hour] = value
         expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
-        of_gpus = self.series("idle GPUs", expression, self._history.span)
+        of_gpus = self._reader.series("idle GPUs", expression, self._history.span)
         for key, hour, value in values_of(of_gpus, job_of, self._history.clock):
             idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):

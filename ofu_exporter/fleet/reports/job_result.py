@@ -9,7 +9,7 @@ from statistics import median
 from pydantic import Field
 
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
@@ -159,7 +159,7 @@ class JobResult(ResultRow):
     missing: list[MissingRow]
 
 
-def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
+def job_result(story: JobStory, reader: PartReader) -> JobResult:
     """What is told of a job."""
     clock = story.history.clock
     whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
@@ -171,7 +171,7 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
     slow = slow_gpus(story.gpus)
     idle = idle_stretches(story.points, story.step)
     return JobResult(
-        server=server,
+        server=reader.client.shown_url,
         headline=story.history.mark + _headline(row, change, slow, idle),
         job=row,
         begin=iso(story.points[0].time - story.step) if story.points else row.begin,
@@ -191,7 +191,7 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         earlier=[_earlier_row(job, clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
-        missing=missing_rows(missing),
+        missing=missing_rows(reader.missing),
     )
 
 

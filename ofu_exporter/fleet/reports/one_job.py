@@ -13,8 +13,6 @@ from statistics import median
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import longest, names_of
@@ -94,22 +92,19 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     return large <= 2 * small
 
 
-def read_story(
-    client: PrometheusClient, reader: PartReader, time: tuple[float, float], key: JobKey
-) -> JobStory:
+def read_story(reader: PartReader, time: tuple[float, float], key: JobKey) -> JobStory:
     """Everything of one job. Raises UnknownJobError; `key.cluster` may be empty for any."""
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
         wanted += "," + matcher("cluster", key.cluster)
-    history = read_history(client, reader, *time, wanted)
+    history = read_history(reader, *time, wanted)
     job = _only(history, key)
-    _read_earlier(client, reader, history, job)
+    _read_earlier(reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
     span = history.clock.span(job.first_hour or 0, job.last_hour or 0)
     step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
-    answers = HistoryAnswers(client, reader, history)
-    points = _points(answers, span, step, one)
-    return JobStory(job, history, step, points, _gpus(answers, span, one, history.clock))
+    points = _points(reader, span, step, one)
+    return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock))
 
 
 def _only(history: FleetHistory, key: JobKey) -> JobHistory:
@@ -123,30 +118,27 @@ def _only(history: FleetHistory, key: JobKey) -> JobHistory:
     return next(iter(history.jobs.values()))
 
 
-def _read_earlier(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, job: JobHistory
-) -> None:
+def _read_earlier(reader: PartReader, history: FleetHistory, job: JobHistory) -> None:
     """Add the jobs of the same name and user."""
     named = names_of(job)
     if not named["job_name"]:
         return
     same = [matcher("cluster", job.key.cluster)]
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
-    answers = HistoryAnswers(client, reader, history)
-    earlier = _ids(answers, history.span, ",".join(same)) - {job.key.job_id}
+    earlier = _ids(reader, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
         wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
-        others = read_history(client, reader, *history.span, wanted)
+        others = read_history(reader, *history.span, wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
-def _ids(answers: HistoryAnswers, span: TimeSpan, same: str) -> set[str]:
+def _ids(reader: PartReader, span: TimeSpan, same: str) -> set[str]:
     expression = (
         f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
     )
     hourly = f"max_over_time(({expression}){WITHIN})"
-    return {one.labels.get("job_id", "") for one in answers.series("earlier jobs", hourly, span)}
+    return {one.labels.get("job_id", "") for one in reader.series("earlier jobs", hourly, span)}
 
 
 def _expressions(one: str) -> Mapping[str, str]:
@@ -177,13 +169,13 @@ def _expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> list[JobPoint]:
+def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[JobPoint]:
     points = {
         round(span.start + step * number, 3): JobPoint(span.start + step * number)
         for number in range(1, round((span.end - span.start) / step) + 1)
     }
     for name, expression in _expressions(one).items():
-        for series in answers.series(f"{name} of the job", expression, span, step):
+        for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))
                 if point is not None and name == "losses":
@@ -220,7 +212,7 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
     return points[first : last + 1]
 
 
-def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
+def _gpus(reader: PartReader, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
     had = f"count_over_time((group by ({GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
     mine = f"topk by ({GPU}) (1, {had} >= 12) > bool 0"
@@ -238,7 +230,7 @@ def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock)
     gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
-        for series in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
+        for series in reader.series(f"{name or 'rows'} of the job's GPUs", expression, span):
             named = series.labels
             node, uuid = named.get("instance", ""), named.get("uuid", "")
             gpu = gpus.setdefault(

@@ -43,6 +43,7 @@ ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
 END = BEGIN + 16 * HOUR
+NOTHING_MISSING = PartReader(PrometheusClient("http://prometheus"))
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +55,18 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 def story(prometheus: Prometheus, key: JobKey) -> JobStory:
-    client, reader = PrometheusClient(prometheus.url), PartReader()
+    reader = PartReader(PrometheusClient(prometheus.url))
     try:
-        found = read_story(client, reader, (BEGIN, END), key)
+        found = read_story(reader, (BEGIN, END), key)
     finally:
-        client.close()
+        reader.client.close()
     assert reader.missing == []
     return found
 
 
 @pytest.fixture(scope="module")
 def result(prometheus: Prometheus) -> JobResult:
-    return job_result(story(prometheus, JobKey("a", "3")), "http://prometheus", [])
+    return job_result(story(prometheus, JobKey("a", "3")), NOTHING_MISSING)
 
 
 def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
@@ -134,12 +135,12 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
 
 
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("a", "1")), "", [])
+    found = job_result(story(prometheus, JobKey("a", "1")), NOTHING_MISSING)
     assert (found.earlier, found.change) == ([], None)
 
 
 def test_a_simulated_job_says_so_before_anything_else(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("", "AGENTS")), "", [])
+    found = job_result(story(prometheus, JobKey("", "AGENTS")), NOTHING_MISSING)
     assert found.headline.startswith("SIMULATED, no GPU was measured. OFU ")
     assert "1 of its GPUs was slow." in found.headline
 
