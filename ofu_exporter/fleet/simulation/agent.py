@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.simulation.counters import SimulatedCounters
 from ofu_exporter.fleet.simulation.fleet import Shift, SimulatedFleet
-from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
@@ -182,7 +181,7 @@ class SimulatedAgent:
     def _report(self, minute: int) -> None:
         """Report for every job that reports now, as one of its processes on this node does."""
         for shift in self._shifts:
-            body = report_body(shift.truth, minute, self._fleet.spec, self._begin)
+            body = shift.truth.report_body(minute, self._fleet.spec, self._begin)
             if body is None:
                 continue
             try:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ofu_exporter.fleet.simulation.faults import Faults, faults_of
 from ofu_exporter.fleet.simulation.jobs import drafts
-from ofu_exporter.fleet.simulation.layout import FleetNode, nodes_of
+from ofu_exporter.fleet.simulation.layout import Faults, FleetNode, faults_of, nodes_of
 from ofu_exporter.fleet.simulation.placement import placed
 from ofu_exporter.fleet.simulation.spec import FleetSpec, SpecFile
 from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of

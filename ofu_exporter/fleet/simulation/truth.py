@@ -1,4 +1,4 @@
-"""Computes what every job of a simulated fleet truly does: its OFU and its MFU, minute by minute.
+"""Computes what every job of a simulated fleet truly does, its OFU and its MFU minute by minute, and what it reports.
 
 The GPUs of a job do the same work in the same time, as in synchronous training, so they have the same OFU. A GPU with
 a lower clock therefore has a higher activity. A GPU with a limited clock slows all others down.
@@ -12,11 +12,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
-from ofu_exporter.fleet.simulation.faults import Faults
-from ofu_exporter.fleet.simulation.layout import FleetNode
+from ofu_exporter.fleet.simulation.layout import Faults, FleetNode
 from ofu_exporter.fleet.simulation.placement import PlacedJob
-from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec
+from ofu_exporter.values import quantities
 
 DAY = 1440
 QUIET = 0.25
@@ -88,6 +89,39 @@ class JobTruth:
         if straggler is None or straggler.clock_mhz is None or self.straggler != (node, device):
             return math.inf
         return straggler.clock_mhz * 1e6
+
+    def reported_mfu(self, minute: int, seed: int) -> float | None:
+        """The MFU that it reports at a minute, for the time since its last report; None if it does not report then."""
+        reporting = self.job.draft.group.report
+        run = next((run for run in self.job.runs if run[0] < minute < run[1]), None)
+        if reporting is None or run is None or (minute - run[0]) % reporting.every:
+            return None
+        mean = self.mean(MINUTE * (minute - reporting.every), MINUTE * minute) * self.mean_share
+        chance = random.Random(f"{seed}/report/{self.job.draft.job_id}/{minute}")
+        return max(0.0, mean * self.reported_over_ofu * (1 + reporting.noise * chance.gauss(0, 1)))
+
+    def report_body(self, minute: int, spec: FleetSpec, begin_unix: float) -> dict[str, Any] | None:
+        """The body of its report at a minute of the fleet, the same on each of its nodes; None = no report."""
+        mfu = self.reported_mfu(minute, spec.seed)
+        reporting = self.job.draft.group.report
+        if mfu is None or reporting is None:
+            return None
+        body: dict[str, Any] = {
+            "job_id": self.job.draft.job_id,
+            "mfu": quantities.written(mfu),
+            "start": begin_unix + MINUTE * (minute - reporting.every),
+            "end": begin_unix + MINUTE * minute,
+            "precision": reporting.precision,
+            "gpus": max(1, round(self.gpu_shares)),
+        }
+        if reporting.framework:
+            body["framework"] = reporting.framework
+        if reporting.recompute is not None:
+            body["recompute"] = reporting.recompute
+        if reporting.model is not None:
+            model = spec.models[reporting.model]
+            body["model"] = {"config": model.config, "seq_len": model.seq_len}
+        return body
 
 
 def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: int) -> JobTruth:
