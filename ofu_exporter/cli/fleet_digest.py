@@ -79,7 +79,6 @@ def digest(**options: Any) -> None:
 
 
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
-    """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report

@@ -47,7 +47,6 @@ def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
 
 
 def rendered(answer: JobResult, format_: str) -> bytes:
-    """The answer as text, html or json."""
     from ofu_exporter.fleet.reports.job_page import page, text
 
     writers: dict[str, Callable[[JobResult], str]] = {

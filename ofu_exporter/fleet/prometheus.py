@@ -37,8 +37,6 @@ _TOO_MUCH = re.compile(
 
 
 class Series(NamedTuple):
-    """One series of an answer."""
-
     labels: dict[str, str]
     points: list[tuple[float, float]]
     """Unix times and finite values, in the order of time."""

@@ -14,8 +14,6 @@ NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
 
 
 class SceneAnswer(NamedTuple):
-    """The last answer of one node."""
-
     name: str
     """The name that the user gave; the node's own name is in its answer."""
     node: NodeJson | None
@@ -32,7 +30,6 @@ class Scene(NamedTuple):
 
     @property
     def answered(self) -> list[tuple[str, NodeJson]]:
-        """The nodes that answer, with their names."""
         return [(answer.name, answer.node) for answer in self.answers if answer.node is not None]
 
     @property
@@ -52,7 +49,6 @@ class Scene(NamedTuple):
 
     @property
     def missing(self) -> list[SceneAnswer]:
-        """The nodes that do not answer."""
         return [answer for answer in self.answers if answer.node is None]
 
     def as_data(self) -> dict[str, Any]:

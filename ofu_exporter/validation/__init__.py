@@ -67,8 +67,6 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One product that was run, with its marks, readings and tiles."""
-
     product: Product
     marks: tuple[Mark, ...]
     readings: tuple[Reading, ...]

@@ -41,8 +41,6 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyRow:
-    """One precision and kind of products."""
-
     precision: str
     kind: Kind
     raw: Errors

@@ -27,8 +27,6 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ResultsHeader:
-    """The GPU, source and software with which the products are run."""
-
     gpu: Gpu
     source: str
     simulated: bool
@@ -48,8 +46,6 @@ _MARKS = TypeAdapter(tuple[Mark, ...])
 
 
 class ResultsFile:
-    """A file of trials that grows."""
-
     def __init__(self, path: Path, header: ResultsHeader) -> None:
         """Begin the file, or continue it. Raises ConfigError for a file from another GPU, source or software."""
         self._path = path

@@ -84,8 +84,6 @@ class NodeHours:
 
 
 class PeerReader(HourReader):
-    """Reads both comparisons over the time of a history."""
-
     def __init__(self, reader: PartReader, history: FleetHistory) -> None:
         super().__init__(reader, history)
         self._models: dict[tuple[str, str], str] = {}

@@ -54,8 +54,6 @@ WANTED = ReportOptions("job", Prices(), target=0.0)
 
 @dataclass(slots=True)
 class Collected:
-    """What was read of a fleet."""
-
     history: FleetHistory
     fleet: FleetReport
     series: list[OfuSeries]
@@ -67,7 +65,6 @@ class Collected:
 def read_changes(
     reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
 ) -> Collected:
-    """Everything that a report needs, from a server."""
     history = read_history(reader, *times)
     jobs = fleet_report(history, WANTED, reader).jobs
     named, left_out = runs(jobs)
@@ -101,7 +98,6 @@ def _read_peers(
 def changes_report(
     collected: Collected, least_factor: float, kinds: Sequence[Kind]
 ) -> ChangesReport:
-    """The report."""
     fleet = collected.fleet
     surveyed = survey(collected.series, least_factor)
     rows = [_change_row(each, collected) for each in surveyed.changes]

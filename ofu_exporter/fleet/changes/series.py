@@ -103,7 +103,6 @@ class JobHours(NamedTuple):
 
 
 def job_hours(reader: HourReader) -> JobHours:
-    """The GPU-hours of all jobs."""
     wanted = {each.name: each for each in queries.JOB_HOURS}
     return JobHours(*(reader.hours(wanted[name]) for name in JobHours._fields))
 

@@ -67,8 +67,6 @@ class LevelChange:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was looked at and what was found."""
-
     changes: tuple[LevelChange, ...]
     """Sure ones first, then by GPU-hours lost or saved."""
     tested: int

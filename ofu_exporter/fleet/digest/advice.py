@@ -141,7 +141,6 @@ def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
 
 
 def limits(low_clock: float) -> list[str]:
-    """What the words and thresholds of a digest mean."""
     return [
         "OFU is the share of the GPUs' peak that their tensor pipes ran, by GPU-hours. MFU is what jobs report.",
         "Waste is measured GPU-hours x (target - OFU): how far jobs fell short of the target, in GPU-hours at "

@@ -101,8 +101,6 @@ _REASON = re.compile(r"^(?:(?:WARNING|ERROR) |DEBUG Socket Exception: )(.*)")
 
 
 class DigestFate(NamedTuple):
-    """The result of sending one digest."""
-
     digest: Digest
     to: str
     """Empty if nobody gets it."""
@@ -198,7 +196,6 @@ def _utf8(content: str) -> str:
 
 
 def planned(digests: Iterable[Digest], sender: DigestSender) -> Iterator[DigestFate]:
-    """What would be sent to whom."""
     for digest in digests:
         try:
             yield DigestFate(digest, sender.to(digest), "would be sent")

@@ -133,8 +133,6 @@ class JobSigns:
 
 
 class FleetSigns(NamedTuple):
-    """What is known in addition to a report."""
-
     jobs: Mapping[JobKey, JobSigns]
     targets: Mapping[PartitionKey, float]
     """The target OFU of partitions in the site's rules."""
@@ -189,7 +187,6 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
 
 
 def _sums(answer: Iterable[Series]) -> Mapping[JobKey, Mapping[str, float]]:
-    """Numerator and denominator of every job."""
     sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in answer:
         sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)

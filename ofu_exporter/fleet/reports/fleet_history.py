@@ -160,8 +160,6 @@ class AbsentNode(NamedTuple):
 
 @dataclass(slots=True)
 class FleetHistory:
-    """What was read."""
-
     clock: ServerClock
     span: TimeSpan
     jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
@@ -208,7 +206,6 @@ class FleetHistory:
         return {} if job is None else job.days
 
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
-        """What a job had in an hour."""
         job.note_hour(hour)
         for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
             if place not in there:

@@ -32,8 +32,6 @@ from ofu_exporter.fleet.reports.result import (
 
 
 class ReportOptions(NamedTuple):
-    """What a report shall be like."""
-
     by: By
     prices: Prices
     target: float | None = None
@@ -132,7 +130,6 @@ def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
 
 
 def _hours(history: FleetHistory) -> list[HourRow]:
-    """Every hour of the asked time."""
     measured = {hour for _, hour in history.recorded | history.raw} | history.hours.keys()
     nothing = JobSums()
     return [

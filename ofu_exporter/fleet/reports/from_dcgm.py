@@ -137,8 +137,6 @@ def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHist
 
 
 class _Pages:
-    """Reads one history."""
-
     def __init__(self, reader: PartReader, history: FleetHistory) -> None:
         self._reader = reader
         self._history = history

@@ -26,8 +26,6 @@ _MOST_SIZES = 24
 
 
 class RatedJob(NamedTuple):
-    """A job's history and its row."""
-
     history: JobHistory
     row: JobRow
 
@@ -150,7 +148,6 @@ Place = tuple[int, str, str, str]
 def days(
     history: FleetHistory, jobs: Sequence[RatedJob], target: float | None, prices: Prices
 ) -> list[DayRow]:
-    """The rows of all days, in order."""
     by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
     for job in jobs:
         price = prices.of_mix(job.history.models)

@@ -79,8 +79,6 @@ def _is_first_record(reader: PartReader, end: float) -> bool:
 
 
 class _Collector(HistoryAnswers):
-    """Reads one history."""
-
     def read_hours(self, are_on_record: bool) -> None:
         """GPU-hours of models and jobs: those on record, and for the other hours those of the agents' own series."""
         if are_on_record:

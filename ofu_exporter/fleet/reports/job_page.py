@@ -32,7 +32,6 @@ MOST_ROWS = 128
 
 
 def text(result: JobResult) -> str:
-    """The job's story."""
     row = result.job
     lines = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
@@ -120,7 +119,6 @@ class GpuPicture(NamedTuple):
 
 
 def page(result: JobResult) -> str:
-    """The whole file."""
     row = result.job
     facts = (
         f"{row.user or NONE} · {row.account or NONE} · {gpus(row.gpus)} GPUs of "

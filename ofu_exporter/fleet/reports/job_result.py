@@ -160,7 +160,6 @@ class JobResult(ResultRow):
 
 
 def job_result(story: JobStory, reader: PartReader) -> JobResult:
-    """What is told of a job."""
     clock = story.history.clock
     whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     row = job_row(story.job, clock, story.history.target, Prices())

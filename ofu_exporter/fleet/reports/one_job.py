@@ -61,8 +61,6 @@ class GpuHours:
 
 @dataclass(slots=True)
 class JobStory:
-    """All that is told of one job."""
-
     job: JobHistory
     history: FleetHistory
     """Of the job and its earlier runs."""

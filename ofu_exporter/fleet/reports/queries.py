@@ -32,8 +32,6 @@ def looks_into(share: float) -> int:
 
 
 class Quantity(NamedTuple):
-    """Something of an hour."""
-
     name: str
     recorded: str
     """The recorded series, or an expression over recorded series."""

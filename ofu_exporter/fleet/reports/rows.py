@@ -37,7 +37,6 @@ def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
 
 
 def csv_text(names: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    """CSV with a head."""
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()

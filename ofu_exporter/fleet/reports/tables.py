@@ -47,7 +47,6 @@ class Document(NamedTuple):
     remarks: Sequence[str]
 
     def plain(self) -> str:
-        """For a terminal."""
         lines = [*map(shown, (self.headline, *self.facts))]
         for section in self.sections:
             remark = [shown(section.remark)] if section.remark else []
@@ -73,7 +72,6 @@ class Document(NamedTuple):
 
 
 def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
-    """The report for a terminal or in Markdown."""
     return Document(
         "Where the GPU-hours went",
         report.headline,
@@ -84,7 +82,6 @@ def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
 
 
 def facts(report: FleetReport) -> Iterator[str]:
-    """What the numbers are of."""
     yield f"{covered(report.time)}."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:

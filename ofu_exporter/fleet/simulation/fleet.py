@@ -14,16 +14,12 @@ from ofu_exporter.fleet.simulation.truth import JobTruth, truth_of
 
 
 class Shift(NamedTuple):
-    """A job on some devices of a node."""
-
     truth: JobTruth
     devices: frozenset[int]
 
 
 @dataclass(frozen=True)
 class SimulatedFleet:
-    """A fleet whose true values are known."""
-
     spec: FleetSpec
     nodes: tuple[FleetNode, ...]
     faults: Faults

@@ -163,7 +163,6 @@ def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:
 
 
 def drawn(spread: ValueSpread, chance: random.Random) -> float:
-    """One value from a spread."""
     value = chance.gauss(spread.mean, spread.deviation) if spread.deviation else spread.mean
     return min(max(value, spread.lowest), spread.highest)
 

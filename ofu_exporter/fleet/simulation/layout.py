@@ -1,4 +1,4 @@
-"""Makes the nodes of a simulated fleet, with their GPUs or MIG instances as a source would describe them, and faults."""
+"""Makes the nodes of a simulated fleet: their GPUs or MIG instances as a source would describe them, and faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class FleetNode:
 
     @property
     def max_clock_hz(self) -> float:
-        """Highest SM clock of the GPUs."""
         return self.model.max_sm_clock_hz or self.tensor_clock_hz
 
 
@@ -132,8 +131,6 @@ def named(
 
 @dataclass(frozen=True)
 class NodeFault:
-    """One fault of one node."""
-
     kind: FaultKind
     start: int
     """Minutes of the fleet; the fault lasts for [start, end)."""
