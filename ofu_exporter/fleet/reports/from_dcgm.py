@@ -19,10 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import Answers, PartReader
-from ofu_exporter.fleet.prometheus import Series
+from ofu_exporter.fleet.prometheus import Series, collector_paused
 from ofu_exporter.fleet.reports.answers import add_up
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import Answers, PartReader
-from ofu_exporter.fleet.prometheus import Series
+from ofu_exporter.fleet.prometheus import Series, collector_paused
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.answers import (
@@ -147,10 +146,9 @@ class _Collector(HistoryAnswers):
         """What is worth knowing of jobs and is no part of a ratio."""
         for _, values, job in self._of_jobs(queries.SIZE):
             job.sizes += values
-        for labels, values, job in self._of_jobs(queries.VERDICT):
-            add_up(job.verdicts, labels.get("verdict", ""), values)
-        for labels, values, job in self._of_jobs(queries.CAUSE):
-            add_up(job.causes, labels.get("cause", ""), values)
+        for quantity in (queries.VERDICT, queries.CAUSE):
+            for labels, values, job in self._of_jobs(quantity):
+                add_up(getattr(job, f"{quantity.name}s"), labels.get(quantity.name, ""), values)
         self._read_idle()
 
     def read_losses(self) -> None:

@@ -24,7 +24,6 @@ MOST_POINTS = 400
 MOST_EARLIER = 30
 RATE_SECONDS = 300.0
 """What the values of a point are means over."""
-_PARTS: Mapping[str, Loss] = {loss.value: loss for loss in Loss}
 _GAINED = "gained"
 """Stands for a part in the answer about losses."""
 
@@ -184,9 +183,10 @@ def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[J
 
 
 def _add_loss(point: JobPoint, part: str, share: float) -> None:
-    loss, sign = (Loss.CLOCK, -1.0) if part == _GAINED else (_PARTS.get(part), 1.0)
-    if loss is not None:  # agents of a later version may know other parts
-        point.lost[loss] = point.lost.get(loss, 0.0) + sign * share
+    if part == _GAINED:
+        part, share = Loss.CLOCK.value, -share
+    if part in set(Loss):  # agents of a later version may know other parts
+        point.lost[Loss(part)] = point.lost.get(Loss(part), 0.0) + share
 
 
 def _alive(points: list[JobPoint]) -> list[JobPoint]:

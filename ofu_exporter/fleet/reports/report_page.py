@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
@@ -21,17 +20,8 @@ _WORKS = 0.001
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
 
 
-class StepBar(NamedTuple):
-    """A step as a bar, whose place and width are in percent."""
-
-    kind: str
-    name: str
-    meaning: str
-    is_part: bool
-    left: str
-    width: str
-    share: str
-    amount: str
+StepBar = Mapping[str, object]
+"""A step as parts.html draws it: a bar, whose place and width are in percent, and words."""
 
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
@@ -73,7 +63,7 @@ def _waterfall(report: FleetReport) -> Iterator[StepBar]:
         left = 0.0 if is_end else min(before, level)
         bar = _bar(report, step, step.advice or step.meaning, left, is_part=not is_end)
         is_signed = not is_end and abs(share) >= 0.0005  # a step of 0.0% has no sign
-        yield bar._replace(share=f"{-share:+.1%}") if is_signed else bar
+        yield {**bar, "share": f"{-share:+.1%}"} if is_signed else bar
 
 
 def _bar(
@@ -87,16 +77,16 @@ def _bar(
     amount = tables.hours(step.gpu_hours) + " GPU-hours"
     if step.cost is not None:
         amount += f" · {tables.money(step.cost, report.currency)}"
-    return StepBar(
-        kind=step.name,
-        name=step_words(step) if isinstance(step, WaterfallStep) else step.name,
-        meaning=meaning,
-        is_part=is_part,
-        left=f"{100 * max(0.0, left):.2f}",
-        width=f"{100 * min(1.0, abs(step.share or 0.0)):.2f}",
-        share=tables.share(step.share),
-        amount=amount,
-    )
+    return {
+        "kind": step.name,
+        "name": step_words(step) if isinstance(step, WaterfallStep) else step.name,
+        "meaning": meaning,
+        "is_part": is_part,
+        "left": f"{100 * max(0.0, left):.2f}",
+        "width": f"{100 * min(1.0, abs(step.share or 0.0)):.2f}",
+        "share": tables.share(step.share),
+        "amount": amount,
+    }
 
 
 def _scatter(report: FleetReport) -> Drawing | None:
