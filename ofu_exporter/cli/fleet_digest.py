@@ -62,10 +62,11 @@ def digest(**options: Any) -> None:
     out, as the output says.
     """
     from ofu_exporter.fleet.digest.config_file import DigestConfig, read
+    from ofu_exporter.fleet.digest.delivery import DigestSender
     from ofu_exporter.fleet.digest.digests import digests
 
     config = DigestConfig() if options["config"] is None else read(options["config"])
-    sender = _sender(config)
+    sender = None if config.send is None else DigestSender(config.send, config.most_jobs)
     if options["send"] and sender is None:
         raise ConfigError("--send needs `send` in the file of --config")
     source = read_source(options, config)
@@ -91,12 +92,6 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
     wanted = ReportOptions(options["by"], prices, options["target"])
     return DigestSource(fleet_report(history, wanted, reader), signs, history.mark)
-
-
-def _sender(config: DigestConfig) -> DigestSender | None:
-    from ofu_exporter.fleet.digest.delivery import DigestSender
-
-    return None if config.send is None else DigestSender(config.send, config.most_jobs)
 
 
 def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:

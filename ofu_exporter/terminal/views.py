@@ -1,4 +1,4 @@
-"""The views of the terminal: which tables each has, how they are sorted and filtered, and the line above them."""
+"""The views of the terminal: which tables each has, how these are sorted and filtered, and all of it as plain text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Line, Segment, fit_line
+from ofu_exporter.terminal.cells import STYLES, Line, Segment, fit_line
 from ofu_exporter.terminal.gpu_rows import (
     GPU_COLUMNS,
     NODE,
@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, in_words, named
-from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn
+from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out
 from ofu_exporter.values.job import RECORDED
 
 SORTS = {
@@ -201,3 +201,31 @@ def _about(scene: Scene) -> str:
     ages = [answer.age for answer in scene.answers if answer.node is not None]
     fresh = f"{lasting(max(ages))} ago" if ages and max(ages) > 0 else ""
     return ", ".join(filter(None, [named(list(sources)), scene.origin, fresh]))
+
+
+def page(scene: Scene, choice: Choice, width: int, is_coloured: bool = False) -> str:
+    """The scene as lines of at most this width."""
+    lines = [
+        headline(scene, width),
+        *(laid.draw() for laid in lay_out(sections(scene, choice), width)),
+    ]
+    return "\n".join(_text(line, is_coloured) for line in lines)
+
+
+def for_encoding(text: str, encoding: str) -> str:
+    """The text in characters of this encoding: ASCII replaces those of the pictures if they are missing."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        text = text.translate(pictures.PLAIN)
+        return text.encode("ascii", "replace").decode("ascii")
+    return text
+
+
+def _text(line: Line, is_coloured: bool) -> str:
+    return "".join(_coloured(*each) if is_coloured else each.text for each in line).rstrip(" ")
+
+
+def _coloured(text: str, style: str) -> str:
+    look = STYLES.get(style)
+    return f"\x1b[{look.codes}m{text}\x1b[0m" if look and text.strip() else text

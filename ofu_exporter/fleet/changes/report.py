@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
@@ -48,6 +47,8 @@ from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 
 MOST = 3
 """Most names of jobs that are listed for one change."""
+NEIGHBOURS = 5
+"""Points before and after a change that are named with it."""
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
 
@@ -127,14 +128,13 @@ def changes_report(
 
 def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
     series, break_ = change.series, change.level
-    points = series.points
     return ChangeRow(
         kind=series.kind,
         labels=dict(series.labels),
         direction="regression" if break_.factor < 1 else "improvement",
         sure=change.sure,
-        at=iso(points[break_.index].at_unix),
-        after_last=iso(points[break_.index - 1].at_unix),
+        at=iso(change.after[0].at_unix),
+        after_last=iso(change.before[-1].at_unix),
         factor=break_.factor,
         factor_low=break_.factor_low,
         factor_high=break_.factor_high,
@@ -143,8 +143,8 @@ def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
         chance_of_series=break_.chance,
         chance_in_report=change.chance_in_report,
         lost_gpu_hours=change.lost_gpu_hours,
-        before=[_neighbour(each) for each in change.points_before],
-        after=[_neighbour(each) for each in change.points_after],
+        before=[_neighbour(each) for each in change.before[-NEIGHBOURS:]],
+        after=[_neighbour(each) for each in change.after[:NEIGHBOURS]],
         shares=_shares(change, collected) if series.kind == "model" else [],
     )
 
@@ -161,13 +161,13 @@ def _neighbour(point: OfuPoint) -> NeighbourRow:
 
 def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     labels = dict(change.series.labels)
-    start, end = change.reach
-    first, day, last = (int(time // DAY) for time in (start, change.at_unix, end))
+    marks = (change.before[0], change.after[0], change.after[-1])
+    first, day, last = (int(point.at_unix // DAY) for point in marks)
     rows = {(row.cluster, row.job_id): row for row in collected.fleet.jobs}
     jobs = (
         (job, rows[key.cluster, key.job_id]) for key, job in sorted(collected.history.jobs.items())
     )
-    days = Days(range(first, day), range(day + 1, last + 1))
+    days = (range(first, day), range(day + 1, last + 1))
     return shares(jobs, labels["cluster"], labels["model"], days)
 
 
@@ -203,17 +203,13 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
         )
 
 
-class Days(NamedTuple):
-    """Days since 1970 before and after a change. The day of the change is in neither, since it is both."""
-
-    before: range
-    after: range
-
-
 def shares(
-    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
+    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: tuple[range, range]
 ) -> list[ShareRow]:
-    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
+    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side.
+
+    `days` are those since 1970 before and after the change. Its own day is in neither, since it is both.
+    """
     by_job: dict[tuple[str, str], tuple[JobSums, JobSums]] = defaultdict(
         lambda: (JobSums(), JobSums())
     )

@@ -12,7 +12,7 @@ from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of, largest
+from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
@@ -88,7 +88,7 @@ class HourReader(HistoryAnswers):
             return self._reader.client.recorded(quantity.recorded, *part)
 
         answer = chain.from_iterable(self.parts(quantity, fetch))
-        return largest(answer, _key_of, self._history.clock)
+        return self.largest(answer, _key_of)
 
 
 def _key_of(labels: Mapping[str, str]) -> Key:

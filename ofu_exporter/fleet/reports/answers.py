@@ -12,6 +12,8 @@ from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
 
+KeyT = TypeVar("KeyT", bound=tuple[str, ...])
+
 
 class HistoryAnswers:
     """The answers of a server about one history."""
@@ -92,13 +94,30 @@ class HistoryAnswers:
             (cluster, hour_of(time)) for cluster, instants in times.items() for time in instants
         }
 
+    def largest(
+        self, answer: Iterable[Series], key: Callable[[Mapping[str, str]], KeyT]
+    ) -> dict[KeyT, dict[int, float]]:
+        """One value by key and hour: two replicas of a server tell the same hour twice."""
+        hour_of = self._history.clock.hour_of
+        by_key: dict[KeyT, dict[int, float]] = {}
+        for one in answer:
+            hours = {hour_of(time): value for time, value in one.points}
+            other = by_key.setdefault(key(one.labels), hours)
+            if other is not hours:
+                for hour, value in hours.items():
+                    other[hour] = max(value, other.get(hour, value))
+        return by_key
 
-KeyT = TypeVar("KeyT", bound=tuple[str, ...])
-KeyOf = Callable[[Mapping[str, str]], KeyT]
-Values = Sequence[float | None]
+    def values_of(
+        self, answer: Iterable[Series], key: Callable[[Mapping[str, str]], KeyT]
+    ) -> Iterator[tuple[KeyT, int, float]]:
+        """The same, value by value."""
+        for one, hours in sorted(self.largest(answer, key).items()):
+            for hour, value in sorted(hours.items()):
+                yield one, hour, value
 
 
-def sums_of_hour(values: Values) -> JobSums:
+def sums_of_hour(values: Sequence[float | None]) -> JobSums:
     """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
     held, observed, utilized, compared, mfu, compared_utilized = values
     if observed is None or utilized is None:
@@ -106,30 +125,6 @@ def sums_of_hour(values: Values) -> JobSums:
     if compared is None or mfu is None or compared_utilized is None:
         compared = mfu = compared_utilized = 0.0
     return JobSums(held or 0.0, observed, utilized, compared, mfu, compared_utilized)
-
-
-def largest(
-    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
-) -> dict[KeyT, dict[int, float]]:
-    """One value by key and hour: two replicas of a server tell the same hour twice."""
-    hour_of = clock.hour_of
-    by_key: dict[KeyT, dict[int, float]] = {}
-    for one in answer:
-        hours = {hour_of(time): value for time, value in one.points}
-        other = by_key.setdefault(key(one.labels), hours)
-        if other is not hours:
-            for hour, value in hours.items():
-                other[hour] = max(value, other.get(hour, value))
-    return by_key
-
-
-def values_of(
-    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
-) -> Iterator[tuple[KeyT, int, float]]:
-    """The same, value by value."""
-    for one, hours in sorted(largest(answer, key, clock).items()):
-        for hour, value in sorted(hours.items()):
-            yield one, hour, value
 
 
 def add_up(sums: MutableMapping[str, float], name: str, values: Iterable[float]) -> None:

@@ -19,11 +19,9 @@ from ofu_exporter.fleet.reports.answers import (
     add_up,
     cluster_of,
     job_of,
-    largest,
     model_of,
     part_of,
     sums_of_hour,
-    values_of,
 )
 from ofu_exporter.fleet.reports.fleet_history import (
     ClusterHour,
@@ -122,14 +120,14 @@ class _Collector(HistoryAnswers):
         if any(share < 1 for share in self._history.covered.values()):
             self._read_covered()
         for answer in self.either(queries.INSTALLED):
-            for key, hour, value in values_of(answer, model_of, self._history.clock):
+            for key, hour, value in self.values_of(answer, model_of):
                 self._history.model(hour, *key).installed += value
 
     def _read_covered(self) -> None:
         """The shares of hours; read again, more exactly where an hour is known in part."""
         shares: dict[ClusterHour, float] = {}
         for answer in self.either(queries.COVERED):
-            for job, hour, value in values_of(answer, job_of, self._history.clock):
+            for job, hour, value in self.values_of(answer, job_of):
                 shares[job.cluster, hour] = min(1.0, value)
         self._history.covered.update(shares)
 
@@ -137,7 +135,7 @@ class _Collector(HistoryAnswers):
         """What GPUs did that were not held by exactly one job."""
         for answers in self.together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
-                for key, hour, value in values_of(answer, model_of, self._history.clock):
+                for key, hour, value in self.values_of(answer, model_of):
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
                     for sums in (self._history.model(hour, *key).jobless, of_hour):
                         sums.add_one(quantity.name, value)
@@ -157,13 +155,10 @@ class _Collector(HistoryAnswers):
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for (*key, part), hours in sorted(
-                    largest(answer, part_of, self._history.clock).items()
-                ):
+                for (*key, part), hour, value in self.values_of(answer, part_of):
                     days = self._history.job_days(JobKey(*key))
-                    for hour, value in sorted(hours.items()):
-                        if of_day := days.get(self._history.clock.day_of(hour)):
-                            of_day.add_one(name, value, part)
+                    if of_day := days.get(self._history.clock.day_of(hour)):
+                        of_day.add_one(name, value, part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -178,7 +173,7 @@ class _Collector(HistoryAnswers):
         self._history.is_partly_measured = "0" in flags
 
     def _add_jobs(self, answers: Answers) -> None:
-        of_jobs = [largest(answer, job_of, self._history.clock) for answer in answers]
+        of_jobs = [self.largest(answer, job_of) for answer in answers]
         for key in sorted(set[JobKey]().union(*of_jobs)):
             job, of_job = self._history.job(key), [each.get(key, {}) for each in of_jobs]
             for hour in sorted(set[int]().union(*of_job)):
@@ -186,7 +181,7 @@ class _Collector(HistoryAnswers):
                 self._history.add_hour(job, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
-        observed, utilized = (largest(answer, model_of, self._history.clock) for answer in answers)
+        observed, utilized = (self.largest(answer, model_of) for answer in answers)
         for key in sorted(observed.keys() & utilized.keys()):
             for hour in sorted(observed[key].keys() & utilized[key].keys()):
                 sums = self._history.model(hour, *key)
@@ -218,11 +213,11 @@ class _Collector(HistoryAnswers):
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
         idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
-            for key, hour, value in values_of(answer, job_of, self._history.clock):
+            for key, hour, value in self.values_of(answer, job_of):
                 idle[key, hour] = value
         expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
         of_gpus = self._reader.series("idle GPUs", expression, self._history.span)
-        for key, hour, value in values_of(of_gpus, job_of, self._history.clock):
+        for key, hour, value in self.values_of(of_gpus, job_of):
             idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
             if sums := self._history.job_days(key).get(self._history.clock.day_of(hour)):

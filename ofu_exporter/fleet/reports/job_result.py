@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from statistics import median
 
 from pydantic import Field
@@ -88,18 +90,14 @@ def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
 def _stretches(
     points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
 ) -> list[StretchRow]:
-    stretches: list[tuple[float, float]] = []
-    for point, is_wanted in zip(points, wanted, strict=True):
-        begin = point.time - step
-        if is_wanted and stretches and abs(stretches[-1][1] - begin) < step / 2:
-            stretches[-1] = (stretches[-1][0], point.time)
-        elif is_wanted:
-            stretches.append((begin, point.time))
-    return [
-        StretchRow(start=iso(start), end=iso(end), minutes=round((end - start) / 60, 1))
-        for start, end in stretches
-        if end - start >= least
-    ]
+    stretches = []
+    for is_wanted, stretch in groupby(zip(points, wanted, strict=True), itemgetter(1)):
+        times = [point.time for point, _ in stretch]
+        start, end = times[0] - step, times[-1]
+        if is_wanted and end - start >= least:
+            minutes = round((end - start) / 60, 1)
+            stretches.append(StretchRow(start=iso(start), end=iso(end), minutes=minutes))
+    return stretches
 
 
 class PointRow(ResultRow):
