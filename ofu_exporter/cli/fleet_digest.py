@@ -137,7 +137,7 @@ def _listed(fates: Iterable[DigestFate]) -> bool:
     for each in fates:
         to = shown(each.to) or "nobody"
         click.echo(f"{each.fate}: {to}: {subject(each.digest)}")
-        if each.is_fault:
+        if each.fate == "not sent":
             faults.append(f"{each.digest.name}: not sent by {to}: {each.why}")
     for fault in faults:
         click.echo(f"ofu-exporter: {shown(fault)}", err=True)

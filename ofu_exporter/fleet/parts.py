@@ -40,10 +40,6 @@ Progress = Callable[[str, int, int], object]
 """Is told what is read, and how many of how many hours are done."""
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
-
-
 def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
     """The next answer, or None after the last, from a thread that does not hold up the end of the process."""
     coming: Future[AnswerT | None] = Future()
@@ -64,7 +60,7 @@ class PartReader:
     def __init__(
         self,
         client: PrometheusClient,
-        progress: Progress = silent,
+        progress: Progress = lambda *_: None,
         hours_at_once: int = HOURS_AT_ONCE,
     ) -> None:
         self.client = client

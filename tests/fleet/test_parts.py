@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.parts import HOURS_AT_ONCE, PartReader, Progress, silent
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.values.reasons import QueryReason
 
@@ -19,9 +20,8 @@ DAYS = TimeSpan(0.0, 14 * 24 * HOUR)
 NOBODY = PrometheusClient("http://127.0.0.1:1")
 
 
-def part_reader(progress: Progress = silent, hours_at_once: int = HOURS_AT_ONCE) -> PartReader:
-    """A reader of a server that is not there: what is asked of it is answered here."""
-    return PartReader(NOBODY, progress, hours_at_once)
+part_reader = partial(PartReader, NOBODY)
+"""Makes a reader of a server that is not there: what is asked of it is answered here."""
 
 
 def limited(hours: int, asked: list[TimeSpan]) -> Callable[[TimeSpan], list[int]]:

@@ -15,7 +15,6 @@ from ofu_exporter.errors import ConfigError, HungError, OfuError
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.text import page
 from ofu_exporter.support.checked_yaml import load
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.patience import within
@@ -107,10 +106,6 @@ class DigestFate(NamedTuple):
     fate: Fate
     why: str = ""
 
-    @property
-    def is_fault(self) -> bool:
-        return self.fate == "not sent"
-
 
 class DigestSender:
     """The site's URL of apprise, with the reader's address in it."""
@@ -137,7 +132,7 @@ class DigestSender:
 
         address = self._address(digest)
         is_mail = self._kind in _MAIL
-        body = page(digest, self._most_jobs) if is_mail else text.short(digest)
+        body = text.page(digest, self._most_jobs) if is_mail else text.short(digest)
         notify = partial(
             self._service(address).notify,
             title=_utf8(text.subject(digest)),

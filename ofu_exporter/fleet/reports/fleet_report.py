@@ -126,9 +126,9 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     )
 
 
-def _pairs(rows: Iterable[JobRow]) -> list[groups.Pair]:
+def _pairs(rows: Iterable[JobRow]) -> groups.Pairs:
     return [
-        groups.Pair(row.mfu, row.ofu_compared)
+        (row.mfu, row.ofu_compared)
         for row in rows
         if row.mfu is not None and row.ofu_compared is not None
     ]

@@ -67,25 +67,22 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
     return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
 
 
-class Pair(NamedTuple):
-    """MFU and OFU of one job over the same seconds, 0..1."""
-
-    mfu: float
-    ofu: float
+Pairs = Sequence[tuple[float, float]]
+"""MFU and OFU of jobs, each over the same seconds, 0..1."""
 
 
-def agreement(pairs: Sequence[Pair]) -> Agreement:
+def agreement(pairs: Pairs) -> Agreement:
     """The statistics of some jobs; all but their number is None where there are none."""
-    errors = [abs(pair.mfu - pair.ofu) for pair in pairs]
+    errors = [abs(mfu - ofu) for mfu, ofu in pairs]
     return Agreement(
         jobs=len(pairs),
-        mean_mfu=mean([pair.mfu for pair in pairs]),
-        mean_ofu=mean([pair.ofu for pair in pairs]),
+        mean_mfu=mean([mfu for mfu, _ in pairs]),
+        mean_ofu=mean([ofu for _, ofu in pairs]),
         pearson=pearson(pairs),
         mean_absolute_error=mean(errors),
-        within_2_points=_within(errors, 0.02),
-        within_5_points=_within(errors, 0.05),
-        within_10_points=_within(errors, 0.10),
+        within_2_points=mean([error <= 0.02 for error in errors]),
+        within_5_points=mean([error <= 0.05 for error in errors]),
+        within_10_points=mean([error <= 0.10 for error in errors]),
         beyond_20_points=mean([error > 0.20 for error in errors]),
     )
 
@@ -99,7 +96,7 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def pearson(pairs: Sequence[Pair]) -> float | None:
+def pearson(pairs: Pairs) -> float | None:
     """The correlation; None where it has no meaning."""
     if len(pairs) < 3:
         return None
@@ -107,10 +104,6 @@ def pearson(pairs: Sequence[Pair]) -> float | None:
         return statistics.correlation(*zip(*pairs, strict=True))
     except statistics.StatisticsError:  # one of them does not vary
         return None
-
-
-def _within(errors: Sequence[float], limit: float) -> float | None:
-    return mean([error <= limit for error in errors])
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:

@@ -7,7 +7,6 @@ import operator
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 
 from ofu_exporter import flops
@@ -208,9 +207,10 @@ def _by_convention(name: str, step: CountedStep) -> float:
 
 
 def _by_mistake(report: Reporting, step: CountedStep | None, gpu: str) -> float:
-    cause = next((each for each in causes() if each.slug == report.mistake), None)
-    if cause is None or cause.side is not Side.REPORT:
-        raise ConfigError(f"no mistake {report.mistake!r}; known: {', '.join(_slugs())}")
+    mistakes = {cause.slug: cause for cause in causes() if cause.side is Side.REPORT}
+    cause = mistakes.get(report.mistake or "")
+    if cause is None:
+        raise ConfigError(f"no mistake {report.mistake!r}; known: {', '.join(mistakes)}")
     recompute = None if report.recompute is None else flops.Recompute(report.recompute)
     facts = CauseFacts(step=step, gpu=gpu, precision={report.precision: 1.0}, recompute=recompute)
     for hypothesis in cause.hypotheses(facts):
@@ -220,8 +220,3 @@ def _by_mistake(report: Reporting, step: CountedStep | None, gpu: str) -> float:
             return hypothesis.miscount(step).flops() / step.flops()
     missing = "" if step else " without a model"
     raise ConfigError(f"mistake {report.mistake!r} cannot be made of this job{missing}")
-
-
-@cache
-def _slugs() -> tuple[str, ...]:
-    return tuple(cause.slug for cause in causes() if cause.side is Side.REPORT)
