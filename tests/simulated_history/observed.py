@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
-from ofu_exporter.fleet.simulation.truth import JobTruth
 
 BLIND: frozenset[FaultKind] = frozenset(
     {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}

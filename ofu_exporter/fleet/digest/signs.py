@@ -20,7 +20,15 @@ from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import job_of
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
-from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, WITHIN, Quantity
+from ofu_exporter.fleet.reports.queries import (
+    GPU,
+    JOB,
+    LOOKS,
+    RAW_OBSERVED,
+    RAW_UTILIZED,
+    WITHIN,
+    Quantity,
+)
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
@@ -33,15 +41,11 @@ def _parts_of_ratio(above: str, below: str) -> str:
     return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
 
 
-def _rate(counter: str) -> str:
-    return f"sum by ({JOB}) (rate({counter}{{CLUSTER}}[5m]))"
-
-
 _ACTIVE = (
     f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
     f"* on ({GPU}) group_left (job_id) {_HELD})"
 )
-_OFU = f"{_rate('ofu_job_utilization_seconds_total')} / ({_rate('ofu_job_gpu_seconds_total')} > 0)"
+_OFU = f"{RAW_UTILIZED} / ({RAW_OBSERVED} > 0)"
 _RECORDED_ACTIVE = f"(max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
 _RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 

@@ -10,11 +10,11 @@ from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
     JobResult,
-    PointRow,
     SlowGpuRow,
     StretchRow,
 )
 from ofu_exporter.fleet.reports.job_rows import unix
+from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share

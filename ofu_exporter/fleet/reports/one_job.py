@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from pydantic import Field
+
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.job_rows import longest, names_of
+from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
 from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher
+from ofu_exporter.fleet.reports.result import ResultRow
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -32,19 +35,20 @@ class UnknownJobError(OfuError):
     """A job of which nothing is known in the asked time."""
 
 
-@dataclass(slots=True)
-class JobPoint:
-    """What a job did at one time; None is not known."""
+class PointRow(ResultRow, frozen=False):
+    """What the job did at one time."""
 
-    time: float
-    gpus: float | None = None
-    ofu: float | None = None
-    mfu: float | None = None
-    activity: float | None = None
-    clock: float | None = None
-    """SM clock / tensor clock while active."""
-    lost: dict[Loss, float] = field(default_factory=dict)
-    """Where the rest of the peak went, as shares of the measured time; only the parts that are known."""
+    time: str
+    gpus: float | None
+    ofu: float | None
+    mfu: float | None
+    activity: float | None
+    clock: float | None = Field(description="SM clock / tensor clock while active.")
+    lost: dict[Loss, float] = Field(
+        default_factory=dict,
+        description="Where the rest of the peak went, by part, as shares of the measured time: with the OFU they add "
+        "up to 1. Empty where no part is known.",
+    )
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ class JobStory:
     history: FleetHistory
     """Of the job and its earlier runs."""
     step: float
-    points: list[JobPoint]
+    points: list[PointRow]
     gpus: list[GpuHours]
 
     @property
@@ -166,11 +170,9 @@ def _expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[JobPoint]:
-    points = {
-        round(span.start + step * number, 3): JobPoint(span.start + step * number)
-        for number in range(1, round((span.end - span.start) / step) + 1)
-    }
+def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
+    numbers = range(1, round((span.end - span.start) / step) + 1)
+    points = {round(end, 3): _empty(end) for end in (span.start + step * each for each in numbers)}
     for name, expression in _expressions(one).items():
         for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
@@ -179,23 +181,26 @@ def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[J
                     _add_loss(point, series.labels.get("part", ""), value)
                 elif point is not None:
                     setattr(point, name, value)
-    return _alive(list(points.values()))
+    return _alive(list(points.values()), step)
 
 
-def _add_loss(point: JobPoint, part: str, share: float) -> None:
+def _empty(end: float) -> PointRow:
+    return PointRow(time=iso(end), gpus=None, ofu=None, mfu=None, activity=None, clock=None)
+
+
+def _add_loss(point: PointRow, part: str, share: float) -> None:
     if part == _GAINED:
         part, share = Loss.CLOCK.value, -share
     if part in set(Loss):  # agents of a later version may know other parts
         point.lost[Loss(part)] = point.lost.get(Loss(part), 0.0) + share
 
 
-def _alive(points: list[JobPoint]) -> list[JobPoint]:
+def _alive(points: list[PointRow], step: float) -> list[PointRow]:
     """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
     held = [point.gpus or 0.0 for point in points]
     hours = [number for number, gpus in enumerate(held) if gpus > 0]
     if not hours:
         return []
-    step = points[1].time - points[0].time if len(points) > 1 else HOUR
     back = math.ceil(RATE_SECONDS / step)
     first, last = hours[0], hours[-1]
     while last > max(first, hours[-1] - back) and held[last] < 0.995 * held[last - 1]:

@@ -97,9 +97,6 @@ def cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-_SERVICE = "GPU fleet"
-
-
 def as_focus(report: FleetReport) -> str:
     """CSV, a line for each day, cluster, account and model, and for each model's GPUs that no job held."""
     empty: dict[str, Any] = {**dict.fromkeys(DayRow.model_fields), "day": "2000-01-01"}
@@ -125,7 +122,7 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "ConsumedQuantity": row.gpu_hours,
         "ConsumedUnit": "GPU-Hours",
         "ServiceCategory": "Compute",
-        "ServiceName": _SERVICE,
+        "ServiceName": "GPU fleet",
         "SubAccountId": row.account or None,
         "SubAccountName": row.account or None,
         "ResourceType": row.model,

@@ -12,7 +12,7 @@ from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.serving.page import METRICS, Page, Rendered
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, SchedulerReason
@@ -52,7 +52,7 @@ class SimulatedAgent:
         self._book = ReportBook(
             lambda: self._snapshot, Policy(), lambda: self.at, lambda: self._begin + self.at
         )
-        self._page = Page(lambda: self.at, process=False)
+        self.page = Page(lambda: self.at, process=False)
         self._tick([])
 
     @property
@@ -86,15 +86,7 @@ class SimulatedAgent:
                 self._tick(events)
         if self._snapshot is not None and self._snapshot is not self._published:
             self._published = self._snapshot
-            self._page.publish(self._snapshot)
-
-    def render(self, accept: str, accept_encoding: str) -> Rendered:
-        """The page as of the last window."""
-        return self._page.render(accept, accept_encoding)
-
-    def count_request(self) -> None:
-        """Count a scrape, as the agent does after its answer."""
-        self._page.count_request(METRICS, 200)
+            self.page.publish(self._snapshot)
 
     def _tick(self, events: Sequence[Reading | Fault]) -> None:
         now = self.at

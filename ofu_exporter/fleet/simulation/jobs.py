@@ -107,8 +107,7 @@ class _Drafts:
         chance = random.Random(f"{spec.seed}/job/{self._number}/{member}")
         start = group.start + member * group.every
         if start >= spec.length:
-            text = f"job {job_id} would start after the end of the fleet"
-            raise self._error(text, "start")
+            raise self._error(f"job {job_id} would start after the end of the fleet", "start")
         clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
         if clock_hz > node.max_clock_hz:
             most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"

@@ -52,7 +52,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     names: set[str] = set()
     most = 0
     for place, group in enumerate(file.content.nodes):
-        model, sample = _model(file, place, group)
+        model, rating = _model(file, place, group)
         most += group.count * group.gpus * max(1, len(group.mig))
         if most > MOST_DEVICES:
             raise file.error(("nodes", place, "count"), f"more than {MOST_DEVICES:,} GPUs")
@@ -65,19 +65,17 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
             if any(share.basis == "instances" for share in shares(devices).values()):
                 text = "these instances do not fit into the GPU"
                 raise file.error(("nodes", place, "mig"), text)
-            rating = rate(sample)
-            assert rating is not None
             nodes.append(FleetNode(name, group.partition, devices, rating, model))
     return tuple(nodes)
 
 
-def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Gpu]:
+def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Rating]:
     short = by_short_name(group.model)
     sample = Gpu(index="0", uuid="", name=short[0] if short else group.model)
-    model = find(sample)
-    if model is None or model.tensor_clock_hz is None:
+    model, rating = find(sample), rate(sample)
+    if model is None or model.tensor_clock_hz is None or rating is None:
         raise file.error(("nodes", place, "model"), f"no GPU {group.model!r} with a tensor clock")
-    return model, sample
+    return model, rating
 
 
 def _devices(spec: FleetSpec, group: NodeGroup, node: str, model: GpuModel) -> Iterable[Gpu]:

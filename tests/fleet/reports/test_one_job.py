@@ -11,9 +11,10 @@ from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import job_page
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
+from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import (
-    JobPoint,
     JobStory,
+    PointRow,
     UnknownJobError,
     _alive,
     _is_alike,
@@ -86,15 +87,19 @@ def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
     assert result.idle == result.fewer_gpus == []
 
 
-def alive(held: list[float]) -> list[JobPoint]:
+def alive(held: list[float]) -> list[PointRow]:
     """Points a minute apart of a job whose GPUs are all active for half of the time."""
-    return _alive([JobPoint(60.0 * at, gpus, 0.4, None, 0.5) for at, gpus in enumerate(held)])
+    points = [
+        PointRow(time=iso(60.0 * at), gpus=gpus, ofu=0.4, mfu=None, activity=0.5, clock=None)
+        for at, gpus in enumerate(held)
+    ]
+    return _alive(points, 60.0)
 
 
 def test_activity_and_clock_are_shown_where_the_same_gpus_had_all_of_their_five_minutes() -> None:
     ramp = [1.6, 3.2, 4.8, 6.4, 8.0]
     found = alive([0.0, *ramp, *[8.0] * 20, *reversed(ramp[:-1]), 0.0, 0.0])
-    assert [point.time for point in found] == [60.0 * at for at in range(1, 26)]  # to its end
+    assert [point.time for point in found] == [iso(60.0 * at) for at in range(1, 26)]  # to its end
     known = [point.clock for point in found]
     assert known[:9] == [None] * 9
     assert set(known[9:]) == {0.8}
