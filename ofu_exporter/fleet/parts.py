@@ -29,8 +29,6 @@ SOME_SERIES = "some series"
 
 
 class MissingPart(NamedTuple):
-    """A stretch of time of which something could not be read."""
-
     what: str
     span: TimeSpan
     why: str

@@ -59,8 +59,6 @@ class Series(NamedTuple):
 
 @dataclass
 class QueryCost:
-    """What was asked of a server."""
-
     queries: int = 0
     seconds: float = 0.0
     samples: int = 0

@@ -73,10 +73,10 @@ class View(NamedTuple):
 
 def _gpus(scene: Scene) -> list[TableSection]:
     nodes = scene.nodes
-    columns = [NODE, *GPU_COLUMNS] if len(scene.answers) > 1 else [*GPU_COLUMNS]
-    longest = max((len(answer.name) for answer in scene.answers), default=0)
-    if len(scene.answers) > 1 and longest > NODE.least:
-        columns[0] = NODE._replace(least=min(longest, 10))
+    columns = [*GPU_COLUMNS]
+    if len(scene.answers) > 1:
+        longest = max(len(answer.name) for answer in scene.answers)
+        columns.insert(0, NODE._replace(least=max(NODE.least, min(longest, 10))))
     empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
     gpus = TableSection("GPUs", columns, gpu_rows(scene), empty, pictures.LEGEND)
     return [gpus, *(_jobs(scene) if jobs_of(scene) else [])]

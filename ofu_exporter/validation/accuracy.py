@@ -57,8 +57,6 @@ class AccuracyRow:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One product on the curve over sizes."""
-
     precision: str
     kind: Kind
     side: float

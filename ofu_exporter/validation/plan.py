@@ -23,8 +23,6 @@ CLOCK_SIDES = (8192, 4096)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is run of every precision."""
-
     aligned: int
     unaligned: int
     squares: tuple[int, ...]

@@ -35,8 +35,6 @@ class OfuSeries:
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A change in one of many series."""
-
     series: OfuSeries
     level: Break
     chance_in_report: float

@@ -124,7 +124,6 @@ class JobSigns:
     """Hours in which its GPUs could be compared."""
     slow: set[int] = field(default_factory=set)
     """Of these, hours in which one or more GPUs did clearly less than the others."""
-
     idle_gpus: dict[tuple[str, str], int] = field(default_factory=dict)
     """Hours in which a GPU computed nothing, by its node and number."""
 

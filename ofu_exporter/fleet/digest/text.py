@@ -57,7 +57,6 @@ def text(digest: Digest, most_jobs: int) -> str:
 
 
 def short(digest: Digest) -> str:
-    """The digest in a few lines, for a chat."""
     lines = [*facts(digest), *(f"- {job}: {advice}" for job, advice in to_do(digest)[:MOST_SHORT])]
     lines += [*rank_lines(digest), *digest.contact.splitlines()]
     return "\n".join(shown(line) for line in lines)

@@ -33,8 +33,6 @@ class _Gap(NamedTuple):
 
 
 class AbsentNodeReader(HistoryAnswers):
-    """Adds to a history what it lacks of nodes that were away."""
-
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():

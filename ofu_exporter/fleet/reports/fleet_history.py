@@ -104,8 +104,6 @@ class JobKey(NamedTuple):
 
 @dataclass(slots=True)
 class JobHistory:
-    """What is known of one job over the asked time."""
-
     key: JobKey
     names: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Names that it had, in the order of NAMES, by the hours for which it had them."""
@@ -143,8 +141,6 @@ ClusterHour = tuple[str, int]
 
 
 class AbsentNode(NamedTuple):
-    """A node that was not seen for a part of the time."""
-
     cluster: str
     node: str
     shares: Mapping[int, float]

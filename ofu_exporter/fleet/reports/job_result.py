@@ -186,7 +186,6 @@ def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
 def _headline(
     row: JobRow, change: float | None, slow: Sequence[SlowGpuRow], idle: Sequence[StretchRow]
 ) -> str:
-    """What matters of the job, in a few sentences."""
     sentences = [
         "Its OFU is not known."
         if row.ofu is None

@@ -53,8 +53,6 @@ class PointRow(ResultRow, frozen=False):
 
 @dataclass(slots=True)
 class GpuHours:
-    """One GPU of a job, hour by hour."""
-
     node: str
     gpu: str
     uuid: str

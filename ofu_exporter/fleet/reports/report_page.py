@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
-from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
+from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.tables import Document, facts
-from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
 MOST_ROWS = 600
@@ -36,7 +35,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
             for step in report.funnel
         ],
         waterfall=[*_waterfall(report)] if lost_hours(report.total) else [],
-        scatter=_scatter(report),
+        scatter=pictures.scatter(report.jobs),
         distribution=pictures.distribution(
             [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]
         ),
@@ -87,22 +86,6 @@ def _bar(
         "share": tables.share(step.share),
         "amount": amount,
     }
-
-
-def _scatter(report: FleetReport) -> Drawing | None:
-    dots = [
-        pictures.Dot(
-            f"{row.job_name} {row.shown_name}",
-            row.job_name or row.job_id,
-            row.ofu_compared,
-            row.mfu,
-            row.held_gpu_hours,
-            is_flagged(row),
-        )
-        for row in report.jobs
-        if row.mfu is not None and row.ofu_compared is not None
-    ]
-    return pictures.scatter(dots) if dots else None
 
 
 def _hours(report: FleetReport) -> TimePicture | None:

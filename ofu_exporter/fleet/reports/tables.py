@@ -51,8 +51,8 @@ class Document(NamedTuple):
         for section in self.sections:
             remark = [shown(section.remark)] if section.remark else []
             lines += ["", f"{section.title}:", "", section.table.plain(), *remark]
-        if self.remarks:
-            lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in self.remarks)]
+        remarks = [f"- {shown(remark)}" for remark in self.remarks]
+        lines += ["", "To know:", "", *remarks] if remarks else []
         return "\n".join(lines)
 
     def markdown(self) -> str:
@@ -61,13 +61,8 @@ class Document(NamedTuple):
         for section in self.sections:
             remark = ["", markdown_words(section.remark)] if section.remark else []
             lines += ["", f"## {section.title}", "", section.table.markdown(), *remark]
-        if self.remarks:
-            lines += [
-                "",
-                "## To know",
-                "",
-                *(f"- {markdown_words(remark)}" for remark in self.remarks),
-            ]
+        remarks = [f"- {markdown_words(remark)}" for remark in self.remarks]
+        lines += ["", "## To know", "", *remarks] if remarks else []
         return "\n".join(lines)
 
 

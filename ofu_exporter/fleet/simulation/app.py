@@ -100,7 +100,6 @@ class FleetApp(FastAPI):
         return Response(page.body, headers=page.headers)
 
     async def _targets(self, request: Request) -> list[dict[str, Any]]:
-        """The targets, as Prometheus' HTTP service discovery takes them."""
         cluster = {"cluster": self._fleet.spec.cluster} if self._fleet.spec.cluster else {}
         return [
             {
