@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
@@ -20,7 +20,6 @@ from ofu_exporter.fleet.changes.result import (
 )
 from ofu_exporter.fleet.changes.series import (
     HourReader,
-    LeftOut,
     job_hours,
     long_jobs,
     models,
@@ -58,7 +57,7 @@ class Collected:
     history: FleetHistory
     fleet: FleetReport
     series: list[OfuSeries]
-    left_out: LeftOut
+    left_out: Mapping[str, int]
     peers: list[tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
 
@@ -188,12 +187,7 @@ def _unsure(surveyed: Survey) -> Iterator[str]:
 
 
 def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
-    left = collected.left_out
-    for count, why in (
-        (left.unnamed, "have no name, so that nothing can be compared with them"),
-        (left.unmeasured, "were not measured"),
-        (left.short, "were measured for less than 10 minutes"),
-    ):
+    for why, count in collected.left_out.items():
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
     if collected.peers and not any(gpus.row.count for gpus, _ in collected.peers):

@@ -22,26 +22,26 @@ SHORTEST_HOURS = 1 / 6
 LABELS = ("cluster", "job_name", "user", "model")
 
 
-class LeftOut(NamedTuple):
-    """Jobs that are no point of a series, by reason."""
+UNNAMED, UNMEASURED, SHORT = LEFT_OUT = (
+    "have no name, so that nothing can be compared with them",
+    "were not measured",
+    "were measured for less than 10 minutes",
+)
+"""Why jobs are no point of a series."""
 
-    unnamed: int = 0
-    unmeasured: int = 0
-    short: int = 0
 
-
-def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
-    """Series of jobs, and how many jobs are in none."""
+def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], Mapping[str, int]]:
+    """Series of jobs, and how many jobs are in none for each of LEFT_OUT."""
     points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
-    unnamed = unmeasured = short = 0
+    left_out = dict.fromkeys(LEFT_OUT, 0)
     for row in rows:
         gpus = row.gpus or 1.0
         if not row.job_name:
-            unnamed += 1
+            left_out[UNNAMED] += 1
         elif row.ofu is None:
-            unmeasured += 1
+            left_out[UNMEASURED] += 1
         elif row.observed_gpu_hours / gpus < SHORTEST_HOURS:
-            short += 1
+            left_out[SHORT] += 1
         else:
             key = (row.cluster, row.job_name, row.user, row.model or "")
             point = OfuPoint(unix(row.begin), row.ofu, gpus, row.observed_gpu_hours, row.job_id)
@@ -50,7 +50,7 @@ def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
         OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
         for key, each in sorted(points.items())
     ]
-    return series, LeftOut(unnamed, unmeasured, short)
+    return series, left_out
 
 
 def _order(point: OfuPoint) -> tuple[float, int, str]:

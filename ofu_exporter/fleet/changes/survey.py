@@ -62,7 +62,6 @@ class Survey:
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
     likeness: Mapping[Kind, Likeness]
-    """Likeness of neighbours in the series, by kind."""
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 

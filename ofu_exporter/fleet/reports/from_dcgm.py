@@ -89,18 +89,11 @@ CONTRADICTION = 0.01
 """Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
 
-class _LabelledJob(NamedTuple):
-    """Whose GPUs a series is of; no job where nobody's."""
-
-    job: JobKey | None
-    namespace: str
-    name: str
-
-
 class _Gpus(NamedTuple):
     """The GPUs of a series, or instances of GPUs."""
 
-    owner: _LabelledJob
+    job: JobKey | None
+    """Whose they are; None where nobody's."""
     cluster: str
     model: str
     rated_hz: float | None
@@ -112,9 +105,9 @@ class _Gpus(NamedTuple):
     @classmethod
     def of(cls, labels: Mapping[str, str], aside: set[str]) -> _Gpus:
         model = labels.get("modelName", "")
-        owner, share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
+        (job, _), share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
         cluster, each = labels.get("cluster", ""), tuple(sorted(labels.items()))
-        return cls(owner, cluster, model, _rated_hz(model), share, each)
+        return cls(job, cluster, model, _rated_hz(model), share, each)
 
     def hours(self, name: str, value: float) -> float | None:
         """An answer in GPU-hours; None where the tensor clock is not known: such GPUs are held and not measured."""
@@ -179,7 +172,7 @@ class _Pages:
                 mean = min(active / hours, 1.0)
                 clock = spread.get((hour, gpus.cluster, gpus.model), 0.0)
                 off = 2 * math.sqrt(mean * (1 - mean)) * clock / gpus.rated_hz * hours * gpus.share
-                self._doubts[gpus.owner.job] += off
+                self._doubts[gpus.job] += off
 
     def _remark(self) -> str:
         used = sum(sums.utilized for sums in self._history.models.values())
@@ -203,15 +196,15 @@ class _Pages:
             for hour, gpus, value in self._by_hour(answer):
                 if (gpu_hours := gpus.hours(name, value)) is None:
                     continue
-                if gpus.owner.job:
-                    hours[hour, gpus.owner.job].add_one(name, gpu_hours)
+                if gpus.job:
+                    hours[hour, gpus.job].add_one(name, gpu_hours)
                 self._add_to_model(hour, gpus, name, gpu_hours)
         for (hour, key), of_hour in sorted(hours.items()):
             self._history.add_hour(self._history.job(key), hour, of_hour)
 
     def _add_to_model(self, hour: int, gpus: _Gpus, name: str, gpu_hours: float) -> None:
         sums = self._history.model(hour, gpus.cluster, gpus.model)
-        if not gpus.owner.job:
+        if not gpus.job:
             sums.jobless.add_one(name, gpu_hours)
             self._history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
         if name == "held":
@@ -223,18 +216,17 @@ class _Pages:
 
     def _add_names(self, answer: list[Series]) -> None:
         for series in answer:
-            owner = owner_of(series.labels, self._aside)
-            if owner.job is not None and series.points:
-                named = {"job_name": owner.name, "namespace": owner.namespace}
+            job, named = owner_of(series.labels, self._aside)
+            if job is not None and series.points:
                 key = tuple(named.get(name, "") for name in NAMES)
-                names = self._history.job(owner.job).names
+                names = self._history.job(job).names
                 names[key] = names.get(key, 0) + len(series.points)
 
     def _add_sizes(self, answer: list[Series]) -> None:
         sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
         for series in answer:
             gpus = _Gpus.of(series.labels, self._aside)
-            key = gpus.owner.job
+            key = gpus.job
             if key is not None and key in self._history.jobs:
                 values = [value * gpus.share for _, value in series.points]
                 add_up(self._history.jobs[key].models, gpus.model, values)
@@ -251,8 +243,8 @@ class _Pages:
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
                     gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
-                    if gpu_hours is not None and gpus.owner.job is not None:
-                        sums[hour, gpus.owner.job][number] += gpu_hours
+                    if gpu_hours is not None and gpus.job is not None:
+                        sums[hour, gpus.job][number] += gpu_hours
             for (hour, key), values in sorted(sums.items()):
                 if values[0] > 0:
                     of_day = self._history.jobs[key].days[self._history.clock.day_of(hour)]
@@ -287,11 +279,11 @@ def _parts(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:
-    """The job of a series: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
+def owner_of(labels: Mapping[str, str], aside: set[str]) -> tuple[JobKey | None, Mapping[str, str]]:
+    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
     cluster = labels.get("cluster", "")
     if job := labels.get("hpc_job") or labels.get("jobid"):
-        return _LabelledJob(JobKey(cluster, job), "", "")
+        return JobKey(cluster, job), {}
     if labels.get("job", "") in aside:
         pod, namespace = labels.get("exported_pod", ""), labels.get("exported_namespace", "")
     elif labels.get("pod_name"):
@@ -299,8 +291,8 @@ def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:
     else:
         pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     if not pod or "dcgm-exporter" in pod:
-        return _LabelledJob(None, "", "")
-    return _LabelledJob(JobKey(cluster, f"{namespace}/{pod}"), namespace, pod)
+        return None, {}
+    return JobKey(cluster, f"{namespace}/{pod}"), {"job_name": pod, "namespace": namespace}
 
 
 @cache

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums, ratio
-from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of, times, wasted_of
+from ofu_exporter.fleet.reports.job_rows import (
+    is_flagged,
+    iso,
+    known_sum,
+    sums_of,
+    times,
+    wasted_of,
+)
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     NOT_KNOWN,
@@ -162,7 +169,7 @@ def _held(
         total.add(sums)
     day, cluster, account, model = place
     return DayRow(
-        day=_iso(day),
+        day=iso(DAY * day)[:10],
         kind="held",
         cluster=cluster,
         account=account,
@@ -192,7 +199,7 @@ def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> It
         free = whole.installed - held[day, cluster, model]
         if free > 0 and (day, cluster) not in unknown:
             yield DayRow(
-                day=_iso(day),
+                day=iso(DAY * day)[:10],
                 kind="free",
                 cluster=cluster,
                 account="",
@@ -205,7 +212,3 @@ def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> It
                 cost=times(free, prices.of(model)),
                 wasted_cost=None,
             )
-
-
-def _iso(day: int) -> str:
-    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat()

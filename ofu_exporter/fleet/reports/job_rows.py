@@ -89,9 +89,8 @@ def is_flagged(row: JobRow) -> bool:
 
 
 def iso(unix: float) -> str:
-    return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    at = datetime.datetime.fromtimestamp(unix, datetime.timezone.utc)
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def unix(text: str) -> float:

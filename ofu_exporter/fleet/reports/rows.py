@@ -107,12 +107,13 @@ def as_focus(report: FleetReport) -> str:
 def _line(row: DayRow, currency: str) -> dict[str, Any]:
     day = datetime.date.fromisoformat(row.day)
     month = day.replace(day=1)
+    next_month = (month + datetime.timedelta(days=32)).replace(day=1)
     held = row.kind == "held"
     return {
-        "BillingPeriodStart": _midnight(month),
-        "BillingPeriodEnd": _midnight((month + datetime.timedelta(days=32)).replace(day=1)),
-        "ChargePeriodStart": _midnight(day),
-        "ChargePeriodEnd": _midnight(day + datetime.timedelta(days=1)),
+        "BillingPeriodStart": f"{month}T00:00:00Z",
+        "BillingPeriodEnd": f"{next_month}T00:00:00Z",
+        "ChargePeriodStart": f"{day}T00:00:00Z",
+        "ChargePeriodEnd": f"{day + datetime.timedelta(days=1)}T00:00:00Z",
         "ChargeCategory": "Usage",
         "ChargeDescription": "GPUs held by jobs" if held else "GPUs not held by exactly one job",
         "BillingCurrency": currency,
@@ -133,7 +134,3 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "x_WastedGpuHours": row.wasted_gpu_hours,
         "x_WastedCost": row.wasted_cost,
     }
-
-
-def _midnight(day: datetime.date) -> str:
-    return f"{day.isoformat()}T00:00:00Z"

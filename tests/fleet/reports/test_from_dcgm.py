@@ -210,7 +210,7 @@ class TestOnARealPrometheus:
     ]
 )
 def test_whose_a_gpu_is_by_its_labels(labels: dict[str, str], job: str | None) -> None:
-    found = owner_of(labels, {"op"}).job
+    found, _ = owner_of(labels, {"op"})
     assert (None if found is None else found.job_id) == job
 
 
