@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ofu_exporter.serving.node_json import NodeJson
@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, in_words, named
-from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn, lay_out
+from ofu_exporter.terminal.table import TableRow, TableSection, lay_out
 from ofu_exporter.values.job import RECORDED
 
 SORTS = {
@@ -92,9 +92,8 @@ def _why_none(node: NodeJson) -> str:
 
 
 def _jobs(scene: Scene) -> list[TableSection]:
-    columns: Sequence[TerminalColumn] = JOB_COLUMNS
-    if len(scene.answers) < 2:
-        columns = [column for column in columns if column.key != "node"]
+    has_nodes = len(scene.answers) > 1
+    columns = [column for column in JOB_COLUMNS if column.key != "node" or has_nodes]
     return [TableSection("Jobs", columns, job_rows(scene), "no job is known to hold a GPU")]
 
 

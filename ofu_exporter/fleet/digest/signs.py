@@ -20,15 +20,7 @@ from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import job_of
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
-from ofu_exporter.fleet.reports.queries import (
-    GPU,
-    JOB,
-    LOOKS,
-    RAW_OBSERVED,
-    RAW_UTILIZED,
-    WITHIN,
-    Quantity,
-)
+from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
@@ -45,7 +37,6 @@ _ACTIVE = (
     f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
     f"* on ({GPU}) group_left (job_id) {_HELD})"
 )
-_OFU = f"{RAW_UTILIZED} / ({RAW_OBSERVED} > 0)"
 _RECORDED_ACTIVE = f"(max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
 _RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 
@@ -60,7 +51,7 @@ def _clock(ofu: str, active: str) -> str:
 CLOCK = Quantity(
     "clocks of jobs",
     _clock(f"max by ({JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
-    _clock(_OFU, _RAW_ACTIVE),
+    _clock(RAW_OFU, _RAW_ACTIVE),
 )
 """SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 from pydantic import Field
 
@@ -169,8 +170,10 @@ def _expressions(one: str) -> Mapping[str, str]:
 
 
 def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
+    nothing: dict[str, Any] = dict.fromkeys(("gpus", "ofu", "mfu", "activity", "clock"))
     numbers = range(1, round((span.end - span.start) / step) + 1)
-    points = {round(end, 3): _empty(end) for end in (span.start + step * each for each in numbers)}
+    ends = (span.start + step * number for number in numbers)
+    points = {round(end, 3): PointRow(time=iso(end), **nothing) for end in ends}
     for name, expression in _expressions(one).items():
         for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
@@ -180,10 +183,6 @@ def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[P
                 elif point is not None:
                     setattr(point, name, value)
     return _alive(list(points.values()), step)
-
-
-def _empty(end: float) -> PointRow:
-    return PointRow(time=iso(end), gpus=None, ofu=None, mfu=None, activity=None, clock=None)
 
 
 def _add_loss(point: PointRow, part: str, share: float) -> None:

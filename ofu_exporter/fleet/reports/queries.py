@@ -216,13 +216,14 @@ SIZE = Quantity(
 )
 """GPUs of a job."""
 
-RAW_OBSERVED = f"sum by ({JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
-RAW_UTILIZED = f"sum by ({JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+_RAW_OBSERVED = f"sum by ({JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
+_RAW_UTILIZED = f"sum by ({JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+RAW_OFU = f"{_RAW_UTILIZED} / ({_RAW_OBSERVED} > 0)"
 IDLE = Quantity(
     "idle",
     f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "
     f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS})",
-    f"sum_over_time(({RAW_OBSERVED} and on ({JOB}) ({RAW_UTILIZED} < 0.001 * {RAW_OBSERVED})){WITHIN})"
+    f"sum_over_time(({_RAW_OBSERVED} and on ({JOB}) ({_RAW_UTILIZED} < 0.001 * {_RAW_OBSERVED})){WITHIN})"
     f" / {LOOKS}",
 )
 """Measured GPU-hours in which no GPU of the job used its tensor pipes."""

@@ -108,8 +108,7 @@ class SimulatedAgent:
 
     def _source_health(self) -> SourceHealth:
         lost = self._has("source_lost")
-        starting = not self._reads
-        reason = Reason.UNREACHABLE if lost else Reason.STARTING if starting else None
+        reason = Reason.UNREACHABLE if lost else None if self._reads else Reason.STARTING
         return SourceHealth(
             SOURCE,
             up=reason is None,

@@ -80,10 +80,9 @@ def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Rati
 
 def _devices(spec: FleetSpec, group: NodeGroup, node: str, model: GpuModel) -> Iterable[Gpu]:
     for index in range(group.gpus):
-        uuid = f"{UUID}-{spec.seed}-{node}-{index}"
         whole = Gpu(
             index=str(index),
-            uuid=uuid,
+            uuid=f"{UUID}-{spec.seed}-{node}-{index}",
             name=model.names[0],
             pci_bus_id=f"00000000:{index + 1:02X}:00.0",
             pci_device_id=model.pci_device_ids[0] if len(model.pci_device_ids) == 1 else "",
