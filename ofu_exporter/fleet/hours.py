@@ -46,7 +46,7 @@ class ServerClock(NamedTuple):
     def span(self, first: int, last: int) -> TimeSpan:
         return TimeSpan(self.end_of(first - 1), self.end_of(last))
 
-    @lru_cache(maxsize=65536)  # noqa: B019 - a clock is two words, and thousands of jobs have the same hours
+    @lru_cache(maxsize=65536)  # noqa: B019 - a clock is a number, and thousands of jobs have the same hours
     def day_of(self, hour: int) -> int:
         """Days since 1970 (UTC) until the hour began."""
         return math.floor(self.end_of(hour - 1) / DAY)

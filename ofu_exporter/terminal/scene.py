@@ -38,7 +38,6 @@ class Scene(NamedTuple):
 
     @property
     def gpus(self) -> Iterator[tuple[str, NodeJson, NodeGpu]]:
-        """Every GPU, with its node and the name of that."""
         for name, node in self.answered:
             yield from ((name, node, gpu) for gpu in node.gpus)
 

@@ -120,7 +120,6 @@ def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
 
 
 def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
-    """What the reader has to know about the numbers."""
     if any(job.slow_gpus is None and (job.row.gpus or 0) >= FEWEST_COMPARED for job in jobs):
         yield "For some of these jobs it is not known whether one GPU was slower than the others."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours

@@ -41,8 +41,6 @@ class NoAddressError(OfuError):
 
 
 class AddressBook:
-    """The addresses of a site: its pattern, and its file."""
-
     def __init__(self, config: SendConfig) -> None:
         """Raises ConfigError for a file that cannot be used."""
         self._pattern = config.to

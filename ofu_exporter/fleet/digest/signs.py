@@ -104,8 +104,6 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True)
 class JobSigns:
-    """What is known of one job in addition to its sums."""
-
     clock: float | None = None
     """SM clock / tensor clock while it was busy."""
     dram_busy: float | None = None

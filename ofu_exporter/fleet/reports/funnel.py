@@ -209,7 +209,6 @@ def lost_hours(row: SumsRow) -> dict[Loss, float]:
 
 
 def step_words(step: WaterfallStep) -> str:
-    """The name as people read it."""
     return Loss(step.name).words if step.name in set(Loss) else step.name
 
 

@@ -97,18 +97,15 @@ def facts(report: FleetReport) -> Iterator[str]:
 
 
 def covered(time: AskedTime) -> str:
-    """The time that something is about, and how much of it is known."""
     share_covered = percent(time.covered_ratio)
     return f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
 
 
 def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
-    """What could not be read, and what else a reader should know."""
     return [*(f"Not read: {row.words}" for row in missing), *notes]
 
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
-    """Every part of a report, the most important first."""
     currency = report.currency
     yield ReportSection("Where the GPU-hours went", table(_funnel(currency), report.funnel))
     if lost_hours(report.total):
