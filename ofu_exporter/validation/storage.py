@@ -34,10 +34,6 @@ class ResultsHeader:
     """UTC, ISO 8601."""
     software: Mapping[str, str] = field(default_factory=dict)
 
-    def same_place(self, other: ResultsHeader) -> bool:
-        """Whether trials of both may be in one file: they differ only in the time of creation."""
-        return replace(self, created="") == replace(other, created="")
-
 
 _HEADER = TypeAdapter(ResultsHeader)
 _PRODUCT = TypeAdapter(Product)
@@ -65,7 +61,7 @@ class ResultsFile:
 
     def _resume(self, header: ResultsHeader) -> None:
         old, trials, complete = _load(self._path)
-        if not header.same_place(old):
+        if replace(header, created=old.created) != old:
             raise ConfigError(
                 f"{self._path} was made on another GPU, with another source or other software: name another file"
             )

@@ -33,14 +33,10 @@ Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
 
 
-def _kind_of_target(value: object) -> str:
-    return "by cluster" if isinstance(value, dict) else "all clusters"
-
-
 PartitionTarget = Annotated[
     Annotated[Ratio, Tag("all clusters")]
     | Annotated[dict[Pattern, Ratio], Tag("by cluster"), Field(min_length=1)],
-    Discriminator(_kind_of_target),
+    Discriminator(lambda value: "by cluster" if isinstance(value, dict) else "all clusters"),
 ]
 
 

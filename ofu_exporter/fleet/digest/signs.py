@@ -38,7 +38,6 @@ _ACTIVE = (
     f"* on ({GPU}) group_left (job_id) {_HELD})"
 )
 _RECORDED_ACTIVE = f"(max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
-_RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 
 
 def _clock(ofu: str, active: str) -> str:
@@ -51,7 +50,7 @@ def _clock(ofu: str, active: str) -> str:
 CLOCK = Quantity(
     "clocks of jobs",
     _clock(f"max by ({JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
-    _clock(RAW_OFU, _RAW_ACTIVE),
+    _clock(RAW_OFU, f"({_ACTIVE} > {BUSY})"),
 )
 """SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
 

@@ -180,22 +180,14 @@ def reported_over_right(report: Reporting, models: Mapping[str, ModelSpec], gpu:
     if report.model is not None:
         if report.model not in models:
             raise ConfigError(f"no model {report.model!r} in models")
-        step = counted_step(models[report.model])
+        model = models[report.model]
+        lengths = flops.fixed(1, tokens=model.seq_len)
+        step = CountedStep(flops.read(model.config), lengths, flops.Counting(), flops.Passes())
     if report.convention is not None and step is not None:
         return _by_convention(report.convention, step)
     if report.mistake is not None:
         return _by_mistake(report, step, gpu)
     return 1.0
-
-
-def counted_step(model: ModelSpec) -> CountedStep:
-    """The step of one sequence, from which FLOPs are counted. Raises ConfigError."""
-    return CountedStep(
-        flops.read(model.config),
-        flops.fixed(1, tokens=model.seq_len),
-        flops.Counting(),
-        flops.Passes(),
-    )
 
 
 def _by_convention(name: str, step: CountedStep) -> float:
