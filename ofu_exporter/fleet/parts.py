@@ -68,7 +68,6 @@ class PartReader:
         self._lost = 0
 
     def recorded(self, what: str, names: Sequence[str], span: TimeSpan) -> Iterator[Answers]:
-        """The samples that the rules have recorded."""
         return self.read(
             what, span, lambda part: [self.client.recorded(name, *part) for name in names]
         )

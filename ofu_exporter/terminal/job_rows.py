@@ -88,7 +88,6 @@ def worst_verdict(on_nodes: OnNodes) -> Verdict | None:
 
 
 def verdict_words(on_nodes: OnNodes) -> tuple[str, str]:
-    """The verdict in words, and their style."""
     verdict = worst_verdict(on_nodes)
     if verdict is None:
         return "reports nothing", "soft"

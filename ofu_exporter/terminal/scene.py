@@ -72,8 +72,6 @@ class Scene(NamedTuple):
 
 
 class Feed(Protocol):
-    """Where scenes come from."""
-
     def start(self) -> None:
         """Begin to read."""
 
@@ -117,7 +115,6 @@ def user_of(job: NodeJob) -> str:
 
 
 def in_words(reason: str | None, detail: str) -> str:
-    """Why something is not measured."""
     more = f" ({detail})" if detail else ""
     return f"{(reason or '').replace('_', ' ')}{more}"
 

@@ -92,8 +92,7 @@ def _why_none(node: NodeJson) -> str:
 
 
 def _jobs(scene: Scene) -> list[TableSection]:
-    has_nodes = len(scene.answers) > 1
-    columns = [column for column in JOB_COLUMNS if column.key != "node" or has_nodes]
+    columns = [each for each in JOB_COLUMNS if each.key != "node" or len(scene.answers) > 1]
     return [TableSection("Jobs", columns, job_rows(scene), "no job is known to hold a GPU")]
 
 

@@ -74,8 +74,6 @@ class Trial:
 
 
 class Machine(Protocol):
-    """Runs products on one GPU."""
-
     uuid: str
     """The GPU's uuid in the agent's sources."""
     software: Mapping[str, str]
