@@ -73,8 +73,5 @@ def _end(*_: object) -> None:
     os._exit(0)
 
 
-fleet.add_command(report)
-fleet.add_command(changes)
-fleet.add_command(job)
-fleet.add_command(digest)
-fleet.add_command(mcp)
+for command in (report, changes, job, digest, mcp):
+    fleet.add_command(command)

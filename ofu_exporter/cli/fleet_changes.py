@@ -68,16 +68,14 @@ def changes(
 
 
 def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> ChangesReport:
-    """Ask the server, and look for changes in what it says."""
     from ofu_exporter.fleet.changes.report import changes_report, read_changes
 
-    with asked_server(options) as (client, reader, times):
-        collected = read_changes(client, reader, times, kinds)
+    with asked_server(options) as (reader, times):
+        collected = read_changes(reader, times, kinds)
     return changes_report(collected, least, kinds)
 
 
 def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:
-    """The answer in one of FORMATS."""
     from ofu_exporter.fleet.changes import text
 
     if format_ == "json":

@@ -62,10 +62,11 @@ def digest(**options: Any) -> None:
     out, as the output says.
     """
     from ofu_exporter.fleet.digest.config_file import DigestConfig, read
+    from ofu_exporter.fleet.digest.delivery import DigestSender
     from ofu_exporter.fleet.digest.digests import digests
 
     config = DigestConfig() if options["config"] is None else read(options["config"])
-    sender = _sender(config)
+    sender = None if config.send is None else DigestSender(config.send, config.most_jobs)
     if options["send"] and sender is None:
         raise ConfigError("--send needs `send` in the file of --config")
     source = read_source(options, config)
@@ -79,26 +80,18 @@ def digest(**options: Any) -> None:
 
 
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
-    """Ask the server, and make the report of what it says."""
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
-    from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    with asked_server(options) as (client, reader, times):
-        history = read_history(client, reader, *times)
-        signs = read_signs(client, reader, history, config.exempt.dram_busy is not None)
+    with asked_server(options) as (reader, times):
+        history = read_history(reader, *times)
+        signs = read_signs(reader, history, config.exempt.dram_busy is not None)
     wanted = ReportOptions(options["by"], prices, options["target"])
-    come_by = HistorySource(client.shown_url, client.cost, reader.missing)
-    return DigestSource(fleet_report(history, wanted, come_by), signs, history.mark)
-
-
-def _sender(config: DigestConfig) -> DigestSender | None:
-    from ofu_exporter.fleet.digest.delivery import DigestSender
-
-    return None if config.send is None else DigestSender(config.send, config.most_jobs)
+    return DigestSource(fleet_report(history, wanted, reader), signs, history.mark)
 
 
 def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
@@ -144,7 +137,7 @@ def _listed(fates: Iterable[DigestFate]) -> bool:
     for each in fates:
         to = shown(each.to) or "nobody"
         click.echo(f"{each.fate}: {to}: {subject(each.digest)}")
-        if each.is_fault:
+        if each.fate == "not sent":
             faults.append(f"{each.digest.name}: not sent by {to}: {each.why}")
     for fault in faults:
         click.echo(f"ofu-exporter: {shown(fault)}", err=True)

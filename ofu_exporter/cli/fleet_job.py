@@ -41,13 +41,12 @@ def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
 
-    with asked_server(options) as (client, reader, times):
-        story = read_story(client, reader, times, JobKey(cluster, job_id))
-    return job_result(story, client.shown_url, reader.missing)
+    with asked_server(options) as (reader, times):
+        story = read_story(reader, times, JobKey(cluster, job_id))
+    return job_result(story, reader)
 
 
 def rendered(answer: JobResult, format_: str) -> bytes:
-    """The answer as text, html or json."""
     from ofu_exporter.fleet.reports.job_page import page, text
 
     writers: dict[str, Callable[[JobResult], str]] = {

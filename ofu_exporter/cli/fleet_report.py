@@ -88,17 +88,14 @@ def report(
 
 
 def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
-    """Ask the server, and make the report of what it says."""
-    from ofu_exporter.fleet.reports.fleet_report import HistorySource, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import fleet_report
     from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
     from ofu_exporter.fleet.reports.history import read_history
 
     read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
-    with asked_server(options) as (client, reader, times):
-        history = read(client, reader, *times)
-    return fleet_report(
-        history, wanted, HistorySource(client.shown_url, client.cost, reader.missing)
-    )
+    with asked_server(options) as (reader, times):
+        history = read(reader, *times)
+    return fleet_report(history, wanted, reader)
 
 
 def _changed(path: Path | None, format_: str) -> ChangesReport | None:
@@ -113,7 +110,6 @@ def _changed(path: Path | None, format_: str) -> ChangesReport | None:
 def rendered(
     answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
 ) -> bytes:
-    """The report in one of FORMATS."""
     from ofu_exporter.fleet.reports import rows
 
     if format_ == "parquet":

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 CLOCK_SECONDS = 60.0
 """Difference of the server's clock from ours above which a note is printed."""
-ACCESS = (
-    *("bearer_token_file", "user", "password_file"),
-    *("ca", "client_cert", "client_key", "tenant"),
-)
-"""The options of `ServerAccess`."""
 
 OPTIONS = (
     click.option(
@@ -67,19 +63,19 @@ server_options = with_options(OPTIONS)
 
 
 @contextmanager
-def asked_server(
-    options: dict[str, Any],
-) -> Iterator[tuple[PrometheusClient, PartReader, tuple[float, float]]]:
-    """The client that the flags describe, what reads parts with it, and the time to read. Raises ConfigError."""
+def asked_server(options: dict[str, Any]) -> Iterator[tuple[PartReader, tuple[float, float]]]:
+    """What reads from the server that the flags describe, and the time to read. Raises ConfigError."""
     from ofu_exporter.fleet.credentials import PrometheusAccess
     from ofu_exporter.fleet.parts import PartReader
     from ofu_exporter.fleet.prometheus import PrometheusClient
 
-    access = PrometheusAccess(**{name: options[name] for name in ACCESS})
+    access = PrometheusAccess(
+        **{field.name: options[field.name] for field in fields(PrometheusAccess)}
+    )
     client = PrometheusClient(options["server"], access)
     line = ProgressLine(options["progress"])
     try:
-        yield client, PartReader(line, partial=client.partial_answer), _asked_time(client, options)
+        yield PartReader(client, line), _asked_time(client, options)
     finally:
         line.end()
         client.close()

@@ -24,9 +24,8 @@ from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.terminal.agents import Agents, read_node
 from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
-from ofu_exporter.terminal.plain import for_encoding, page
 from ofu_exporter.terminal.scene import Feed, Scene
-from ofu_exporter.terminal.views import SORTS, VIEWS, Choice
+from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, for_encoding, page
 
 EXIT_SOURCE = 3
 WAIT_SECONDS = 5.0

@@ -46,27 +46,18 @@ class ServerClock(NamedTuple):
     def span(self, first: int, last: int) -> TimeSpan:
         return TimeSpan(self.end_of(first - 1), self.end_of(last))
 
+    @lru_cache(maxsize=65536)  # noqa: B019 - a clock is a number, and thousands of jobs have the same hours
     def day_of(self, hour: int) -> int:
         """Days since 1970 (UTC) until the hour began."""
-        return _day_of(hour, self.phase)
+        return math.floor(self.end_of(hour - 1) / DAY)
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def hour_of(self, time: float) -> int:
         """The number of the hour that a time lies in; its very end belongs to it, its begin doesn't."""
-        return _hour_of(time, self.phase)
+        return math.ceil((round(time, 3) - self.phase) / HOUR - 1e-9)
 
     def end_of(self, hour: int) -> float:
         return round(hour * HOUR + self.phase, 3)
-
-
-@lru_cache(maxsize=65536)
-def _hour_of(time: float, phase: float) -> int:
-    """Kept, because thousands of jobs have values of the same few hours."""
-    return math.ceil((round(time, 3) - phase) / HOUR - 1e-9)
-
-
-@lru_cache(maxsize=65536)
-def _day_of(hour: int, phase: float) -> int:
-    return math.floor(ServerClock(phase).end_of(hour - 1) / DAY)
 
 
 def phase_of(stamps: Iterable[float]) -> float:

@@ -6,17 +6,18 @@ from other hours than its denominator. The sums are the same however the time is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
 from ofu_exporter.errors import QueryError
-from ofu_exporter.fleet.hours import TimeSpan
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.prometheus import PrometheusClient, Series
 from ofu_exporter.values.reasons import QueryReason
 
 AnswerT = TypeVar("AnswerT")
-PartT = TypeVar("PartT")
+Answers = Sequence[list[Series]]
 
 HOURS_AT_ONCE = 24
 """Hours that are asked for at once, until the server says that this is too much."""
@@ -28,8 +29,6 @@ SOME_SERIES = "some series"
 
 
 class MissingPart(NamedTuple):
-    """A stretch of time of which something could not be read."""
-
     what: str
     span: TimeSpan
     why: str
@@ -39,23 +38,14 @@ Progress = Callable[[str, int, int], object]
 """Is told what is read, and how many of how many hours are done."""
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
-
-
-def complete() -> str:
-    """Says of every answer that it has all data."""
-    return ""
-
-
-def _next_of(parts: Iterator[PartT]) -> Future[PartT | None]:
-    """The next part, or None after the last, from a thread that does not hold up the end of the process."""
-    coming: Future[PartT | None] = Future()
+def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
+    """The next answer, or None after the last, from a thread that does not hold up the end of the process."""
+    coming: Future[AnswerT | None] = Future()
 
     def ask() -> None:
         try:
-            coming.set_result(next(parts, None))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the part is waited for
+            coming.set_result(next(answers, None))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
             coming.set_exception(error)
 
     Thread(target=ask, name="next-part", daemon=True).start()
@@ -63,37 +53,56 @@ def _next_of(parts: Iterator[PartT]) -> Future[PartT | None]:
 
 
 class PartReader:
-    """Reads parts one after the other, in the order of time."""
+    """Reads from a server, part after part in the order of time."""
 
     def __init__(
         self,
-        progress: Progress = silent,
+        client: PrometheusClient,
+        progress: Progress = lambda *_: None,
         hours_at_once: int = HOURS_AT_ONCE,
-        partial: Callable[[], str] = complete,
     ) -> None:
-        """`partial`: why an answer since it was last asked had only a part of the data, or an empty text."""
+        self.client = client
         self.missing: list[MissingPart] = []
         self._progress = progress
-        self._partial = partial
         self._hours_at_once = hours_at_once
         self._lost = 0
 
+    def recorded(self, what: str, names: Sequence[str], span: TimeSpan) -> Iterator[Answers]:
+        return self.read(
+            what, span, lambda part: [self.client.recorded(name, *part) for name in names]
+        )
+
+    def stepped(
+        self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
+    ) -> Iterator[Answers]:
+        """Expressions at the end of every step of a time."""
+        return self.read(
+            what, span, lambda part: [self.client.steps(each, *part, step) for each in expressions]
+        )
+
+    def series(
+        self, what: str, expression: str, span: TimeSpan, step: float = HOUR
+    ) -> Iterator[Series]:
+        """The series of one expression, part by part."""
+        for (series,) in self.stepped(what, [expression], span, step):
+            yield from series
+
     def read(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
-    ) -> Iterator[tuple[TimeSpan, AnswerT]]:
-        """Every part that can be had; the next is asked for while somebody works on the last.
+    ) -> Iterator[AnswerT]:
+        """The answers about every part that can be had; the next is asked for while somebody works on the last.
 
         `fetch` runs in another thread. Raises QueryError where the server lets nobody in.
         """
-        parts = self._parts(what, span, fetch)
-        coming = _next_of(parts)
-        while (part := coming.result()) is not None:
-            coming = _next_of(parts)
-            yield part
+        answers = self._answers(what, span, fetch)
+        coming = _next_of(answers)
+        while (answer := coming.result()) is not None:
+            coming = _next_of(answers)
+            yield answer
 
-    def _parts(
+    def _answers(
         self, what: str, span: TimeSpan, fetch: Callable[[TimeSpan], AnswerT]
-    ) -> Iterator[tuple[TimeSpan, AnswerT]]:
+    ) -> Iterator[AnswerT]:
         waiting = [*span.pieces(self._hours_at_once)][::-1]
         hours, done = self._hours_at_once, 0
         while waiting:
@@ -104,9 +113,9 @@ class PartReader:
             self._progress(what, done, span.hours)
             answer, why = self._fetched(fetch, part)
             if answer is not None:
-                if partial := self._partial():
+                if partial := self.client.partial_answer():
                     self._note_partial(part, partial)
-                yield part, answer
+                yield answer
             elif why is not None and why.reason is QueryReason.TOO_MUCH and part.hours > 1:
                 hours = max(1, part.hours // 2)
                 waiting.append(part)

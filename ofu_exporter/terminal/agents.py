@@ -35,7 +35,6 @@ class Agents:
         read: Callable[[str], NodeJson] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read` asks an agent by its URL."""
         self._hosts = hosts
         self._read = read or read_node
         self._clock = clock

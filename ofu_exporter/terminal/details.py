@@ -57,13 +57,8 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
 def job_details(on_nodes: Sequence[tuple[str, NodeJob]]) -> Details:
     _, first = on_nodes[0]
     rows = [("job", first.job_id), ("scheduler", first.scheduler)]
-    rows += _if_any(
-        ("name", first.job_name),
-        ("user", first.user),
-        ("account", first.account),
-        ("partition", first.partition),
-        ("namespace", first.namespace),
-    )
+    rows += _if_any(("name", first.job_name), ("user", first.user), ("account", first.account))
+    rows += _if_any(("partition", first.partition), ("namespace", first.namespace))
     for where, job in on_nodes:
         observed = job.observed_seconds
         rows.append((f"on {where}", f"GPU {', '.join(job.gpus)}"))

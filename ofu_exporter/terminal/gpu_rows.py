@@ -145,7 +145,6 @@ def _node(answer: SceneAnswer) -> TableRow:
 
 
 def _levels(node: NodeJson) -> Iterator[Segment]:
-    """One character for each GPU."""
     for gpu in node.gpus:
         if gpu.unavailable is not None:
             yield Segment(pictures.AWAY, "bad")

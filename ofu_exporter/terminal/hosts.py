@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,11 +48,9 @@ def read_hosts(path: Path, port: int, scheme: str = "http") -> list[Host]:
 
 
 def _limited(what: str, names: Iterable[str]) -> list[str]:
-    hosts = []
-    for name in names:
-        hosts.append(name)
-        if len(hosts) > MOST_HOSTS:
-            raise ConfigError(f"{shown_url(what)} names over {MOST_HOSTS} hosts")
+    hosts = list(islice(names, MOST_HOSTS + 1))
+    if len(hosts) > MOST_HOSTS:
+        raise ConfigError(f"{shown_url(what)} names over {MOST_HOSTS} hosts")
     return hosts
 
 

@@ -88,14 +88,13 @@ def worst_verdict(on_nodes: OnNodes) -> Verdict | None:
 
 
 def verdict_words(on_nodes: OnNodes) -> tuple[str, str]:
-    """The verdict in words, and their style."""
     verdict = worst_verdict(on_nodes)
     if verdict is None:
         return "reports nothing", "soft"
     words, style = WORDS[verdict]
-    mfu, ofu = _compared(on_nodes)
-    if verdict.diverged and mfu is not None and ofu is not None:
-        points = f"{100 * abs(mfu - ofu):.0f} points"
+    difference = _difference(on_nodes)
+    if verdict.diverged and difference is not None:
+        points = f"{100 * abs(difference):.0f} points"
         too_high = verdict is Verdict.MFU_ABOVE_OFU
         words = f"MFU too high by {points}" if too_high else f"MFU {points} below OFU"
     apart = sum(job.verdict is not None and job.verdict.diverged for _, job in on_nodes)

@@ -14,8 +14,6 @@ NOT_IN_A_ROW = {"tensor_clock_hz", "peak_flops", "last_hour"}
 
 
 class SceneAnswer(NamedTuple):
-    """The last answer of one node."""
-
     name: str
     """The name that the user gave; the node's own name is in its answer."""
     node: NodeJson | None
@@ -32,7 +30,6 @@ class Scene(NamedTuple):
 
     @property
     def answered(self) -> list[tuple[str, NodeJson]]:
-        """The nodes that answer, with their names."""
         return [(answer.name, answer.node) for answer in self.answers if answer.node is not None]
 
     @property
@@ -41,7 +38,6 @@ class Scene(NamedTuple):
 
     @property
     def gpus(self) -> Iterator[tuple[str, NodeJson, NodeGpu]]:
-        """Every GPU, with its node and the name of that."""
         for name, node in self.answered:
             yield from ((name, node, gpu) for gpu in node.gpus)
 
@@ -52,7 +48,6 @@ class Scene(NamedTuple):
 
     @property
     def missing(self) -> list[SceneAnswer]:
-        """The nodes that do not answer."""
         return [answer for answer in self.answers if answer.node is None]
 
     def as_data(self) -> dict[str, Any]:
@@ -77,8 +72,6 @@ class Scene(NamedTuple):
 
 
 class Feed(Protocol):
-    """Where scenes come from."""
-
     def start(self) -> None:
         """Begin to read."""
 
@@ -122,7 +115,6 @@ def user_of(job: NodeJob) -> str:
 
 
 def in_words(reason: str | None, detail: str) -> str:
-    """Why something is not measured."""
     more = f" ({detail})" if detail else ""
     return f"{(reason or '').replace('_', ' ')}{more}"
 

@@ -38,8 +38,6 @@ class Cell(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row: its cells, its search text, and its subject."""
-
     subject: str
     """The subject, which stays the same from scene to scene."""
     cells: Mapping[str, Cell]

@@ -1,15 +1,15 @@
-"""The views of the terminal: which tables each has, how they are sorted and filtered, and the line above them."""
+"""The views of the terminal: which tables each has, how these are sorted and filtered, and all of it as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
 from ofu_exporter.terminal import pictures
-from ofu_exporter.terminal.cells import Line, Segment, fit_line
+from ofu_exporter.terminal.cells import STYLES, Line, Segment, fit_line
 from ofu_exporter.terminal.gpu_rows import (
     GPU_COLUMNS,
     NODE,
@@ -31,7 +31,7 @@ from ofu_exporter.terminal.job_rows import (
 from ofu_exporter.terminal.problem_rows import COLUMNS as PROBLEM_COLUMNS
 from ofu_exporter.terminal.problem_rows import problem_rows
 from ofu_exporter.terminal.scene import Scene, in_words, named
-from ofu_exporter.terminal.table import TableRow, TableSection, TerminalColumn
+from ofu_exporter.terminal.table import TableRow, TableSection, lay_out
 from ofu_exporter.values.job import RECORDED
 
 SORTS = {
@@ -73,10 +73,10 @@ class View(NamedTuple):
 
 def _gpus(scene: Scene) -> list[TableSection]:
     nodes = scene.nodes
-    columns = [NODE, *GPU_COLUMNS] if len(scene.answers) > 1 else [*GPU_COLUMNS]
-    longest = max((len(answer.name) for answer in scene.answers), default=0)
-    if len(scene.answers) > 1 and longest > NODE.least:
-        columns[0] = NODE._replace(least=min(longest, 10))
+    columns = [*GPU_COLUMNS]
+    if len(scene.answers) > 1:
+        longest = max(len(answer.name) for answer in scene.answers)
+        columns.insert(0, NODE._replace(least=max(NODE.least, min(longest, 10))))
     empty = _why_none(nodes[0]) if nodes else "no node has answered yet"
     gpus = TableSection("GPUs", columns, gpu_rows(scene), empty, pictures.LEGEND)
     return [gpus, *(_jobs(scene) if jobs_of(scene) else [])]
@@ -92,9 +92,7 @@ def _why_none(node: NodeJson) -> str:
 
 
 def _jobs(scene: Scene) -> list[TableSection]:
-    columns: Sequence[TerminalColumn] = JOB_COLUMNS
-    if len(scene.answers) < 2:
-        columns = [column for column in columns if column.key != "node"]
+    columns = [each for each in JOB_COLUMNS if each.key != "node" or len(scene.answers) > 1]
     return [TableSection("Jobs", columns, job_rows(scene), "no job is known to hold a GPU")]
 
 
@@ -201,3 +199,31 @@ def _about(scene: Scene) -> str:
     ages = [answer.age for answer in scene.answers if answer.node is not None]
     fresh = f"{lasting(max(ages))} ago" if ages and max(ages) > 0 else ""
     return ", ".join(filter(None, [named(list(sources)), scene.origin, fresh]))
+
+
+def page(scene: Scene, choice: Choice, width: int, is_coloured: bool = False) -> str:
+    """The scene as lines of at most this width."""
+    lines = [
+        headline(scene, width),
+        *(laid.draw() for laid in lay_out(sections(scene, choice), width)),
+    ]
+    return "\n".join(_text(line, is_coloured) for line in lines)
+
+
+def for_encoding(text: str, encoding: str) -> str:
+    """The text in characters of this encoding: ASCII replaces those of the pictures if they are missing."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        text = text.translate(pictures.PLAIN)
+        return text.encode("ascii", "replace").decode("ascii")
+    return text
+
+
+def _text(line: Line, is_coloured: bool) -> str:
+    return "".join(_coloured(*each) if is_coloured else each.text for each in line).rstrip(" ")
+
+
+def _coloured(text: str, style: str) -> str:
+    look = STYLES.get(style)
+    return f"\x1b[{look.codes}m{text}\x1b[0m" if look and text.strip() else text

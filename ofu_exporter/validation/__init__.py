@@ -67,8 +67,6 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One product that was run, with its marks, readings and tiles."""
-
     product: Product
     marks: tuple[Mark, ...]
     readings: tuple[Reading, ...]
@@ -76,15 +74,10 @@ class Trial:
 
 
 class Machine(Protocol):
-    """Runs products on one GPU."""
-
-    @property
-    def uuid(self) -> str:
-        """The GPU's uuid in the agent's sources."""
-
-    @property
-    def software(self) -> Mapping[str, str]:
-        """Versions of the software that runs the products."""
+    uuid: str
+    """The GPU's uuid in the agent's sources."""
+    software: Mapping[str, str]
+    """Versions of the software that runs the products."""
 
     def refusals(self, precisions: Sequence[str]) -> Mapping[str, str]:
         """Why it cannot be run, for each precision that cannot be run here."""

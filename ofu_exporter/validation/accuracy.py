@@ -41,8 +41,6 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyRow:
-    """One precision and kind of products."""
-
     precision: str
     kind: Kind
     raw: Errors
@@ -59,8 +57,6 @@ class AccuracyRow:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One product on the curve over sizes."""
-
     precision: str
     kind: Kind
     side: float

@@ -103,7 +103,7 @@ def plain(findings: Findings) -> dict[str, Any]:
         "accuracy": [asdict(row) for row in findings.rows],
         "overhead_curve": [asdict(point) for point in accuracy.curve(findings.compared)],
         "speed_ups": [asdict(each) for each in accuracy.speed_ups(findings.compared)],
-        "clock_noise": _plain_noise(findings.noise),
+        "clock_noise": asdict(findings.noise) if findings.noise else None,
         "clock_domains": [asdict(domain) for domain in findings.domains],
         "proposed_row": findings.proposal[0] if findings.proposal else None,
         "proposed_setting": findings.proposal[1] if findings.proposal else None,
@@ -116,13 +116,6 @@ def text(findings: Findings) -> str:
 
 def _results(trials: Sequence[Trial], rating: Rating) -> tuple[Result, ...]:
     return tuple(compared for each in trials if (compared := result(each, rating)))
-
-
-def _plain_noise(noise: Noise | None) -> dict[str, Any] | None:
-    if noise is None:
-        return None
-    spreads = [{**asdict(each), "interval_95": each.interval_95} for each in noise.spreads]
-    return {**asdict(noise), "spreads": spreads}
 
 
 def _lines(findings: Findings) -> Iterator[str]:

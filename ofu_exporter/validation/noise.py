@@ -31,16 +31,11 @@ class Spread:
     """Reads in each mean."""
     std: float
     """Standard deviation of a mean over the whole time."""
-
-    @property
-    def interval_95(self) -> float:
-        return TWO_SIDED_95 * self.std
+    interval_95: float
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The clock under one steady load, and its effect on OFU."""
-
     precision: str
     seconds: float
     reads: int
@@ -89,5 +84,6 @@ def spreads(series: Sequence[float], step_seconds: float) -> tuple[Spread, ...]:
             means = [100 * statistics.fmean(series[first::every]) for first in range(every)]
             middle = 100 * statistics.fmean(series)
             square = math.fsum((mean - middle) ** 2 for mean in means) / every
-            fitting.append(Spread(interval, len(series) // every, math.sqrt(square)))
+            std = math.sqrt(square)
+            fitting.append(Spread(interval, len(series) // every, std, TWO_SIDED_95 * std))
     return tuple(fitting)

@@ -23,8 +23,6 @@ CLOCK_SIDES = (8192, 4096)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is run of every precision."""
-
     aligned: int
     unaligned: int
     squares: tuple[int, ...]
@@ -49,8 +47,11 @@ def products(size: Size, precisions: Sequence[str], seed: int) -> tuple[Product,
     lists = [
         list(_of_precision(size, precision, seed)) for precision in known_precisions(precisions)
     ]
-    turns = (product for turn in zip_longest(*lists) for product in turn if product)
-    return (*_noise(size, precisions), *turns)
+    turns = [product for turn in zip_longest(*lists) for product in turn if product]
+    if size.noise_seconds and precisions:
+        sides = (NOISE_SIDE,) * 3
+        turns.insert(0, Product("noise", precisions[0], *sides, size.noise_seconds))
+    return tuple(turns)
 
 
 def clock_products(precisions: Sequence[str], seconds: float) -> tuple[Product, ...]:
@@ -71,12 +72,6 @@ def known_precisions(precisions: Sequence[str]) -> Sequence[str]:
                 f"--precisions: {precision!r} is not known; known: {', '.join(PRECISIONS)}"
             )
     return tuple(dict.fromkeys(precisions))
-
-
-def _noise(size: Size, precisions: Sequence[str]) -> Iterator[Product]:
-    if size.noise_seconds and precisions:
-        sides = (NOISE_SIDE,) * 3
-        yield Product("noise", precisions[0], *sides, size.noise_seconds)
 
 
 def _of_precision(size: Size, precision: str, seed: int) -> Iterator[Product]:

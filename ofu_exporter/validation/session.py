@@ -19,8 +19,6 @@ Progress = Callable[[int, int, Product], None]
 
 @dataclass(frozen=True, slots=True)
 class ValidationSession:
-    """A machine, its watch, and the file of their trials."""
-
     machine: Machine
     watch: Watch
     store: ResultsFile

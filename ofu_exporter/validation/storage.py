@@ -27,18 +27,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ResultsHeader:
-    """The GPU, source and software with which the products are run."""
-
     gpu: Gpu
     source: str
     simulated: bool
     created: str
     """UTC, ISO 8601."""
     software: Mapping[str, str] = field(default_factory=dict)
-
-    def same_place(self, other: ResultsHeader) -> bool:
-        """Whether trials of both may be in one file: they differ only in the time of creation."""
-        return replace(self, created="") == replace(other, created="")
 
 
 _HEADER = TypeAdapter(ResultsHeader)
@@ -48,8 +42,6 @@ _MARKS = TypeAdapter(tuple[Mark, ...])
 
 
 class ResultsFile:
-    """A file of trials that grows."""
-
     def __init__(self, path: Path, header: ResultsHeader) -> None:
         """Begin the file, or continue it. Raises ConfigError for a file from another GPU, source or software."""
         self._path = path
@@ -69,7 +61,7 @@ class ResultsFile:
 
     def _resume(self, header: ResultsHeader) -> None:
         old, trials, complete = _load(self._path)
-        if not header.same_place(old):
+        if replace(header, created=old.created) != old:
             raise ConfigError(
                 f"{self._path} was made on another GPU, with another source or other software: name another file"
             )

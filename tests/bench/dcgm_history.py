@@ -42,7 +42,7 @@ def main() -> None:
         with stored(Path(name)) as prometheus:
             before = cpu_seconds(prometheus.process.pid)
             client = PrometheusClient(prometheus.url)
-            read_dcgm_history(client, PartReader(), BEGIN, BEGIN + options.hours * HOUR)
+            read_dcgm_history(PartReader(client), BEGIN, BEGIN + options.hours * HOUR)
             client.close()
             spent = cpu_seconds(prometheus.process.pid) - before
     each = spent / options.gpus / options.hours

@@ -15,6 +15,7 @@ from pathlib import Path
 from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import fleet_of
+from ofu_exporter.serving.page import METRICS
 
 BEGIN = 1756252800.0
 PROMETHEUS = {
@@ -42,8 +43,8 @@ def measure(nodes: int, rounds: int) -> tuple[float, float]:
     for turn in range(1, rounds + 1):
         for agent in agents:
             agent.advance(turn * fleet.spec.interval)
-            agent.render(**PROMETHEUS)
-            agent.count_request()
+            agent.page.render(**PROMETHEUS)
+            agent.page.count_request(METRICS, 200)
     seconds = time.process_time() - started
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return 1e3 * seconds / (rounds * nodes), most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,15 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.values.reasons import QueryReason
 
 DAYS = TimeSpan(0.0, 14 * 24 * HOUR)
+NOBODY = PrometheusClient("http://127.0.0.1:1")
+
+
+part_reader = partial(PartReader, NOBODY)
+"""Makes a reader of a server that is not there: what is asked of it is answered here."""
 
 
 def limited(hours: int, asked: list[TimeSpan]) -> Callable[[TimeSpan], list[int]]:
@@ -32,15 +39,15 @@ def limited(hours: int, asked: list[TimeSpan]) -> Callable[[TimeSpan], list[int]
 
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_every_hour_is_read_once_and_in_order_whatever_the_cut(limit: int, at_once: int) -> None:
-    reader = PartReader(hours_at_once=at_once)
-    found = [hour for _, hours in reader.read("x", DAYS, limited(limit, [])) for hour in hours]
+    reader = part_reader(hours_at_once=at_once)
+    found = [hour for hours in reader.read("x", DAYS, limited(limit, [])) for hour in hours]
     assert found == [*range(DAYS.hours)]
     assert reader.missing == []
 
 
 def test_what_was_too_much_once_is_not_asked_for_again() -> None:
     asked: list[TimeSpan] = []
-    [*PartReader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
+    [*part_reader(hours_at_once=24).read("x", DAYS, limited(6, asked))]
     refused = [part for part in asked if part.hours > 6]
     assert [part.hours for part in refused] == [24, 12]
 
@@ -55,8 +62,8 @@ def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set
             raise QueryError(QueryReason.TOO_MUCH, "too many samples")
         return hours
 
-    reader = PartReader()
-    found = [hour for _, hours in reader.read("x", DAYS, fetch) for hour in hours]
+    reader = part_reader()
+    found = [hour for hours in reader.read("x", DAYS, fetch) for hour in hours]
     missing = [
         hour
         for part in reader.missing
@@ -66,12 +73,14 @@ def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set
     assert sorted(found + missing) == [*range(DAYS.hours)]
 
 
-def test_answers_with_a_part_of_the_data_are_read_and_named_once() -> None:
+def test_answers_with_a_part_of_the_data_are_read_and_named_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers = iter(["", "a store is away", "", "a store is late", *[""] * 24])
-    reader = PartReader(partial=lambda: next(answers))
+    reader = part_reader()
+    monkeypatch.setattr(reader.client, "partial_answer", lambda: next(answers))
     for what in ("jobs", "GPUs"):
-        hours = [part for _, part in reader.read(what, DAYS, lambda part: part.hours)]
-        assert sum(hours) == 14 * 24
+        assert sum(reader.read(what, DAYS, lambda part: part.hours)) == 14 * 24
     assert reader.missing == [("some series", TimeSpan(24 * HOUR, 96 * HOUR), "a store is away")]
 
 
@@ -81,8 +90,8 @@ def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
             raise QueryError(QueryReason.REFUSED, "no such function")
         return part.hours
 
-    reader = PartReader()
-    assert sum(hours for _, hours in reader.read("jobs", DAYS, fetch)) == 13 * 24
+    reader = part_reader()
+    assert sum(reader.read("jobs", DAYS, fetch)) == 13 * 24
     (part,) = reader.missing
     assert (part.what, part.span, part.why) == (
         "jobs",
@@ -98,7 +107,7 @@ def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
         asked.append(part)
         raise QueryError(QueryReason.UNREACHABLE, "connection refused")
 
-    reader = PartReader()
+    reader = part_reader()
     assert [*reader.read("x", DAYS, fetch)] == []
     assert [*reader.read("y", DAYS, fetch)] == []
     assert len(asked) == 3
@@ -114,12 +123,12 @@ def test_a_wrong_credential_ends_the_reading() -> None:
         raise QueryError(QueryReason.DENIED, "401")
 
     with pytest.raises(QueryError, match="bearer"):
-        [*PartReader().read("x", DAYS, fetch)]
+        [*part_reader().read("x", DAYS, fetch)]
 
 
 def test_progress_goes_from_nothing_to_all() -> None:
     said: list[tuple[str, int, int]] = []
-    reader = PartReader(lambda *told: said.append(told))
+    reader = part_reader(lambda *told: said.append(told))
     [*reader.read("jobs", TimeSpan(0.0, 3 * 24 * HOUR), limited(12, []))]
     assert said[0] == ("jobs", 0, 72)
     assert said[-1] == ("jobs", 72, 72)
@@ -133,7 +142,7 @@ def test_the_next_part_is_asked_for_while_the_last_is_added_up() -> None:
         asked.release()
         return part.hours
 
-    parts = PartReader().read("x", DAYS, fetch)
+    parts = part_reader().read("x", DAYS, fetch)
     next(parts)
     assert asked.acquire(timeout=30)
     assert asked.acquire(timeout=30)

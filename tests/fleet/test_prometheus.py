@@ -15,7 +15,7 @@ import yaml
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet import prometheus as module
 from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
-from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.prometheus import PrometheusClient, collector_paused
 from ofu_exporter.values.reasons import QueryReason
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.helpers.agent import until
@@ -311,3 +311,19 @@ def test_samples_at_both_ends_of_a_range_are_counted_once(tmp_path: Path) -> Non
             for _, value in one.points
         ]
     assert found == [*range(1, 13)]
+
+
+def test_the_collector_of_garbage_rests_within_the_block_and_goes_on_after_it() -> None:
+    assert gc.isenabled()
+    with collector_paused():
+        assert not gc.isenabled()
+        with collector_paused():
+            pass
+        assert not gc.isenabled(), "an inner block leaves it as it was"
+    assert gc.isenabled()
+
+
+def test_the_collector_of_garbage_goes_on_after_an_error() -> None:
+    with pytest.raises(ValueError, match="seen"), collector_paused():
+        raise ValueError("seen")
+    assert gc.isenabled()

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.validation import Product
-from ofu_exporter.validation.cuda import CudaMachine
-from ofu_exporter.validation.torch_products import build
+from ofu_exporter.validation.cuda import CudaMachine, build
 
 Truth = Mapping[str, float]
 

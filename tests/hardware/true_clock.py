@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.validation import Product, plan
-from ofu_exporter.validation.cuda import CudaMachine
+from ofu_exporter.validation.cuda import CudaMachine, build
 from ofu_exporter.validation.session import tiling
-from ofu_exporter.validation.torch_products import build
 
 PRECISIONS = ("bf16", "fp16", "fp8")
 KERNEL = r"""

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ofu_exporter.fleet.reports.result import Agreement, FleetReport
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.spec import MINUTE
-from ofu_exporter.fleet.simulation.truth import JobTruth
 from tests.helpers.stored_fleet import CREATE_BLOCKS
 from tests.simulated_history import history
 from tests.simulated_history.fleet import RecordedFleet

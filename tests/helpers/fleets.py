@@ -53,4 +53,4 @@ def values(page: str, name: str) -> dict[str, float]:
 def page(of: SimulatedAgent, at: float) -> str:
     """The page of a node at a second of the fleet."""
     of.advance(at)
-    return of.render("", "").body.decode()
+    return of.page.render("", "").body.decode()

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 
 from ofu_exporter import __version__
-from ofu_exporter.fleet.simulation.faults import NodeFault
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.values.reasons import Reason
 from tests.simulated_history.observed import SHORT, GrowingSum, ObservedJob, blind

@@ -10,7 +10,6 @@ from statistics import median
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -241,7 +240,7 @@ class JobColumns:
         """The cause that an agent names first, found by the agent's own search."""
         latest = self._reports[bisect_right(self._reports, minute) - 1]
         report = MfuReport.model_validate(
-            report_body(self._truth, latest, self._fleet.spec, self._begin)
+            self._truth.report_body(latest, self._fleet.spec, self._begin)
         )
         node = self._fleet.nodes[next(iter(self._job.devices))]
         name, peaks = node.model.names[0], node.rating.peak_flops

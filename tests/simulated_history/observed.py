@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ofu_exporter.fleet.simulation.faults import NodeFault
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
-from ofu_exporter.fleet.simulation.reporting import reported_mfu
+from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
+from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
-from ofu_exporter.fleet.simulation.truth import JobTruth
 
 BLIND: frozenset[FaultKind] = frozenset(
     {"agent_missing", "counters_dead", "counters_frozen", "gpu_lost", "source_lost"}
@@ -83,7 +81,7 @@ class ObservedJob:
         self.watched = Watched(truth, fleet)
         self.activity = [*activity(truth, fleet)]
         minutes = range(self.start + 1, self.end)
-        mfus = ((minute, reported_mfu(truth, minute, fleet.spec.seed)) for minute in minutes)
+        mfus = ((minute, truth.reported_mfu(minute, fleet.spec.seed)) for minute in minutes)
         self.mfus = {minute: mfu for minute, mfu in mfus if mfu is not None}
         """What it reports, by the minute."""
         self.counters = {

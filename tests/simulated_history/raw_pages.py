@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.spec import MINUTE
+from ofu_exporter.serving.page import METRICS
 from tests.simulated_history.fleet import RecordedFleet
 
 UP = "up"
@@ -58,8 +59,8 @@ def _scraped(
         is_up = not agent.is_missing
         yield UP, f"{UP}{{{labels}}} {float(is_up)} {stamp}\n"
         if is_up:
-            page = agent.render("", "").body.decode()
-            agent.count_request()
+            page = agent.page.render("", "").body.decode()
+            agent.page.count_request(METRICS, 200)
             for line in page.splitlines():
                 if line and not line.startswith("#"):
                     yield from _sample(line, labels, stamp)

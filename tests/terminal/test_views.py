@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from itertools import product
 
 import pytest
@@ -10,10 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter.serving.node_json import NodeJson, SourceJson
-from ofu_exporter.terminal.cells import line_width
+from ofu_exporter.terminal.cells import line_width, width_of
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 from ofu_exporter.terminal.table import lay_out
-from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, headline, sections
+from ofu_exporter.terminal.views import (
+    SORTS,
+    VIEWS,
+    Choice,
+    for_encoding,
+    headline,
+    page,
+    sections,
+)
 from tests.helpers.every import every
 from tests.helpers.scenes import many_nodes, one_node, shown_node
 from tests.helpers.schema_values import valid
@@ -149,3 +158,31 @@ def test_a_node_without_a_gpu_says_why() -> None:
     node = shown_node().model_copy(update={"gpus": [], "jobs": [], "sources": [source]})
     (section,) = sections(Scene((SceneAnswer("n", node),), ""), Choice())
     assert section.empty == "source nvml: no driver. Load it."
+
+
+SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@every(product(VIEWS, [60, 100, 250]))
+def test_plain_text_has_no_sequences_and_fits(view: str, width: int) -> None:
+    text = page(many_nodes("node-99"), Choice(view), width)
+    assert "\x1b" not in text
+    assert all(width_of(line) <= width for line in text.splitlines())
+
+
+def test_colours_change_nothing_but_looks() -> None:
+    plain = page(one_node(), Choice(), 120)
+    coloured = page(one_node(), Choice(), 120, is_coloured=True)
+    assert SEQUENCE.search(coloured)
+    without = [line.rstrip() for line in SEQUENCE.sub("", coloured).splitlines()]
+    assert without == plain.splitlines()
+
+
+def test_text_of_another_encoding_is_ascii() -> None:
+    text = page(one_node(), Choice(), 100)
+    assert for_encoding(text, "utf-8") == text
+    for encoding in ("ascii", "latin-1", "no-such-encoding"):
+        made = for_encoding(text, encoding)
+        assert made.isascii()
+        assert "#" in made
+        assert "?" not in made

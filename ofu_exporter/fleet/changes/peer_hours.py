@@ -14,7 +14,6 @@ from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.queries import GPU, Quantity
@@ -85,10 +84,8 @@ class NodeHours:
 
 
 class PeerReader(HourReader):
-    """Reads both comparisons over the time of a history."""
-
-    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
-        super().__init__(client, reader, history)
+    def __init__(self, reader: PartReader, history: FleetHistory) -> None:
+        super().__init__(reader, history)
         self._models: dict[tuple[str, str], str] = {}
 
     def read(self, quantity: Quantity, nodes: NodeHours | None = None) -> PeerHours:
@@ -102,10 +99,10 @@ class PeerReader(HourReader):
         return peer_hours
 
     def _stepped(self, expression: str, part: TimeSpan) -> list[Answer]:
-        for one in self._client.instant(MODELS, part.end):
+        for one in self._reader.client.instant(MODELS, part.end):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             self._models[place] = one.labels.get("model", "")
-        series = self._client.steps(expression, *part, HOUR)
+        series = self._reader.client.steps(expression, *part, HOUR)
         for one in series:  # while these are added up, the models of the next part are read
             one.labels["model"] = self._model_of(one.labels)
         return series

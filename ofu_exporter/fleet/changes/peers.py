@@ -101,8 +101,6 @@ def _count(deviations: Deviations, group: PeerGroup, values: Mapping[Place, floa
 
 
 class PeerComparison(NamedTuple):
-    """Which ones are slow, and how much could be compared."""
-
     slow: list[SlowRow]
     row: PeerRow
 

@@ -37,7 +37,6 @@ def logs(points: Sequence[OfuPoint]) -> list[float]:
 
 
 def prepared(points: Sequence[OfuPoint]) -> list[float]:
-    """The logs of the values, with odd ones clipped."""
     return clipped(logs(points))
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
@@ -21,7 +20,6 @@ from ofu_exporter.fleet.changes.result import (
 )
 from ofu_exporter.fleet.changes.series import (
     HourReader,
-    LeftOut,
     job_hours,
     long_jobs,
     models,
@@ -39,9 +37,8 @@ from ofu_exporter.fleet.changes.survey import (
 from ofu_exporter.fleet.changes.text import headline
 from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
-from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
@@ -49,41 +46,36 @@ from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 
 MOST = 3
 """Most names of jobs that are listed for one change."""
+NEIGHBOURS = 5
+"""Points before and after a change that are named with it."""
 WANTED = ReportOptions("job", Prices(), target=0.0)
 """Of the report over the fleet: nothing here is about targets or prices."""
 
 
 @dataclass(slots=True)
 class Collected:
-    """What was read of a fleet."""
-
     history: FleetHistory
     fleet: FleetReport
     series: list[OfuSeries]
-    left_out: LeftOut
+    left_out: Mapping[str, int]
     peers: list[tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
 
 
 def read_changes(
-    client: PrometheusClient,
-    reader: PartReader,
-    times: tuple[float, float],
-    kinds: Sequence[Kind],
+    reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
 ) -> Collected:
-    """Everything that a report needs, from a server."""
-    history = read_history(client, reader, *times)
-    reading = HistorySource(client.shown_url, client.cost, reader.missing)
-    jobs = fleet_report(history, WANTED, reading).jobs
+    history = read_history(reader, *times)
+    jobs = fleet_report(history, WANTED, reader).jobs
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:
-        by_hour = job_hours(HourReader(client, reader, history))
+        by_hour = job_hours(HourReader(reader, history))
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
-    peers = PeerReader(client, reader, history) if "node" in kinds else None
+    peers = PeerReader(reader, history) if "node" in kinds else None
     compared = _read_peers(peers, series, history) if peers else []
-    fleet = fleet_report(history, WANTED, reading)  # anew, with all that could not be read
+    fleet = fleet_report(history, WANTED, reader)  # anew, with all that could not be read
     return Collected(history, fleet, series, left_out, compared)
 
 
@@ -106,7 +98,6 @@ def _read_peers(
 def changes_report(
     collected: Collected, least_factor: float, kinds: Sequence[Kind]
 ) -> ChangesReport:
-    """The report."""
     fleet = collected.fleet
     surveyed = survey(collected.series, least_factor)
     rows = [_change_row(each, collected) for each in surveyed.changes]
@@ -136,14 +127,13 @@ def changes_report(
 
 def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
     series, break_ = change.series, change.level
-    points = series.points
     return ChangeRow(
         kind=series.kind,
         labels=dict(series.labels),
         direction="regression" if break_.factor < 1 else "improvement",
         sure=change.sure,
-        at=iso(points[break_.index].at_unix),
-        after_last=iso(points[break_.index - 1].at_unix),
+        at=iso(change.after[0].at_unix),
+        after_last=iso(change.before[-1].at_unix),
         factor=break_.factor,
         factor_low=break_.factor_low,
         factor_high=break_.factor_high,
@@ -152,8 +142,8 @@ def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
         chance_of_series=break_.chance,
         chance_in_report=change.chance_in_report,
         lost_gpu_hours=change.lost_gpu_hours,
-        before=[_neighbour(each) for each in change.points_before],
-        after=[_neighbour(each) for each in change.points_after],
+        before=[_neighbour(each) for each in change.before[-NEIGHBOURS:]],
+        after=[_neighbour(each) for each in change.after[:NEIGHBOURS]],
         shares=_shares(change, collected) if series.kind == "model" else [],
     )
 
@@ -170,13 +160,13 @@ def _neighbour(point: OfuPoint) -> NeighbourRow:
 
 def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
     labels = dict(change.series.labels)
-    start, end = change.reach
-    first, day, last = (int(time // DAY) for time in (start, change.at_unix, end))
+    marks = (change.before[0], change.after[0], change.after[-1])
+    first, day, last = (int(point.at_unix // DAY) for point in marks)
     rows = {(row.cluster, row.job_id): row for row in collected.fleet.jobs}
     jobs = (
         (job, rows[key.cluster, key.job_id]) for key, job in sorted(collected.history.jobs.items())
     )
-    days = Days(range(first, day), range(day + 1, last + 1))
+    days = (range(first, day), range(day + 1, last + 1))
     return shares(jobs, labels["cluster"], labels["model"], days)
 
 
@@ -197,12 +187,7 @@ def _unsure(surveyed: Survey) -> Iterator[str]:
 
 
 def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
-    left = collected.left_out
-    for count, why in (
-        (left.unnamed, "have no name, so that nothing can be compared with them"),
-        (left.unmeasured, "were not measured"),
-        (left.short, "were measured for less than 10 minutes"),
-    ):
+    for why, count in collected.left_out.items():
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
     if collected.peers and not any(gpus.row.count for gpus, _ in collected.peers):
@@ -212,17 +197,13 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
         )
 
 
-class Days(NamedTuple):
-    """Days since 1970 before and after a change. The day of the change is in neither, since it is both."""
-
-    before: range
-    after: range
-
-
 def shares(
-    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: Days
+    jobs: Iterable[tuple[JobHistory, JobRow]], cluster: str, model: str, days: tuple[range, range]
 ) -> list[ShareRow]:
-    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side."""
+    """The names of jobs that moved the OFU most. Empty where there is no whole day on one side.
+
+    `days` are those since 1970 before and after the change. Its own day is in neither, since it is both.
+    """
     by_job: dict[tuple[str, str], tuple[JobSums, JobSums]] = defaultdict(
         lambda: (JobSums(), JobSums())
     )

@@ -12,7 +12,7 @@ from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of, largest
+from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
@@ -22,26 +22,26 @@ SHORTEST_HOURS = 1 / 6
 LABELS = ("cluster", "job_name", "user", "model")
 
 
-class LeftOut(NamedTuple):
-    """Jobs that are no point of a series, by reason."""
+UNNAMED, UNMEASURED, SHORT = LEFT_OUT = (
+    "have no name, so that nothing can be compared with them",
+    "were not measured",
+    "were measured for less than 10 minutes",
+)
+"""Why jobs are no point of a series."""
 
-    unnamed: int = 0
-    unmeasured: int = 0
-    short: int = 0
 
-
-def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
-    """Series of jobs, and how many jobs are in none."""
+def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], Mapping[str, int]]:
+    """Series of jobs, and how many jobs are in none for each of LEFT_OUT."""
     points: dict[tuple[str, ...], list[OfuPoint]] = defaultdict(list)
-    unnamed = unmeasured = short = 0
+    left_out = dict.fromkeys(LEFT_OUT, 0)
     for row in rows:
         gpus = row.gpus or 1.0
         if not row.job_name:
-            unnamed += 1
+            left_out[UNNAMED] += 1
         elif row.ofu is None:
-            unmeasured += 1
+            left_out[UNMEASURED] += 1
         elif row.observed_gpu_hours / gpus < SHORTEST_HOURS:
-            short += 1
+            left_out[SHORT] += 1
         else:
             key = (row.cluster, row.job_name, row.user, row.model or "")
             point = OfuPoint(unix(row.begin), row.ofu, gpus, row.observed_gpu_hours, row.job_id)
@@ -50,7 +50,7 @@ def runs(rows: Iterable[JobRow]) -> tuple[list[OfuSeries], LeftOut]:
         OfuSeries("name", tuple(zip(LABELS, key, strict=True)), tuple(sorted(each, key=_order)))
         for key, each in sorted(points.items())
     ]
-    return series, LeftOut(unnamed, unmeasured, short)
+    return series, left_out
 
 
 def _order(point: OfuPoint) -> tuple[float, int, str]:
@@ -72,25 +72,23 @@ class HourReader(HistoryAnswers):
         """The answers, part by part. `recorded` reads those on record, where they are not looked at once an hour."""
 
         def hourly(part: TimeSpan) -> list[Answer]:
-            return self._client.steps(quantity.recorded, *part, HOUR)
+            return self._reader.client.steps(quantity.recorded, *part, HOUR)
 
         if self._history.recorded or not self._history.raw:
-            for _, answer in self._reader.read(
-                quantity.name, self._history.span, recorded or hourly
-            ):
-                yield answer
+            yield from self._reader.read(quantity.name, self._history.span, recorded or hourly)
         for cluster, span in self.raw_spans(self._history.raw):
-            for _, (answer,) in self.stepped(quantity.name, [quantity.of_cluster(cluster)], span):
+            asked = [quantity.of_cluster(cluster)]
+            for (answer,) in self._reader.stepped(quantity.name, asked, span):
                 yield answer
 
     def hours(self, quantity: Quantity) -> Hours:
         """All values of a quantity of jobs, those on record as they are there."""
 
         def fetch(part: TimeSpan) -> list[Answer]:
-            return self._client.recorded(quantity.recorded, *part)
+            return self._reader.client.recorded(quantity.recorded, *part)
 
         answer = chain.from_iterable(self.parts(quantity, fetch))
-        return largest(answer, _key_of, self._history.clock)
+        return self.largest(answer, _key_of)
 
 
 def _key_of(labels: Mapping[str, str]) -> Key:
@@ -105,7 +103,6 @@ class JobHours(NamedTuple):
 
 
 def job_hours(reader: HourReader) -> JobHours:
-    """The GPU-hours of all jobs."""
     wanted = {each.name: each for each in queries.JOB_HOURS}
     return JobHours(*(reader.hours(wanted[name]) for name in JobHours._fields))
 

@@ -79,7 +79,6 @@ class Search:
 
 
 def layout(count: int, sizes: Sequence[float] | None = None) -> Layout:
-    """The layout of this number of values: what is the same for every order of them."""
     size = _unit(sizes) if sizes is not None else None
     return Layout(count, size, tuple(accumulate(size or [0.0] * count, initial=0.0)))
 
@@ -108,13 +107,11 @@ def levelled(values: Sequence[float], marks: Sequence[int]) -> list[float]:
 
 
 def centred(values: Sequence[float]) -> list[float]:
-    """The values minus their mean."""
     mean = math.fsum(values) / len(values)
     return [value - mean for value in values]
 
 
 def dot(left: Sequence[float], right: Sequence[float]) -> float:
-    """The sum of products."""
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 

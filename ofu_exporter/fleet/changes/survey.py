@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from ofu_exporter.fleet.changes.alike import Likeness
@@ -21,8 +22,6 @@ REPORT_LEVEL = 0.02
 It is above SURE_LEVEL, because a series of few points does not tell its scatter well."""
 FEWEST_POINTS = 9
 """Series with fewer points are left out: no order of so few is rare enough to show a change."""
-NEIGHBOURS = 5
-"""Points before and after a change that are named with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +35,13 @@ class OfuSeries:
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A change in one of many series."""
-
     series: OfuSeries
     level: Break
     chance_in_report: float
     """Probability that any series of the report shows such a change while nothing changed (Holm)."""
-    points_before: tuple[OfuPoint, ...]
-    points_after: tuple[OfuPoint, ...]
-    gpu_hours_after: float
-    """Measured between this change and the next one."""
-    reach: tuple[float, float]
-    """Begin of the first point after the earlier change, and of the last point before the next one; Unix seconds."""
-
-    @property
-    def at_unix(self) -> float:
-        """Begin of the first point after it."""
-        return self.series.points[self.level.index].at_unix
+    before: tuple[OfuPoint, ...]
+    after: tuple[OfuPoint, ...]
+    """The points between the change and the neighbouring ones."""
 
     @property
     def sure(self) -> bool:
@@ -62,20 +51,17 @@ class LevelChange:
     @property
     def lost_gpu_hours(self) -> float:
         """GPU-hours that the work since then took more than at the level before; below 0, GPU-hours that it saved."""
-        return self.gpu_hours_after * (1 - self.level.factor)
+        return sum(each.gpu_hours for each in self.after) * (1 - self.level.factor)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was looked at and what was found."""
-
     changes: tuple[LevelChange, ...]
     """Sure ones first, then by GPU-hours lost or saved."""
     tested: int
     expected_false: float
     """False alarms to be expected at most among the changes that are not sure."""
     likeness: Mapping[Kind, Likeness]
-    """Likeness of neighbours in the series, by kind."""
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
 
@@ -93,7 +79,7 @@ def survey(series: Sequence[OfuSeries], least_factor: float) -> Survey:
         each for each in changes if max(each.level.factor, 1 / each.level.factor) >= least_factor
     ]
     return Survey(
-        changes=tuple(sorted(news, key=_order)),
+        changes=tuple(sorted(news, key=lambda each: (not each.sure, -abs(each.lost_gpu_hours)))),
         tested=len(long_enough),
         expected_false=sum(accepted(len(each.points)) for each in long_enough),
         likeness=likeness,
@@ -108,25 +94,15 @@ def _changes(with_breaks: Sequence[tuple[OfuSeries, list[Break]]]) -> list[Level
     )
     chances = iter(adjusted)
     return [
-        _change(series, breaks_, number, next(chances))
+        LevelChange(series, level, max(next(chances), level.tail), before, after)
         for series, breaks_ in with_breaks
-        for number in range(len(breaks_))
+        for level, (before, after) in zip(breaks_, pairwise(_levels(series, breaks_)), strict=True)
     ]
 
 
-def _change(series: OfuSeries, breaks_: Sequence[Break], number: int, chance: float) -> LevelChange:
+def _levels(series: OfuSeries, breaks_: Sequence[Break]) -> list[tuple[OfuPoint, ...]]:
     marks = [0, *(each.index for each in breaks_), len(series.points)]
-    start, index, end = marks[number : number + 3]
-    after = series.points[index:end]
-    return LevelChange(
-        series=series,
-        level=breaks_[number],
-        chance_in_report=max(chance, breaks_[number].tail),
-        points_before=series.points[max(start, index - NEIGHBOURS) : index],
-        points_after=after[:NEIGHBOURS],
-        gpu_hours_after=sum(each.gpu_hours for each in after),
-        reach=(series.points[start].at_unix, after[-1].at_unix),
-    )
+    return [series.points[start:end] for start, end in pairwise(marks)]
 
 
 def holm(tails: Sequence[float], tests: int) -> list[float]:
@@ -136,7 +112,3 @@ def holm(tails: Sequence[float], tests: int) -> list[float]:
         worst = max(worst, min(1.0, tails[place] * (tests - rank)))
         adjusted[place] = worst
     return adjusted
-
-
-def _order(change: LevelChange) -> tuple[bool, float]:
-    return not change.sure, -abs(change.lost_gpu_hours)

@@ -113,7 +113,6 @@ def sure_tail(values: Sequence[float], plan: Layout, step: Step, alike: float) -
 
 
 def _sides(values: Sequence[float], step: Step) -> tuple[list[float], list[float]]:
-    """The values inside a step and those outside."""
     return list(values[step.start : step.end]), [*values[: step.start], *values[step.end :]]
 
 

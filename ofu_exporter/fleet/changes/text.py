@@ -88,7 +88,6 @@ def _sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:
 
 
 def subject(row: ChangeRow) -> str:
-    """What changed, in words."""
     labels = row.labels
     where = f" in {labels['cluster']}" if labels.get("cluster") else ""
     if row.kind == "name":

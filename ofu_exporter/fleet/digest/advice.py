@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
-from ofu_exporter.flops.causes import MfuCause, Side, causes
+from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import Verdict
 
@@ -98,11 +97,8 @@ def _of_report(row: JobRow) -> str:
 
 def _cause(row: JobRow) -> str:
     """The likeliest cause in the words of `explain`, and how to find the others."""
-    named_causes = [
-        cause_of_slug
-        for slug in (row.cause or "").split("+")
-        if (cause_of_slug := _causes().get(slug))
-    ]
+    slugs = (row.cause or "").split("+")
+    named_causes = [cause for slug in slugs for cause in causes() if cause.slug == slug]
     numbers = f"--mfu {percent(row.mfu)} --ofu {percent(row.ofu_compared)}"
     ask = f"`ofu-exporter explain {numbers}` with the model's configuration says what fits ({_CAUSE_PAGE})."
     if not named_causes:
@@ -111,11 +107,6 @@ def _cause(row: JobRow) -> str:
     if all(cause.side is Side.HARDWARE for cause in named_causes):
         return f"Likeliest: {meanings}. Then nothing has to be corrected. {ask}"
     return f"Likeliest: {meanings}. {ask}"
-
-
-@cache
-def _causes() -> Mapping[str, MfuCause]:
-    return {cause.slug: cause for cause in causes()}
 
 
 def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
@@ -129,7 +120,6 @@ def of_all(jobs: Sequence[DigestJob]) -> Iterator[str]:
 
 
 def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
-    """What the reader has to know about the numbers."""
     if any(job.slow_gpus is None and (job.row.gpus or 0) >= FEWEST_COMPARED for job in jobs):
         yield "For some of these jobs it is not known whether one GPU was slower than the others."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
@@ -141,7 +131,6 @@ def remarks(total: GroupRow, jobs: Sequence[DigestJob]) -> Iterator[str]:
 
 
 def limits(low_clock: float) -> list[str]:
-    """What the words and thresholds of a digest mean."""
     return [
         "OFU is the share of the GPUs' peak that their tensor pipes ran, by GPU-hours. MFU is what jobs report.",
         "Waste is measured GPU-hours x (target - OFU): how far jobs fell short of the target, in GPU-hours at "

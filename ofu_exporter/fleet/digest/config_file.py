@@ -27,26 +27,21 @@ ADDRESS = re.compile(
 )
 """A name that a service knows, or a mail address: a small part of what RFC 5321 allows, without characters that have a
 meaning for headers, mail servers or URLs."""
-_SAMPLE = "a"
 
 Ratio = Annotated[float, Field(gt=0.0, le=1.0)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 """`*` stands for any characters."""
 
 
-def _kind_of_target(value: object) -> str:
-    return "by cluster" if isinstance(value, dict) else "all clusters"
-
-
 PartitionTarget = Annotated[
     Annotated[Ratio, Tag("all clusters")]
     | Annotated[dict[Pattern, Ratio], Tag("by cluster"), Field(min_length=1)],
-    Discriminator(_kind_of_target),
+    Discriminator(lambda value: "by cluster" if isinstance(value, dict) else "all clusters"),
 ]
 
 
 def _pattern(text: str) -> str:
-    if text.count(NAME) != 1 or not ADDRESS.fullmatch(text.replace(NAME, _SAMPLE)):
+    if text.count(NAME) != 1 or not ADDRESS.fullmatch(text.replace(NAME, "a")):
         raise ValueError(f"{text!r} is not a pattern such as {NAME}@example.org")
     return text
 

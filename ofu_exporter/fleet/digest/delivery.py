@@ -15,7 +15,6 @@ from ofu_exporter.errors import ConfigError, HungError, OfuError
 from ofu_exporter.fleet.digest import text
 from ofu_exporter.fleet.digest.config_file import ADDRESS, NAME, SendConfig
 from ofu_exporter.fleet.digest.result import Digest
-from ofu_exporter.fleet.digest.text import page
 from ofu_exporter.support.checked_yaml import load
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.patience import within
@@ -42,8 +41,6 @@ class NoAddressError(OfuError):
 
 
 class AddressBook:
-    """The addresses of a site: its pattern, and its file."""
-
     def __init__(self, config: SendConfig) -> None:
         """Raises ConfigError for a file that cannot be used."""
         self._pattern = config.to
@@ -101,17 +98,11 @@ _REASON = re.compile(r"^(?:(?:WARNING|ERROR) |DEBUG Socket Exception: )(.*)")
 
 
 class DigestFate(NamedTuple):
-    """The result of sending one digest."""
-
     digest: Digest
     to: str
     """Empty if nobody gets it."""
     fate: Fate
     why: str = ""
-
-    @property
-    def is_fault(self) -> bool:
-        return self.fate == "not sent"
 
 
 class DigestSender:
@@ -139,7 +130,7 @@ class DigestSender:
 
         address = self._address(digest)
         is_mail = self._kind in _MAIL
-        body = page(digest, self._most_jobs) if is_mail else text.short(digest)
+        body = text.page(digest, self._most_jobs) if is_mail else text.short(digest)
         notify = partial(
             self._service(address).notify,
             title=_utf8(text.subject(digest)),
@@ -198,7 +189,6 @@ def _utf8(content: str) -> str:
 
 
 def planned(digests: Iterable[Digest], sender: DigestSender) -> Iterator[DigestFate]:
-    """What would be sent to whom."""
     for digest in digests:
         try:
             yield DigestFate(digest, sender.to(digest), "would be sent")

@@ -43,8 +43,6 @@ FEWEST_RANKED = 3
 
 
 class DigestSource(NamedTuple):
-    """What digests are made of."""
-
     report: FleetReport
     """By user or account."""
     signs: FleetSigns

@@ -32,8 +32,6 @@ def file_name(name: str) -> str:
 
 
 class WrittenFile(NamedTuple):
-    """A file, and why it could not be written."""
-
     path: Path
     fault: str | None
 

@@ -16,11 +16,11 @@ from ofu_exporter.fleet.changes.peer_hours import WORK as GPU_WORK
 from ofu_exporter.fleet.changes.point import IDLE
 from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import job_of
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
-from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, WITHIN, Quantity
+from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
 
 BUSY = 0.05
 """Tensor activity from which on a clock counts: an idle GPU may lower its clock."""
@@ -33,17 +33,11 @@ def _parts_of_ratio(above: str, below: str) -> str:
     return f'label_replace({above}, "of", "above", "", "") or label_replace({below}, "of", "below", "", "")'
 
 
-def _rate(counter: str) -> str:
-    return f"sum by ({JOB}) (rate({counter}{{CLUSTER}}[5m]))"
-
-
 _ACTIVE = (
     f"avg by ({JOB}) (avg by ({GPU}) (avg_over_time(ofu_gpu_tensor_active_ratio{{CLUSTER}}[5m])) "
     f"* on ({GPU}) group_left (job_id) {_HELD})"
 )
-_OFU = f"{_rate('ofu_job_utilization_seconds_total')} / ({_rate('ofu_job_gpu_seconds_total')} > 0)"
 _RECORDED_ACTIVE = f"(max by ({JOB}) (job:ofu_gpu_tensor_active:avg5m) > {BUSY})"
-_RAW_ACTIVE = f"({_ACTIVE} > {BUSY})"
 
 
 def _clock(ofu: str, active: str) -> str:
@@ -56,7 +50,7 @@ def _clock(ofu: str, active: str) -> str:
 CLOCK = Quantity(
     "clocks of jobs",
     _clock(f"max by ({JOB}) (job:ofu:ratio_rate5m)", _RECORDED_ACTIVE),
-    _clock(_OFU, _RAW_ACTIVE),
+    _clock(RAW_OFU, f"({_ACTIVE} > {BUSY})"),
 )
 """SM clock / tensor clock of a job while it is busy: OFU is this times the activity."""
 
@@ -109,8 +103,6 @@ class PartitionKey(NamedTuple):
 
 @dataclass(slots=True)
 class JobSigns:
-    """What is known of one job in addition to its sums."""
-
     clock: float | None = None
     """SM clock / tensor clock while it was busy."""
     dram_busy: float | None = None
@@ -120,7 +112,6 @@ class JobSigns:
     """Hours in which its GPUs could be compared."""
     slow: set[int] = field(default_factory=set)
     """Of these, hours in which one or more GPUs did clearly less than the others."""
-
     idle_gpus: dict[tuple[str, str], int] = field(default_factory=dict)
     """Hours in which a GPU computed nothing, by its node and number."""
 
@@ -133,18 +124,14 @@ class JobSigns:
 
 
 class FleetSigns(NamedTuple):
-    """What is known in addition to a report."""
-
     jobs: Mapping[JobKey, JobSigns]
     targets: Mapping[PartitionKey, float]
     """The target OFU of partitions in the site's rules."""
 
 
-def read_signs(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, with_dram: bool
-) -> FleetSigns:
+def read_signs(reader: PartReader, history: FleetHistory, with_dram: bool) -> FleetSigns:
     """The signs of all jobs and partitions. The reader's list of missing parts has what could not be read."""
-    signs = _SignReader(client, reader, history)
+    signs = _SignReader(reader, history)
     return FleetSigns(signs.of_jobs(with_dram), signs.targets())
 
 
@@ -167,7 +154,7 @@ class _SignReader(HourReader):
             place = one.labels.get("instance", "").rpartition(":")[0], one.labels.get("gpu", "")
             idle[place] = idle.get(place, 0) + len(one.points)
         if with_dram:
-            answer = self.series("busy memory", DRAM, self._history.span)
+            answer = self._reader.series("busy memory", DRAM, self._history.span)
             for key, parts in _sums(answer).items():
                 signs[key].dram_busy = ratio(parts["above"], parts["below"])
                 signs[key].dram_hours = parts["below"] / LOOKS
@@ -191,7 +178,6 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
 
 
 def _sums(answer: Iterable[Series]) -> Mapping[JobKey, Mapping[str, float]]:
-    """Numerator and denominator of every job."""
     sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in answer:
         sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)

@@ -42,7 +42,6 @@ def cut(name: str) -> str:
 
 
 def text(digest: Digest, most_jobs: int) -> str:
-    """The whole digest."""
     lines = [*facts(digest)]
     doing = [f"- {job}: {advice}" for job, advice in to_do(digest)]
     for title, part in (
@@ -58,14 +57,12 @@ def text(digest: Digest, most_jobs: int) -> str:
 
 
 def short(digest: Digest) -> str:
-    """The digest in a few lines, for a chat."""
     lines = [*facts(digest), *(f"- {job}: {advice}" for job, advice in to_do(digest)[:MOST_SHORT])]
     lines += [*rank_lines(digest), *digest.contact.splitlines()]
     return "\n".join(shown(line) for line in lines)
 
 
 def facts(digest: Digest) -> Iterator[str]:
-    """The summary in sentences."""
     total = digest.total
     yield f"{digest.mark}GPU use of {cut(digest.name)}, {tables.covered(digest.time)}."
     aim = "" if digest.target is None else f"; the target is {share(digest.target)}"
@@ -102,7 +99,6 @@ def _waste(digest: Digest) -> Iterator[str]:
 
 
 def with_cost(gpu_hours: float | None, cost: float | None, currency: str) -> str:
-    """GPU-hours, and their cost if that is known."""
     paid = "" if cost is None else f" ({money(cost, currency)})"
     return f"{hours(gpu_hours)} GPU-hours{paid}"
 
@@ -146,19 +142,15 @@ def _titled(every: Sequence[tuple[DigestJob, str]]) -> str:
 
 
 def title(job: DigestJob) -> str:
-    """A job by its id and its name."""
     return " ".join(filter(None, [job.row.shown_name, job.row.job_name]))
 
 
 def more(digest: Digest, most_jobs: int) -> list[str]:
-    """A note if not all jobs are shown."""
     left = len(digest.jobs) - most_jobs
     return [f"and {left} more, with less waste or exempt."] if left > 0 else []
 
 
 def numbers(digest: Digest) -> list[Column[DigestJob]]:
-    """The columns of numbers."""
-
     def wasted(job: DigestJob) -> str:
         return hours(job.row.wasted_gpu_hours if job.row.observed_gpu_hours else None)
 
@@ -178,7 +170,6 @@ def numbers(digest: Digest) -> list[Column[DigestJob]]:
 
 
 def verdict(job: DigestJob) -> str:
-    """A remark on a job in a word or two."""
     return f"exempt: {job.exempt}" if job.exempt else tables.verdict(job.row)
 
 
@@ -194,7 +185,6 @@ def _table(digest: Digest, most_jobs: int) -> TextTable:
 
 
 def page(digest: Digest, most_jobs: int) -> str:
-    """The whole page."""
     return render(
         "digest.html",
         digest=digest,

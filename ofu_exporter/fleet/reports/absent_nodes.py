@@ -33,8 +33,6 @@ class _Gap(NamedTuple):
 
 
 class AbsentNodeReader(HistoryAnswers):
-    """Adds to a history what it lacks of nodes that were away."""
-
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
@@ -53,7 +51,7 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for one in self.series("nodes", queries.ABSENT, self._history.span):
+        for one in self._reader.series("nodes", queries.ABSENT, self._history.span):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             for time, share in one.points:
                 nodes[place][self._history.clock.hour_of(time)] = share
@@ -75,7 +73,8 @@ class AbsentNodeReader(HistoryAnswers):
 
         def at(time: float, expression: str) -> Iterator[Series]:
             of_nodes = expression.replace("NODES", wanted)
-            return self.series("nodes that were away", of_nodes, TimeSpan(time - HOUR, time))
+            span = TimeSpan(time - HOUR, time)
+            return self._reader.series("nodes that were away", of_nodes, span)
 
         before: _GpusOfNodes = defaultdict(dict)
         for one in at(span.start, queries.NODE_GPUS):
@@ -112,10 +111,10 @@ class AbsentNodeReader(HistoryAnswers):
         def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
             if part != span:  # a gap that is cut has no end to count to
                 return [], []
-            hourly = self._client.steps(f"increase({counter}[1h])", *part, HOUR)
-            return self._client.instant(whole, part.end), hourly
+            hourly = self._reader.client.steps(f"increase({counter}[1h])", *part, HOUR)
+            return self._reader.client.instant(whole, part.end), hourly
 
-        for _, (over, hourly) in self._reader.read("gaps of nodes", span, fetch):
+        for over, hourly in self._reader.read("gaps of nodes", span, fetch):
             hourly_sums = {
                 tuple(sorted(one.labels.items())): sum(value for _, value in one.points)
                 for one in hourly

@@ -7,22 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import TypeVar
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
 
-Answers = Sequence[list[Series]]
+KeyT = TypeVar("KeyT", bound=tuple[str, ...])
 
 
 class HistoryAnswers:
     """The answers of a server about one history."""
 
-    def __init__(
-        self, client: PrometheusClient, reader: PartReader, history: FleetHistory, jobs: str = ""
-    ) -> None:
+    def __init__(self, reader: PartReader, history: FleetHistory, jobs: str = "") -> None:
         """`jobs`: a matcher of PromQL for the jobs that are wanted; all jobs without it."""
-        self._client = client
         self._reader = reader
         self._history = history
         self._jobs = jobs
@@ -34,33 +31,8 @@ class HistoryAnswers:
     ) -> Iterator[tuple[Mapping[str, str], float]]:
         """The values of an expression at the end of the time, with their labels."""
         end = self._history.span.end
-        for one in self.series(what, expression, TimeSpan(end - HOUR, end)):
+        for one in self._reader.series(what, expression, TimeSpan(end - HOUR, end)):
             yield from ((one.labels, value) for _, value in one.points)
-
-    def recorded(self, what: str, names: Sequence[str]) -> Iterator[tuple[TimeSpan, Answers]]:
-        """The samples that the rules have recorded, part by part."""
-
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.recorded(name, *part) for name in names]
-
-        return self._reader.read(what, self._history.span, fetch)
-
-    def stepped(
-        self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
-    ) -> Iterator[tuple[TimeSpan, Answers]]:
-        """Expressions at the end of every step of a time, part by part."""
-
-        def fetch(part: TimeSpan) -> Answers:
-            return [self._client.steps(each, *part, step) for each in expressions]
-
-        return self._reader.read(what, span, fetch)
-
-    def series(
-        self, what: str, expression: str, span: TimeSpan, step: float = HOUR
-    ) -> Iterator[Series]:
-        """The series of an expression at the end of every step, part by part."""
-        for _, (series,) in self.stepped(what, [expression], span, step):
-            yield from series
 
     def either(self, quantity: Quantity) -> Iterator[list[Series]]:
         """The answers from recorded series, and from the agents' own for the hours that need them."""
@@ -74,7 +46,7 @@ class HistoryAnswers:
         if history.recorded or not history.raw:
             recorded: set[ClusterHour] = set()
             expressions = [each.of_jobs(self._jobs) for each in quantities]
-            for _, answers in self.stepped(what, expressions, history.span):
+            for answers in self._reader.stepped(what, expressions, history.span):
                 if are_always_there:
                     recorded |= self.hours_of(answers)
                 yield [
@@ -102,8 +74,7 @@ class HistoryAnswers:
     ) -> Iterator[Answers]:
         for cluster, span in self.raw_spans(hours):
             expressions = [each.of_cluster(cluster, self._jobs) for each in quantities]
-            for _, answers in self.stepped(f"{what} without rules", expressions, span):
-                yield answers
+            yield from self._reader.stepped(f"{what} without rules", expressions, span)
 
     def raw_spans(self, wanted: set[ClusterHour]) -> Iterator[tuple[str, TimeSpan]]:
         """Hours as clusters and times without a gap."""
@@ -123,13 +94,30 @@ class HistoryAnswers:
             (cluster, hour_of(time)) for cluster, instants in times.items() for time in instants
         }
 
+    def largest(
+        self, answer: Iterable[Series], key: Callable[[Mapping[str, str]], KeyT]
+    ) -> dict[KeyT, dict[int, float]]:
+        """One value by key and hour: two replicas of a server tell the same hour twice."""
+        hour_of = self._history.clock.hour_of
+        by_key: dict[KeyT, dict[int, float]] = {}
+        for one in answer:
+            hours = {hour_of(time): value for time, value in one.points}
+            other = by_key.setdefault(key(one.labels), hours)
+            if other is not hours:
+                for hour, value in hours.items():
+                    other[hour] = max(value, other.get(hour, value))
+        return by_key
 
-KeyT = TypeVar("KeyT", bound=tuple[str, ...])
-KeyOf = Callable[[Mapping[str, str]], KeyT]
-Values = Sequence[float | None]
+    def values_of(
+        self, answer: Iterable[Series], key: Callable[[Mapping[str, str]], KeyT]
+    ) -> Iterator[tuple[KeyT, int, float]]:
+        """The same, value by value."""
+        for one, hours in sorted(self.largest(answer, key).items()):
+            for hour, value in sorted(hours.items()):
+                yield one, hour, value
 
 
-def sums_of_hour(values: Values) -> JobSums:
+def sums_of_hour(values: Sequence[float | None]) -> JobSums:
     """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
     held, observed, utilized, compared, mfu, compared_utilized = values
     if observed is None or utilized is None:
@@ -137,30 +125,6 @@ def sums_of_hour(values: Values) -> JobSums:
     if compared is None or mfu is None or compared_utilized is None:
         compared = mfu = compared_utilized = 0.0
     return JobSums(held or 0.0, observed, utilized, compared, mfu, compared_utilized)
-
-
-def largest(
-    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
-) -> dict[KeyT, dict[int, float]]:
-    """One value by key and hour: two replicas of a server tell the same hour twice."""
-    hour_of = clock.hour_of
-    by_key: dict[KeyT, dict[int, float]] = {}
-    for one in answer:
-        hours = {hour_of(time): value for time, value in one.points}
-        other = by_key.setdefault(key(one.labels), hours)
-        if other is not hours:
-            for hour, value in hours.items():
-                other[hour] = max(value, other.get(hour, value))
-    return by_key
-
-
-def values_of(
-    answer: Iterable[Series], key: KeyOf[KeyT], clock: ServerClock
-) -> Iterator[tuple[KeyT, int, float]]:
-    """The same, value by value."""
-    for one, hours in sorted(largest(answer, key, clock).items()):
-        for hour, value in sorted(hours.items()):
-            yield one, hour, value
 
 
 def add_up(sums: MutableMapping[str, float], name: str, values: Iterable[float]) -> None:

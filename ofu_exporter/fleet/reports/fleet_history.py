@@ -104,8 +104,6 @@ class JobKey(NamedTuple):
 
 @dataclass(slots=True)
 class JobHistory:
-    """What is known of one job over the asked time."""
-
     key: JobKey
     names: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Names that it had, in the order of NAMES, by the hours for which it had them."""
@@ -143,8 +141,6 @@ ClusterHour = tuple[str, int]
 
 
 class AbsentNode(NamedTuple):
-    """A node that was not seen for a part of the time."""
-
     cluster: str
     node: str
     shares: Mapping[int, float]
@@ -160,8 +156,6 @@ class AbsentNode(NamedTuple):
 
 @dataclass(slots=True)
 class FleetHistory:
-    """What was read."""
-
     clock: ServerClock
     span: TimeSpan
     jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
@@ -208,7 +202,6 @@ class FleetHistory:
         return {} if job is None else job.days
 
     def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
-        """What a job had in an hour."""
         job.note_hour(hour)
         for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
             if place not in there:

@@ -19,11 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
-from ofu_exporter.fleet.reports.answers import Answers, HistoryAnswers, add_up
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series, collector_paused
+from ofu_exporter.fleet.reports.answers import add_up
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
@@ -90,18 +89,11 @@ CONTRADICTION = 0.01
 """Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
 
-class _LabelledJob(NamedTuple):
-    """Whose GPUs a series is of; no job where nobody's."""
-
-    job: JobKey | None
-    namespace: str
-    name: str
-
-
 class _Gpus(NamedTuple):
     """The GPUs of a series, or instances of GPUs."""
 
-    owner: _LabelledJob
+    job: JobKey | None
+    """Whose they are; None where nobody's."""
     cluster: str
     model: str
     rated_hz: float | None
@@ -113,9 +105,9 @@ class _Gpus(NamedTuple):
     @classmethod
     def of(cls, labels: Mapping[str, str], aside: set[str]) -> _Gpus:
         model = labels.get("modelName", "")
-        owner, share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
+        (job, _), share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
         cluster, each = labels.get("cluster", ""), tuple(sorted(labels.items()))
-        return cls(owner, cluster, model, _rated_hz(model), share, each)
+        return cls(job, cluster, model, _rated_hz(model), share, each)
 
     def hours(self, name: str, value: float) -> float | None:
         """An answer in GPU-hours; None where the tensor clock is not known: such GPUs are held and not measured."""
@@ -126,34 +118,31 @@ class _Gpus(NamedTuple):
 
 
 @collector_paused()
-def read_dcgm_history(
-    client: PrometheusClient, reader: PartReader, start: float, end: float
-) -> FleetHistory:
+def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHistory:
     """What a report needs. GPUs of a model that is not in the table of GPUs are held, and not measured."""
     clock = ServerClock()
     history = FleetHistory(clock, clock.whole(start, end), remark=ACCURACY)
-    pages = _Pages(client, reader, history)
+    pages = _Pages(reader, history)
     pages.read_hours()
     pages.read_losses()
     return history
 
 
-class _Pages(HistoryAnswers):
-    """Reads one history."""
-
-    def __init__(self, client: PrometheusClient, reader: PartReader, history: FleetHistory) -> None:
-        super().__init__(client, reader, history)
+class _Pages:
+    def __init__(self, reader: PartReader, history: FleetHistory) -> None:
+        self._reader = reader
+        self._history = history
         self._doubts: dict[JobKey | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
         pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-        answer = self.series("labels of pods", pushed_aside, history.span)
+        answer = reader.series("labels of pods", pushed_aside, history.span)
         self._aside = {one.labels.get("job", "") for one in answer}
         """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
         expressions, span = [*_QUERIES, _SPREAD, _SIZE], self._history.span
-        for _, answers in self.stepped("pages of dcgm-exporter", expressions, span):
+        for answers in self._reader.stepped("pages of dcgm-exporter", expressions, span):
             self._add_doubts(answers)
             self._add_hours(answers)
             self._add_names(answers[0])
@@ -183,7 +172,7 @@ class _Pages(HistoryAnswers):
                 mean = min(active / hours, 1.0)
                 clock = spread.get((hour, gpus.cluster, gpus.model), 0.0)
                 off = 2 * math.sqrt(mean * (1 - mean)) * clock / gpus.rated_hz * hours * gpus.share
-                self._doubts[gpus.owner.job] += off
+                self._doubts[gpus.job] += off
 
     def _remark(self) -> str:
         used = sum(sums.utilized for sums in self._history.models.values())
@@ -207,15 +196,15 @@ class _Pages(HistoryAnswers):
             for hour, gpus, value in self._by_hour(answer):
                 if (gpu_hours := gpus.hours(name, value)) is None:
                     continue
-                if gpus.owner.job:
-                    hours[hour, gpus.owner.job].add_one(name, gpu_hours)
+                if gpus.job:
+                    hours[hour, gpus.job].add_one(name, gpu_hours)
                 self._add_to_model(hour, gpus, name, gpu_hours)
         for (hour, key), of_hour in sorted(hours.items()):
             self._history.add_hour(self._history.job(key), hour, of_hour)
 
     def _add_to_model(self, hour: int, gpus: _Gpus, name: str, gpu_hours: float) -> None:
         sums = self._history.model(hour, gpus.cluster, gpus.model)
-        if not gpus.owner.job:
+        if not gpus.job:
             sums.jobless.add_one(name, gpu_hours)
             self._history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
         if name == "held":
@@ -227,18 +216,17 @@ class _Pages(HistoryAnswers):
 
     def _add_names(self, answer: list[Series]) -> None:
         for series in answer:
-            owner = owner_of(series.labels, self._aside)
-            if owner.job is not None and series.points:
-                named = {"job_name": owner.name, "namespace": owner.namespace}
+            job, named = owner_of(series.labels, self._aside)
+            if job is not None and series.points:
                 key = tuple(named.get(name, "") for name in NAMES)
-                names = self._history.job(owner.job).names
+                names = self._history.job(job).names
                 names[key] = names.get(key, 0) + len(series.points)
 
     def _add_sizes(self, answer: list[Series]) -> None:
         sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
         for series in answer:
             gpus = _Gpus.of(series.labels, self._aside)
-            key = gpus.owner.job
+            key = gpus.job
             if key is not None and key in self._history.jobs:
                 values = [value * gpus.share for _, value in series.points]
                 add_up(self._history.jobs[key].models, gpus.model, values)
@@ -249,13 +237,14 @@ class _Pages(HistoryAnswers):
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
-        for _, answers in self.stepped("engines on these pages", _LOSSES, self._history.span):
+        span = self._history.span
+        for answers in self._reader.stepped("engines on these pages", _LOSSES, span):
             sums: dict[tuple[int, JobKey], list[float]] = defaultdict(lambda: [0.0] * len(_LOSSES))
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
                     gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
-                    if gpu_hours is not None and gpus.owner.job is not None:
-                        sums[hour, gpus.owner.job][number] += gpu_hours
+                    if gpu_hours is not None and gpus.job is not None:
+                        sums[hour, gpus.job][number] += gpu_hours
             for (hour, key), values in sorted(sums.items()):
                 if values[0] > 0:
                     of_day = self._history.jobs[key].days[self._history.clock.day_of(hour)]
@@ -290,11 +279,11 @@ def _parts(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:
-    """The job of a series: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
+def owner_of(labels: Mapping[str, str], aside: set[str]) -> tuple[JobKey | None, Mapping[str, str]]:
+    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
     cluster = labels.get("cluster", "")
     if job := labels.get("hpc_job") or labels.get("jobid"):
-        return _LabelledJob(JobKey(cluster, job), "", "")
+        return JobKey(cluster, job), {}
     if labels.get("job", "") in aside:
         pod, namespace = labels.get("exported_pod", ""), labels.get("exported_namespace", "")
     elif labels.get("pod_name"):
@@ -302,8 +291,8 @@ def owner_of(labels: Mapping[str, str], aside: set[str]) -> _LabelledJob:
     else:
         pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     if not pod or "dcgm-exporter" in pod:
-        return _LabelledJob(None, "", "")
-    return _LabelledJob(JobKey(cluster, f"{namespace}/{pod}"), namespace, pod)
+        return None, {}
+    return JobKey(cluster, f"{namespace}/{pod}"), {"job_name": pod, "namespace": namespace}
 
 
 @cache

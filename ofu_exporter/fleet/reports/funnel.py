@@ -37,7 +37,6 @@ class PricedHours(NamedTuple):
     cost: float | None
 
     def less(self, other: PricedHours) -> PricedHours:
-        """What is left without some of them."""
         return self._with(other, lambda whole, part: max(0.0, whole - part))
 
     def plus(self, other: PricedHours) -> PricedHours:
@@ -65,8 +64,6 @@ class JobHours:
 
 
 class Outside(NamedTuple):
-    """GPU-hours outside of jobs."""
-
     whole: PricedHours
     observed: float
     """Measured."""
@@ -133,7 +130,6 @@ def _at_least(counted: PricedHours, hours: float, price: float | None) -> Priced
 
 
 def _of_models(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
-    """The sum of a value over all models."""
     ordered = sorted(models.items(), key=lambda item: item[0])
     return _priced(((value(sums), prices.of(model)) for (_, _, model), sums in ordered), prices)
 
@@ -213,7 +209,6 @@ def lost_hours(row: SumsRow) -> dict[Loss, float]:
 
 
 def step_words(step: WaterfallStep) -> str:
-    """The name as people read it."""
     return Loss(step.name).words if step.name in set(Loss) else step.name
 
 

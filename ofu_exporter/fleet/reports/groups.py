@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.hours import DAY
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums, ratio
-from ofu_exporter.fleet.reports.job_rows import is_flagged, known_sum, sums_of, times, wasted_of
+from ofu_exporter.fleet.reports.job_rows import (
+    is_flagged,
+    iso,
+    known_sum,
+    sums_of,
+    times,
+    wasted_of,
+)
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
     NOT_KNOWN,
@@ -26,8 +33,6 @@ _MOST_SIZES = 24
 
 
 class RatedJob(NamedTuple):
-    """A job's history and its row."""
-
     history: JobHistory
     row: JobRow
 
@@ -69,25 +74,22 @@ def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[Gr
     return sorted(rows, key=lambda row: (-row.held_gpu_hours, row.name, row.is_named))
 
 
-class Pair(NamedTuple):
-    """MFU and OFU of one job over the same seconds, 0..1."""
-
-    mfu: float
-    ofu: float
+Pairs = Sequence[tuple[float, float]]
+"""MFU and OFU of jobs, each over the same seconds, 0..1."""
 
 
-def agreement(pairs: Sequence[Pair]) -> Agreement:
+def agreement(pairs: Pairs) -> Agreement:
     """The statistics of some jobs; all but their number is None where there are none."""
-    errors = [abs(pair.mfu - pair.ofu) for pair in pairs]
+    errors = [abs(mfu - ofu) for mfu, ofu in pairs]
     return Agreement(
         jobs=len(pairs),
-        mean_mfu=mean([pair.mfu for pair in pairs]),
-        mean_ofu=mean([pair.ofu for pair in pairs]),
+        mean_mfu=mean([mfu for mfu, _ in pairs]),
+        mean_ofu=mean([ofu for _, ofu in pairs]),
         pearson=pearson(pairs),
         mean_absolute_error=mean(errors),
-        within_2_points=_within(errors, 0.02),
-        within_5_points=_within(errors, 0.05),
-        within_10_points=_within(errors, 0.10),
+        within_2_points=mean([error <= 0.02 for error in errors]),
+        within_5_points=mean([error <= 0.05 for error in errors]),
+        within_10_points=mean([error <= 0.10 for error in errors]),
         beyond_20_points=mean([error > 0.20 for error in errors]),
     )
 
@@ -101,7 +103,7 @@ def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def pearson(pairs: Sequence[Pair]) -> float | None:
+def pearson(pairs: Pairs) -> float | None:
     """The correlation; None where it has no meaning."""
     if len(pairs) < 3:
         return None
@@ -109,10 +111,6 @@ def pearson(pairs: Sequence[Pair]) -> float | None:
         return statistics.correlation(*zip(*pairs, strict=True))
     except statistics.StatisticsError:  # one of them does not vary
         return None
-
-
-def _within(errors: Sequence[float], limit: float) -> float | None:
-    return mean([error <= limit for error in errors])
 
 
 def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:
@@ -150,7 +148,6 @@ Place = tuple[int, str, str, str]
 def days(
     history: FleetHistory, jobs: Sequence[RatedJob], target: float | None, prices: Prices
 ) -> list[DayRow]:
-    """The rows of all days, in order."""
     by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
     for job in jobs:
         price = prices.of_mix(job.history.models)
@@ -172,7 +169,7 @@ def _held(
         total.add(sums)
     day, cluster, account, model = place
     return DayRow(
-        day=_iso(day),
+        day=iso(DAY * day)[:10],
         kind="held",
         cluster=cluster,
         account=account,
@@ -202,7 +199,7 @@ def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> It
         free = whole.installed - held[day, cluster, model]
         if free > 0 and (day, cluster) not in unknown:
             yield DayRow(
-                day=_iso(day),
+                day=iso(DAY * day)[:10],
                 kind="free",
                 cluster=cluster,
                 account="",
@@ -215,7 +212,3 @@ def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> It
                 cost=times(free, prices.of(model)),
                 wasted_cost=None,
             )
-
-
-def _iso(day: int) -> str:
-    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=day)).isoformat()

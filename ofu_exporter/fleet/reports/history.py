@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from ofu_exporter.fleet.garbage import collector_paused
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.parts import Answers, PartReader
+from ofu_exporter.fleet.prometheus import Series, collector_paused
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.answers import (
-    Answers,
     HistoryAnswers,
     add_up,
     cluster_of,
     job_of,
-    largest,
     model_of,
     part_of,
     sums_of_hour,
-    values_of,
 )
 from ofu_exporter.fleet.reports.fleet_history import (
     ClusterHour,
@@ -38,23 +34,21 @@ from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 
 
 @collector_paused()
-def read_history(
-    client: PrometheusClient, reader: PartReader, start: float, end: float, jobs: str = ""
-) -> FleetHistory:
+def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -> FleetHistory:
     """Everything that a report needs, or what is known of the jobs that a matcher selects, and nothing of the others.
 
     What cannot be read is in the reader's list of missing parts. Where no hour is on record, hours end with the time.
     """
-    stamps = _stamps(client, reader, ServerClock().whole(start, end + HOUR))
-    is_young = bool(stamps) and _is_first_record(client, reader, end)
+    stamps = _stamps(reader, ServerClock().whole(start, end + HOUR))
+    is_young = bool(stamps) and _is_first_record(reader, end)
     ends_with_rules = stamps and not is_young
     clock = ServerClock(phase_of(stamps) if ends_with_rules else end // 60 * 60 % HOUR)
     history = FleetHistory(clock, clock.whole(start, end))
-    collector = _Collector(client, reader, history, jobs)
+    collector = _Collector(reader, history, jobs)
     collector.read_hours(are_on_record=not is_young)
     if not jobs:
         collector.read_installed()
-    AbsentNodeReader(client, reader, history, jobs).read()
+    AbsentNodeReader(reader, history, jobs).read()
     if not jobs:
         collector.read_jobless()
     collector.read_facts_of_jobs()
@@ -65,29 +59,23 @@ def read_history(
     return history
 
 
-def _stamps(client: PrometheusClient, reader: PartReader, span: TimeSpan) -> list[float]:
+def _stamps(reader: PartReader, span: TimeSpan) -> list[float]:
     """When the hourly rules were evaluated."""
-    stamps: list[float] = []
-    name = queries.MODEL_HOURS[0].recorded
-    for _, series in reader.read(
-        "hours on record", span, lambda part: client.recorded(name, *part)
-    ):
-        stamps += [time for one in series for time, _ in one.points]
-    return stamps
+    answers = reader.recorded("hours on record", [queries.MODEL_HOURS[0].recorded], span)
+    return [time for (series,) in answers for one in series for time, _ in one.points]
 
 
-def _is_first_record(client: PrometheusClient, reader: PartReader, end: float) -> bool:
+def _is_first_record(reader: PartReader, end: float) -> bool:
     """Whether the agents' own series know more than the one run of the hourly rules in the hours before."""
-    if len(set(_stamps(client, reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
+    if len(set(_stamps(reader, ServerClock().whole(end - 2 * HOUR, end + HOUR)))) > 1:
         return False
     hour = TimeSpan(end - HOUR, end)
-    parts = reader.read("agents", hour, lambda part: client.instant(queries.AGENTS, part.end))
-    return any(series for _, series in parts)
+    return any(
+        reader.read("agents", hour, lambda part: reader.client.instant(queries.AGENTS, part.end))
+    )
 
 
 class _Collector(HistoryAnswers):
-    """Reads one history."""
-
     def read_hours(self, are_on_record: bool) -> None:
         """GPU-hours of models and jobs: those on record, and for the other hours those of the agents' own series."""
         if are_on_record:
@@ -97,12 +85,13 @@ class _Collector(HistoryAnswers):
         self._history.target = targets[0][1] if targets else None
 
     def _read_records(self) -> None:
+        reader, span = self._reader, self._history.span
         names = [each.recorded for each in queries.MODEL_HOURS]
-        for _, answers in self.recorded("GPUs by model", names):
+        for answers in reader.recorded("GPUs by model", names, span):
             self._add_models(answers)
             self._history.recorded.update(self.hours_of(answers))
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
-        for _, answers in self.recorded("jobs", names):
+        for answers in reader.recorded("jobs", names, span):
             self._add_jobs(answers)
             self._name_jobs(answers[0])
             self._history.recorded.update(self.hours_of(answers))
@@ -110,14 +99,16 @@ class _Collector(HistoryAnswers):
     def _read_raw(self) -> None:
         """The same of the hours that are not on record, of clusters whose agents' own series are there."""
         history = self._history
-        self._agents = self.hours_of([self.series("agents", queries.AGENTS, history.span)])
+        agents = self._reader.series("agents", queries.AGENTS, history.span)
+        self._agents = self.hours_of([agents])
         history.raw = self._agents - history.recorded
         wanted = (*queries.JOB_HOURS, *(() if self._jobs else queries.MODEL_HOURS))
         jobs = len(queries.JOB_HOURS)
         for cluster, span in self.raw_spans(history.raw):
             expressions = [each.of_cluster(cluster, self._jobs) for each in wanted]
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
-            for _, answers in self.stepped("hours without rules", [*expressions, names], span):
+            asked = [*expressions, names]
+            for answers in self._reader.stepped("hours without rules", asked, span):
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
@@ -129,14 +120,14 @@ class _Collector(HistoryAnswers):
         if any(share < 1 for share in self._history.covered.values()):
             self._read_covered()
         for answer in self.either(queries.INSTALLED):
-            for key, hour, value in values_of(answer, model_of, self._history.clock):
+            for key, hour, value in self.values_of(answer, model_of):
                 self._history.model(hour, *key).installed += value
 
     def _read_covered(self) -> None:
         """The shares of hours; read again, more exactly where an hour is known in part."""
         shares: dict[ClusterHour, float] = {}
         for answer in self.either(queries.COVERED):
-            for job, hour, value in values_of(answer, job_of, self._history.clock):
+            for job, hour, value in self.values_of(answer, job_of):
                 shares[job.cluster, hour] = min(1.0, value)
         self._history.covered.update(shares)
 
@@ -144,7 +135,7 @@ class _Collector(HistoryAnswers):
         """What GPUs did that were not held by exactly one job."""
         for answers in self.together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
-                for key, hour, value in values_of(answer, model_of, self._history.clock):
+                for key, hour, value in self.values_of(answer, model_of):
                     of_hour = self._history.jobless_hours.setdefault(hour, JobSums())
                     for sums in (self._history.model(hour, *key).jobless, of_hour):
                         sums.add_one(quantity.name, value)
@@ -153,10 +144,9 @@ class _Collector(HistoryAnswers):
         """What is worth knowing of jobs and is no part of a ratio."""
         for _, values, job in self._of_jobs(queries.SIZE):
             job.sizes += values
-        for labels, values, job in self._of_jobs(queries.VERDICT):
-            add_up(job.verdicts, labels.get("verdict", ""), values)
-        for labels, values, job in self._of_jobs(queries.CAUSE):
-            add_up(job.causes, labels.get("cause", ""), values)
+        for quantity in (queries.VERDICT, queries.CAUSE):
+            for labels, values, job in self._of_jobs(quantity):
+                add_up(getattr(job, f"{quantity.name}s"), labels.get(quantity.name, ""), values)
         self._read_idle()
 
     def read_losses(self) -> None:
@@ -165,13 +155,10 @@ class _Collector(HistoryAnswers):
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for (*key, part), hours in sorted(
-                    largest(answer, part_of, self._history.clock).items()
-                ):
+                for (*key, part), hour, value in self.values_of(answer, part_of):
                     days = self._history.job_days(JobKey(*key))
-                    for hour, value in sorted(hours.items()):
-                        if of_day := days.get(self._history.clock.day_of(hour)):
-                            of_day.add_one(name, value, part)
+                    if of_day := days.get(self._history.clock.day_of(hour)):
+                        of_day.add_one(name, value, part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -186,7 +173,7 @@ class _Collector(HistoryAnswers):
         self._history.is_partly_measured = "0" in flags
 
     def _add_jobs(self, answers: Answers) -> None:
-        of_jobs = [largest(answer, job_of, self._history.clock) for answer in answers]
+        of_jobs = [self.largest(answer, job_of) for answer in answers]
         for key in sorted(set[JobKey]().union(*of_jobs)):
             job, of_job = self._history.job(key), [each.get(key, {}) for each in of_jobs]
             for hour in sorted(set[int]().union(*of_job)):
@@ -194,7 +181,7 @@ class _Collector(HistoryAnswers):
                 self._history.add_hour(job, hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
-        observed, utilized = (largest(answer, model_of, self._history.clock) for answer in answers)
+        observed, utilized = (self.largest(answer, model_of) for answer in answers)
         for key in sorted(observed.keys() & utilized.keys()):
             for hour in sorted(observed[key].keys() & utilized[key].keys()):
                 sums = self._history.model(hour, *key)
@@ -226,11 +213,11 @@ class _Collector(HistoryAnswers):
         """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
         idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
-            for key, hour, value in values_of(answer, job_of, self._history.clock):
+            for key, hour, value in self.values_of(answer, job_of):
                 idle[key, hour] = value
         expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
-        of_gpus = self.series("idle GPUs", expression, self._history.span)
-        for key, hour, value in values_of(of_gpus, job_of, self._history.clock):
+        of_gpus = self._reader.series("idle GPUs", expression, self._history.span)
+        for key, hour, value in self.values_of(of_gpus, job_of):
             idle[key, hour] = max(idle[key, hour], value)
         for (key, hour), value in sorted(idle.items()):
             if sums := self._history.job_days(key).get(self._history.clock.day_of(hour)):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ofu_exporter.fleet.reports import pictures
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
     JobResult,
-    PointRow,
     SlowGpuRow,
     StretchRow,
 )
 from ofu_exporter.fleet.reports.job_rows import unix
+from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
@@ -32,7 +31,6 @@ MOST_ROWS = 128
 
 
 def text(result: JobResult) -> str:
-    """The job's story."""
     row = result.job
     lines = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
@@ -111,17 +109,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-class GpuPicture(NamedTuple):
-    """The heat map, how many GPUs are in it, and how many are not."""
-
-    drawing: Drawing
-    rows: int
-    left_out: int
-
-
 def page(result: JobResult) -> str:
-    """The whole file."""
-    row = result.job
+    row, count = result.job, len(result.gpus)
     facts = (
         f"{row.user or NONE} · {row.account or NONE} · {gpus(row.gpus)} GPUs of "
         f"{row.model or 'an unknown model'} · {result.begin} to {result.end}"
@@ -134,6 +123,7 @@ def page(result: JobResult) -> str:
         points=_points(result) if result.points else None,
         losses=_losses(result) if any(point.lost for point in result.points) else None,
         gpus=_gpus(result.gpus, row) if result.gpus else None,
+        of_gpus=f": the {MOST_ROWS} lowest of {count}" if count > MOST_ROWS else "",
         sections=[*sections(result)],
         missing=[each.words for each in result.missing],
     )
@@ -164,7 +154,7 @@ def _drawn(result: JobResult, lines: Sequence[PictureLine], label: str) -> TimeP
     return over_time(lines, [point.gpus for point in result.points], axis, label)
 
 
-def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
+def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> Drawing:
     def level(row: tuple[str, Sequence[float | None]]) -> float:
         mean = _mean(row[1])
         return math.inf if mean is None else mean
@@ -173,5 +163,4 @@ def _gpus(gpus: Sequence[GpuRow], job: JobRow) -> GpuPicture:
     if len(gpus) > MOST_ROWS:
         shown = sorted(shown, key=level)[:MOST_ROWS]
     times = (job.begin[:16], job.end[:16])
-    drawing = pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")
-    return GpuPicture(drawing, len(shown), len(gpus) - len(shown))
+    return pictures.heat_map(shown, times, "OFU of the job's GPUs, a row each, hour by hour")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from itertools import groupby
+from operator import itemgetter
 from statistics import median
 
 from pydantic import Field
 
 from ofu_exporter.fleet.hours import ServerClock
-from ofu_exporter.fleet.parts import MissingPart
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.funnel import lost_hours
-from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows
-from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint, JobStory
+from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
+from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
 from ofu_exporter.fleet.reports.tables import hours, verdict
@@ -68,13 +69,13 @@ def _medians(hours: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {hour: median(values) for hour, values in by_hour.items() if len(values) >= 3}
 
 
-def idle_stretches(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
+def idle_stretches(points: Sequence[PointRow], step: float) -> list[StretchRow]:
     """When the job held GPUs, was measured and used none for LEAST_IDLE_SECONDS or longer."""
     idle = [point.ofu is not None and point.ofu < 0.001 for point in points]
     return _stretches(points, step, LEAST_IDLE_SECONDS, idle)
 
 
-def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
+def shortfalls(points: Sequence[PointRow], step: float) -> list[StretchRow]:
     """When the job held clearly fewer GPUs than before and after: it crashed, was requeued, or lost nodes."""
     most = max((point.gpus or 0.0 for point in points), default=0.0)
     full = [(point.gpus or 0.0) >= 0.9 * most for point in points]
@@ -86,36 +87,17 @@ def shortfalls(points: Sequence[JobPoint], step: float) -> list[StretchRow]:
 
 
 def _stretches(
-    points: Sequence[JobPoint], step: float, least: float, wanted: Sequence[bool]
+    points: Sequence[PointRow], step: float, least: float, wanted: Sequence[bool]
 ) -> list[StretchRow]:
-    stretches: list[tuple[float, float]] = []
-    for point, is_wanted in zip(points, wanted, strict=True):
-        begin = point.time - step
-        if is_wanted and stretches and abs(stretches[-1][1] - begin) < step / 2:
-            stretches[-1] = (stretches[-1][0], point.time)
-        elif is_wanted:
-            stretches.append((begin, point.time))
-    return [
-        StretchRow(start=iso(start), end=iso(end), minutes=round((end - start) / 60, 1))
-        for start, end in stretches
-        if end - start >= least
-    ]
-
-
-class PointRow(ResultRow):
-    """What the job did at one time."""
-
-    time: str
-    gpus: float | None
-    ofu: float | None
-    mfu: float | None
-    activity: float | None
-    clock: float | None = Field(description="SM clock / tensor clock while active.")
-    lost: dict[Loss, float] = Field(
-        default_factory=dict,
-        description="Where the rest of the peak went, by part, as shares of the measured time: with the OFU they add "
-        "up to 1. Empty where no part is known.",
-    )
+    stretches = []
+    ends = [unix(point.time) for point in points]
+    for is_wanted, stretch in groupby(zip(ends, wanted, strict=True), itemgetter(1)):
+        times = [end for end, _ in stretch]
+        start, end = times[0] - step, times[-1]
+        if is_wanted and end - start >= least:
+            minutes = round((end - start) / 60, 1)
+            stretches.append(StretchRow(start=iso(start), end=iso(end), minutes=minutes))
+    return stretches
 
 
 class EarlierRow(ResultRow):
@@ -159,8 +141,7 @@ class JobResult(ResultRow):
     missing: list[MissingRow]
 
 
-def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> JobResult:
-    """What is told of a job."""
+def job_result(story: JobStory, reader: PartReader) -> JobResult:
     clock = story.history.clock
     whole = range(story.job.first_hour or 0, (story.job.last_hour or -1) + 1)
     row = job_row(story.job, clock, story.history.target, Prices())
@@ -171,16 +152,13 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
     slow = slow_gpus(story.gpus)
     idle = idle_stretches(story.points, story.step)
     return JobResult(
-        server=server,
+        server=reader.client.shown_url,
         headline=story.history.mark + _headline(row, change, slow, idle),
         job=row,
-        begin=iso(story.points[0].time - story.step) if story.points else row.begin,
-        end=iso(story.points[-1].time) if story.points else row.end,
+        begin=iso(unix(story.points[0].time) - story.step) if story.points else row.begin,
+        end=story.points[-1].time if story.points else row.end,
         step_seconds=story.step,
-        points=[
-            PointRow.model_validate({**asdict(point), "time": iso(point.time)})
-            for point in story.points
-        ],
+        points=story.points,
         idle=idle,
         fewer_gpus=shortfalls(story.points, story.step),
         slow_gpus=slow,
@@ -191,7 +169,7 @@ def job_result(story: JobStory, server: str, missing: Sequence[MissingPart]) -> 
         earlier=[_earlier_row(job, clock) for job in story.earlier],
         earlier_ofu=earlier.ofu,
         change=change,
-        missing=missing_rows(missing),
+        missing=missing_rows(reader.missing),
     )
 
 
@@ -208,7 +186,6 @@ def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
 def _headline(
     row: JobRow, change: float | None, slow: Sequence[SlowGpuRow], idle: Sequence[StretchRow]
 ) -> str:
-    """What matters of the job, in a few sentences."""
     sentences = [
         "Its OFU is not known."
         if row.ofu is None

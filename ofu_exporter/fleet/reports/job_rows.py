@@ -18,7 +18,6 @@ JOULES_PER_KWH = 3.6e6
 
 
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
-    """The row of one job."""
     total = job.total
     names = names_of(job)
     mfu, ofu = total.mfu, total.ofu_compared
@@ -45,7 +44,6 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
 
 
 def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[str, float | None]:
-    """What a row says of GPU-hours and money."""
     wasted = wasted_of(sums, target)
     return {
         "held_gpu_hours": sums.held,
@@ -91,9 +89,8 @@ def is_flagged(row: JobRow) -> bool:
 
 
 def iso(unix: float) -> str:
-    return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    at = datetime.datetime.fromtimestamp(unix, datetime.timezone.utc)
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def unix(text: str) -> float:
@@ -102,7 +99,6 @@ def unix(text: str) -> float:
 
 
 def missing_rows(parts: Sequence[MissingPart]) -> list[MissingRow]:
-    """What could not be read."""
     return [
         MissingRow(what=part.what, start=iso(part.span.start), end=iso(part.span.end), why=part.why)
         for part in parts

@@ -9,16 +9,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
+
+from pydantic import Field
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
-from ofu_exporter.fleet.reports.job_rows import longest, names_of
+from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
 from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher
+from ofu_exporter.fleet.reports.result import ResultRow
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -26,7 +28,6 @@ MOST_POINTS = 400
 MOST_EARLIER = 30
 RATE_SECONDS = 300.0
 """What the values of a point are means over."""
-_PARTS: Mapping[str, Loss] = {loss.value: loss for loss in Loss}
 _GAINED = "gained"
 """Stands for a part in the answer about losses."""
 
@@ -35,25 +36,24 @@ class UnknownJobError(OfuError):
     """A job of which nothing is known in the asked time."""
 
 
-@dataclass(slots=True)
-class JobPoint:
-    """What a job did at one time; None is not known."""
+class PointRow(ResultRow, frozen=False):
+    """What the job did at one time."""
 
-    time: float
-    gpus: float | None = None
-    ofu: float | None = None
-    mfu: float | None = None
-    activity: float | None = None
-    clock: float | None = None
-    """SM clock / tensor clock while active."""
-    lost: dict[Loss, float] = field(default_factory=dict)
-    """Where the rest of the peak went, as shares of the measured time; only the parts that are known."""
+    time: str
+    gpus: float | None
+    ofu: float | None
+    mfu: float | None
+    activity: float | None
+    clock: float | None = Field(description="SM clock / tensor clock while active.")
+    lost: dict[Loss, float] = Field(
+        default_factory=dict,
+        description="Where the rest of the peak went, by part, as shares of the measured time: with the OFU they add "
+        "up to 1. Empty where no part is known.",
+    )
 
 
 @dataclass(slots=True)
 class GpuHours:
-    """One GPU of a job, hour by hour."""
-
     node: str
     gpu: str
     uuid: str
@@ -63,13 +63,11 @@ class GpuHours:
 
 @dataclass(slots=True)
 class JobStory:
-    """All that is told of one job."""
-
     job: JobHistory
     history: FleetHistory
     """Of the job and its earlier runs."""
     step: float
-    points: list[JobPoint]
+    points: list[PointRow]
     gpus: list[GpuHours]
 
     @property
@@ -94,22 +92,19 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     return large <= 2 * small
 
 
-def read_story(
-    client: PrometheusClient, reader: PartReader, time: tuple[float, float], key: JobKey
-) -> JobStory:
+def read_story(reader: PartReader, time: tuple[float, float], key: JobKey) -> JobStory:
     """Everything of one job. Raises UnknownJobError; `key.cluster` may be empty for any."""
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
         wanted += "," + matcher("cluster", key.cluster)
-    history = read_history(client, reader, *time, wanted)
+    history = read_history(reader, *time, wanted)
     job = _only(history, key)
-    _read_earlier(client, reader, history, job)
+    _read_earlier(reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
     span = history.clock.span(job.first_hour or 0, job.last_hour or 0)
     step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
-    answers = HistoryAnswers(client, reader, history)
-    points = _points(answers, span, step, one)
-    return JobStory(job, history, step, points, _gpus(answers, span, one, history.clock))
+    points = _points(reader, span, step, one)
+    return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock))
 
 
 def _only(history: FleetHistory, key: JobKey) -> JobHistory:
@@ -123,30 +118,27 @@ def _only(history: FleetHistory, key: JobKey) -> JobHistory:
     return next(iter(history.jobs.values()))
 
 
-def _read_earlier(
-    client: PrometheusClient, reader: PartReader, history: FleetHistory, job: JobHistory
-) -> None:
+def _read_earlier(reader: PartReader, history: FleetHistory, job: JobHistory) -> None:
     """Add the jobs of the same name and user."""
     named = names_of(job)
     if not named["job_name"]:
         return
     same = [matcher("cluster", job.key.cluster)]
     same += [matcher(name, named[name]) for name in ("job_name", "user")]
-    answers = HistoryAnswers(client, reader, history)
-    earlier = _ids(answers, history.span, ",".join(same)) - {job.key.job_id}
+    earlier = _ids(reader, history.span, ",".join(same)) - {job.key.job_id}
     if earlier:
         wanted = f"{any_of('job_id', sorted(earlier)[-10 * MOST_EARLIER :])},{same[0]}"
-        others = read_history(client, reader, *history.span, wanted)
+        others = read_history(reader, *history.span, wanted)
         history.jobs.update({key: each for key, each in others.jobs.items() if key != job.key})
 
 
-def _ids(answers: HistoryAnswers, span: TimeSpan, same: str) -> set[str]:
+def _ids(reader: PartReader, span: TimeSpan, same: str) -> set[str]:
     expression = (
         f"group by (job_id) (job:held_gpu_hours:increase1h{{{same}}}) "
         f"or group by (job_id) (count_over_time(ofu_job_info{{{same}}}{WITHIN}))"
     )
     hourly = f"max_over_time(({expression}){WITHIN})"
-    return {one.labels.get("job_id", "") for one in answers.series("earlier jobs", hourly, span)}
+    return {one.labels.get("job_id", "") for one in reader.series("earlier jobs", hourly, span)}
 
 
 def _expressions(one: str) -> Mapping[str, str]:
@@ -177,35 +169,35 @@ def _expressions(one: str) -> Mapping[str, str]:
     }
 
 
-def _points(answers: HistoryAnswers, span: TimeSpan, step: float, one: str) -> list[JobPoint]:
-    points = {
-        round(span.start + step * number, 3): JobPoint(span.start + step * number)
-        for number in range(1, round((span.end - span.start) / step) + 1)
-    }
+def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[PointRow]:
+    nothing: dict[str, Any] = dict.fromkeys(("gpus", "ofu", "mfu", "activity", "clock"))
+    numbers = range(1, round((span.end - span.start) / step) + 1)
+    ends = (span.start + step * number for number in numbers)
+    points = {round(end, 3): PointRow(time=iso(end), **nothing) for end in ends}
     for name, expression in _expressions(one).items():
-        for series in answers.series(f"{name} of the job", expression, span, step):
+        for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))
                 if point is not None and name == "losses":
                     _add_loss(point, series.labels.get("part", ""), value)
                 elif point is not None:
                     setattr(point, name, value)
-    return _alive(list(points.values()))
+    return _alive(list(points.values()), step)
 
 
-def _add_loss(point: JobPoint, part: str, share: float) -> None:
-    loss, sign = (Loss.CLOCK, -1.0) if part == _GAINED else (_PARTS.get(part), 1.0)
-    if loss is not None:  # agents of a later version may know other parts
-        point.lost[loss] = point.lost.get(loss, 0.0) + sign * share
+def _add_loss(point: PointRow, part: str, share: float) -> None:
+    if part == _GAINED:
+        part, share = Loss.CLOCK.value, -share
+    if part in set(Loss):  # agents of a later version may know other parts
+        point.lost[Loss(part)] = point.lost.get(Loss(part), 0.0) + share
 
 
-def _alive(points: list[JobPoint]) -> list[JobPoint]:
+def _alive(points: list[PointRow], step: float) -> list[PointRow]:
     """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
     held = [point.gpus or 0.0 for point in points]
     hours = [number for number, gpus in enumerate(held) if gpus > 0]
     if not hours:
         return []
-    step = points[1].time - points[0].time if len(points) > 1 else HOUR
     back = math.ceil(RATE_SECONDS / step)
     first, last = hours[0], hours[-1]
     while last > max(first, hours[-1] - back) and held[last] < 0.995 * held[last - 1]:
@@ -220,7 +212,7 @@ def _alive(points: list[JobPoint]) -> list[JobPoint]:
     return points[first : last + 1]
 
 
-def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
+def _gpus(reader: PartReader, span: TimeSpan, one: str, clock: ServerClock) -> list[GpuHours]:
     """The job's GPUs, hour by hour, of the hours for which it had them."""
     had = f"count_over_time((group by ({GPU}, job_id) (ofu_gpu_info{{{one}}})){WITHIN})"
     mine = f"topk by ({GPU}) (1, {had} >= 12) > bool 0"
@@ -238,7 +230,7 @@ def _gpus(answers: HistoryAnswers, span: TimeSpan, one: str, clock: ServerClock)
     gpus: dict[tuple[str, str], GpuHours] = {}
     held = f"group by ({labels}) (last_over_time(ofu_gpu_info{{{one}}}[1h]))"
     for name, expression in (("ofu", ofu), ("clock_hz", hertz), ("", held)):
-        for series in answers.series(f"{name or 'rows'} of the job's GPUs", expression, span):
+        for series in reader.series(f"{name or 'rows'} of the job's GPUs", expression, span):
             named = series.labels
             node, uuid = named.get("instance", ""), named.get("uuid", "")
             gpu = gpus.setdefault(

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.job_rows import is_flagged, iso
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
 
 WIDTH, LEFT, RIGHT = 520.0, 44.0, 12.0
@@ -19,36 +20,37 @@ MOST_LABELS = 8
 Values = Sequence[float | None]
 
 
-class Dot(NamedTuple):
-    """A job in the scatter."""
-
-    name: str
-    label: str
-    ofu: float
-    mfu: float
-    gpu_hours: float
-    is_flagged: bool
+Dot = tuple[JobRow, float, float]
+"""A job that reports, its OFU and its MFU."""
 
 
-def scatter(dots: Sequence[Dot]) -> Drawing:
-    """Reported MFU over OFU with the diagonal. The largest jobs first, so that small ones lie on top."""
+def scatter(jobs: Sequence[JobRow]) -> Drawing | None:
+    """Reported MFU over OFU with the diagonal; None where no job reports. Small jobs lie on top."""
+    dots: list[Dot] = [
+        (job, job.ofu_compared, job.mfu)
+        for job in jobs
+        if job.ofu_compared is not None and job.mfu is not None
+    ]
+    if not dots:
+        return None
     height = 380.0
-    shown = sorted(dots, key=lambda dot: (not dot.is_flagged, -dot.gpu_hours))[:MOST_DOTS]
-    top = round_up(max([0.1, *(max(dot.ofu, dot.mfu) for dot in shown)]))
+    shown = sorted(dots, key=lambda dot: (not is_flagged(dot[0]), -dot[0].held_gpu_hours))
+    shown = sorted(shown[:MOST_DOTS], key=lambda dot: -dot[0].held_gpu_hours)
+    top = round_up(max([0.1, *(max(ofu, mfu) for _, ofu, mfu in shown)]))
     scale = _Scale(top, height)
-    most = max([1.0, *(dot.gpu_hours for dot in shown)])
+    most = max([1.0, *(job.held_gpu_hours for job, _, _ in shown)])
     marks = [
         Shape(
             "circle",
             {
-                "class": "flagged" if dot.is_flagged else "dot",
-                "cx": f"{scale.x(dot.ofu):.1f}",
-                "cy": f"{scale.y(dot.mfu):.1f}",
-                "r": f"{2.2 + 4.5 * math.sqrt(dot.gpu_hours / most):.1f}",
+                "class": "flagged" if is_flagged(job) else "dot",
+                "cx": f"{scale.x(ofu):.1f}",
+                "cy": f"{scale.y(mfu):.1f}",
+                "r": f"{2.2 + 4.5 * math.sqrt(job.held_gpu_hours / most):.1f}",
             },
-            f"{dot.name}: {dot.ofu:.1%}, {dot.mfu:.1%}",
+            f"{job.job_name} {job.shown_name}: {ofu:.1%}, {mfu:.1%}",
         )
-        for dot in sorted(shown, key=lambda dot: -dot.gpu_hours)
+        for job, ofu, mfu in shown
     ]
     diagonal = line("diagonal", scale.x(0), scale.y(0), scale.x(top), scale.y(top))
     label = f"Reported MFU over OFU, a dot for each of {len(shown)} jobs; the diagonal is where they agree"
@@ -63,16 +65,15 @@ def _labels(dots: Sequence[Dot], scale: _Scale) -> Iterator[Shape]:
     """
     placed: list[float] = []
     named: set[str] = set()
-    for dot in sorted(dots, key=lambda dot: dot.ofu - dot.mfu):
-        y = scale.y(dot.mfu) + 4
+    for job, ofu, mfu in sorted(dots, key=lambda dot: dot[1] - dot[2]):
+        x, y, name = scale.x(ofu), scale.y(mfu) + 4, job.job_name or job.job_id
         apart = all(abs(y - other) > 13 for other in placed)
-        if dot.is_flagged and dot.label not in named and apart and len(placed) < MOST_LABELS:
+        if is_flagged(job) and name not in named and apart and len(placed) < MOST_LABELS:
             placed.append(y)
-            named.add(dot.label)
-            x = scale.x(dot.ofu)
-            is_left = x > LEFT + 7 * min(len(dot.label), 24)
+            named.add(name)
+            is_left = x > LEFT + 7 * min(len(name), 24)
             place, anchor = (x - 9, "end") if is_left else (x + 9, "start")
-            yield words(dot.label[:24], place, y, anchor, "label")
+            yield words(name[:24], place, y, anchor, "label")
 
 
 class _Scale(NamedTuple):

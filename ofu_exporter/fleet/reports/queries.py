@@ -32,8 +32,6 @@ def looks_into(share: float) -> int:
 
 
 class Quantity(NamedTuple):
-    """Something of an hour."""
-
     name: str
     recorded: str
     """The recorded series, or an expression over recorded series."""
@@ -220,6 +218,7 @@ SIZE = Quantity(
 
 _RAW_OBSERVED = f"sum by ({JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
 _RAW_UTILIZED = f"sum by ({JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+RAW_OFU = f"{_RAW_UTILIZED} / ({_RAW_OBSERVED} > 0)"
 IDLE = Quantity(
     "idle",
     f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "

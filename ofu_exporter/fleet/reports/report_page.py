@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
-from ofu_exporter.fleet.reports.job_rows import is_flagged, unix
+from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.tables import Document, facts
-from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
 MOST_ROWS = 600
@@ -21,17 +19,8 @@ _WORKS = 0.001
 _PARTS = ("free", "unclaimed", "unknown", "unmeasured", "idle")
 
 
-class StepBar(NamedTuple):
-    """A step as a bar, whose place and width are in percent."""
-
-    kind: str
-    name: str
-    meaning: str
-    is_part: bool
-    left: str
-    width: str
-    share: str
-    amount: str
+StepBar = Mapping[str, object]
+"""A step as parts.html draws it: a bar, whose place and width are in percent, and words."""
 
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
@@ -46,7 +35,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
             for step in report.funnel
         ],
         waterfall=[*_waterfall(report)] if lost_hours(report.total) else [],
-        scatter=_scatter(report),
+        scatter=pictures.scatter(report.jobs),
         distribution=pictures.distribution(
             [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]
         ),
@@ -73,7 +62,7 @@ def _waterfall(report: FleetReport) -> Iterator[StepBar]:
         left = 0.0 if is_end else min(before, level)
         bar = _bar(report, step, step.advice or step.meaning, left, is_part=not is_end)
         is_signed = not is_end and abs(share) >= 0.0005  # a step of 0.0% has no sign
-        yield bar._replace(share=f"{-share:+.1%}") if is_signed else bar
+        yield {**bar, "share": f"{-share:+.1%}"} if is_signed else bar
 
 
 def _bar(
@@ -87,32 +76,16 @@ def _bar(
     amount = tables.hours(step.gpu_hours) + " GPU-hours"
     if step.cost is not None:
         amount += f" · {tables.money(step.cost, report.currency)}"
-    return StepBar(
-        kind=step.name,
-        name=step_words(step) if isinstance(step, WaterfallStep) else step.name,
-        meaning=meaning,
-        is_part=is_part,
-        left=f"{100 * max(0.0, left):.2f}",
-        width=f"{100 * min(1.0, abs(step.share or 0.0)):.2f}",
-        share=tables.share(step.share),
-        amount=amount,
-    )
-
-
-def _scatter(report: FleetReport) -> Drawing | None:
-    dots = [
-        pictures.Dot(
-            f"{row.job_name} {row.shown_name}",
-            row.job_name or row.job_id,
-            row.ofu_compared,
-            row.mfu,
-            row.held_gpu_hours,
-            is_flagged(row),
-        )
-        for row in report.jobs
-        if row.mfu is not None and row.ofu_compared is not None
-    ]
-    return pictures.scatter(dots) if dots else None
+    return {
+        "kind": step.name,
+        "name": step_words(step) if isinstance(step, WaterfallStep) else step.name,
+        "meaning": meaning,
+        "is_part": is_part,
+        "left": f"{100 * max(0.0, left):.2f}",
+        "width": f"{100 * min(1.0, abs(step.share or 0.0)):.2f}",
+        "share": tables.share(step.share),
+        "amount": amount,
+    }
 
 
 def _hours(report: FleetReport) -> TimePicture | None:

@@ -37,7 +37,6 @@ def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
 
 
 def csv_text(names: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    """CSV with a head."""
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
@@ -98,27 +97,23 @@ def cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-_SERVICE = "GPU fleet"
-
-
 def as_focus(report: FleetReport) -> str:
     """CSV, a line for each day, cluster, account and model, and for each model's GPUs that no job held."""
-    empty = DayRow.model_validate({**dict.fromkeys(DayRow.model_fields), **_EMPTY})
-    return csv_text(list(_line(empty, "")), (_line(row, report.currency) for row in report.days))
-
-
-_EMPTY = {"day": "2000-01-01", "kind": "free", "cluster": "", "account": "", "gpu_hours": 0.0}
+    empty: dict[str, Any] = {**dict.fromkeys(DayRow.model_fields), "day": "2000-01-01"}
+    names = list(_line(DayRow.model_construct(**empty), ""))
+    return csv_text(names, (_line(row, report.currency) for row in report.days))
 
 
 def _line(row: DayRow, currency: str) -> dict[str, Any]:
     day = datetime.date.fromisoformat(row.day)
     month = day.replace(day=1)
+    next_month = (month + datetime.timedelta(days=32)).replace(day=1)
     held = row.kind == "held"
     return {
-        "BillingPeriodStart": _midnight(month),
-        "BillingPeriodEnd": _midnight((month + datetime.timedelta(days=32)).replace(day=1)),
-        "ChargePeriodStart": _midnight(day),
-        "ChargePeriodEnd": _midnight(day + datetime.timedelta(days=1)),
+        "BillingPeriodStart": f"{month}T00:00:00Z",
+        "BillingPeriodEnd": f"{next_month}T00:00:00Z",
+        "ChargePeriodStart": f"{day}T00:00:00Z",
+        "ChargePeriodEnd": f"{day + datetime.timedelta(days=1)}T00:00:00Z",
         "ChargeCategory": "Usage",
         "ChargeDescription": "GPUs held by jobs" if held else "GPUs not held by exactly one job",
         "BillingCurrency": currency,
@@ -128,7 +123,7 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "ConsumedQuantity": row.gpu_hours,
         "ConsumedUnit": "GPU-Hours",
         "ServiceCategory": "Compute",
-        "ServiceName": _SERVICE,
+        "ServiceName": "GPU fleet",
         "SubAccountId": row.account or None,
         "SubAccountName": row.account or None,
         "ResourceType": row.model,
@@ -139,7 +134,3 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "x_WastedGpuHours": row.wasted_gpu_hours,
         "x_WastedCost": row.wasted_cost,
     }
-
-
-def _midnight(day: datetime.date) -> str:
-    return f"{day.isoformat()}T00:00:00Z"

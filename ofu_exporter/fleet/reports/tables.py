@@ -47,13 +47,12 @@ class Document(NamedTuple):
     remarks: Sequence[str]
 
     def plain(self) -> str:
-        """For a terminal."""
         lines = [*map(shown, (self.headline, *self.facts))]
         for section in self.sections:
             remark = [shown(section.remark)] if section.remark else []
             lines += ["", f"{section.title}:", "", section.table.plain(), *remark]
-        if self.remarks:
-            lines += ["", "To know:", "", *(f"- {shown(remark)}" for remark in self.remarks)]
+        remarks = [f"- {shown(remark)}" for remark in self.remarks]
+        lines += ["", "To know:", "", *remarks] if remarks else []
         return "\n".join(lines)
 
     def markdown(self) -> str:
@@ -62,18 +61,12 @@ class Document(NamedTuple):
         for section in self.sections:
             remark = ["", markdown_words(section.remark)] if section.remark else []
             lines += ["", f"## {section.title}", "", section.table.markdown(), *remark]
-        if self.remarks:
-            lines += [
-                "",
-                "## To know",
-                "",
-                *(f"- {markdown_words(remark)}" for remark in self.remarks),
-            ]
+        remarks = [f"- {markdown_words(remark)}" for remark in self.remarks]
+        lines += ["", "## To know", "", *remarks] if remarks else []
         return "\n".join(lines)
 
 
 def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
-    """The report for a terminal or in Markdown."""
     return Document(
         "Where the GPU-hours went",
         report.headline,
@@ -84,7 +77,6 @@ def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
 
 
 def facts(report: FleetReport) -> Iterator[str]:
-    """What the numbers are of."""
     yield f"{covered(report.time)}."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:
@@ -105,18 +97,15 @@ def facts(report: FleetReport) -> Iterator[str]:
 
 
 def covered(time: AskedTime) -> str:
-    """The time that something is about, and how much of it is known."""
     share_covered = percent(time.covered_ratio)
     return f"{time.start} to {time.end} ({counted(time.hours, 'hour')}), {share_covered} of it covered by data"
 
 
 def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
-    """What could not be read, and what else a reader should know."""
     return [*(f"Not read: {row.words}" for row in missing), *notes]
 
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
-    """Every part of a report, the most important first."""
     currency = report.currency
     yield ReportSection("Where the GPU-hours went", table(_funnel(currency), report.funnel))
     if lost_hours(report.total):

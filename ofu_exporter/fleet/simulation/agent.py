@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.simulation.counters import SimulatedCounters
 from ofu_exporter.fleet.simulation.fleet import Shift, SimulatedFleet
-from ofu_exporter.fleet.simulation.reporting import report_body
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.serving.page import METRICS, Page, Rendered
+from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason, SchedulerReason
@@ -53,7 +52,7 @@ class SimulatedAgent:
         self._book = ReportBook(
             lambda: self._snapshot, Policy(), lambda: self.at, lambda: self._begin + self.at
         )
-        self._page = Page(lambda: self.at, process=False)
+        self.page = Page(lambda: self.at, process=False)
         self._tick([])
 
     @property
@@ -87,15 +86,7 @@ class SimulatedAgent:
                 self._tick(events)
         if self._snapshot is not None and self._snapshot is not self._published:
             self._published = self._snapshot
-            self._page.publish(self._snapshot)
-
-    def render(self, accept: str, accept_encoding: str) -> Rendered:
-        """The page as of the last window."""
-        return self._page.render(accept, accept_encoding)
-
-    def count_request(self) -> None:
-        """Count a scrape, as the agent does after its answer."""
-        self._page.count_request(METRICS, 200)
+            self.page.publish(self._snapshot)
 
     def _tick(self, events: Sequence[Reading | Fault]) -> None:
         now = self.at
@@ -117,8 +108,7 @@ class SimulatedAgent:
 
     def _source_health(self) -> SourceHealth:
         lost = self._has("source_lost")
-        starting = not self._reads
-        reason = Reason.UNREACHABLE if lost else Reason.STARTING if starting else None
+        reason = Reason.UNREACHABLE if lost else None if self._reads else Reason.STARTING
         return SourceHealth(
             SOURCE,
             up=reason is None,
@@ -182,7 +172,7 @@ class SimulatedAgent:
     def _report(self, minute: int) -> None:
         """Report for every job that reports now, as one of its processes on this node does."""
         for shift in self._shifts:
-            body = report_body(shift.truth, minute, self._fleet.spec, self._begin)
+            body = shift.truth.report_body(minute, self._fleet.spec, self._begin)
             if body is None:
                 continue
             try:

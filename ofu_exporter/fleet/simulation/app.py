@@ -15,6 +15,7 @@ from fastapi.responses import PlainTextResponse, Response
 
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.serving.page import METRICS
 
 MOST_BEHIND_SECONDS = 300.0
 """A node that nobody scrapes is advanced when it is this far behind, in seconds of the fleet."""
@@ -94,12 +95,11 @@ class FleetApp(FastAPI):
             if agent.is_missing:
                 raise HTTPException(503, "no agent runs on this node now (simulated)")
             headers = request.headers
-            page = agent.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
-            agent.count_request()
+            page = agent.page.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
+            agent.page.count_request(METRICS, 200)
         return Response(page.body, headers=page.headers)
 
     async def _targets(self, request: Request) -> list[dict[str, Any]]:
-        """The targets, as Prometheus' HTTP service discovery takes them."""
         cluster = {"cluster": self._fleet.spec.cluster} if self._fleet.spec.cluster else {}
         return [
             {

@@ -10,10 +10,9 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ofu_exporter.fleet.simulation.faults import NodeFault
-from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
+from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE
-from ofu_exporter.fleet.simulation.truth import JobTruth
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason

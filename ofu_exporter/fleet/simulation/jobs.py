@@ -1,18 +1,27 @@
-"""Makes the jobs of a simulated fleet from their groups: how long each runs, how fast, and what it reports."""
+"""Makes the jobs of a simulated fleet from their groups: how long each runs, how fast, and what it reports for that."""
 
 from __future__ import annotations
 
 import math
 import operator
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.simulation.layout import FleetNode, named
-from ofu_exporter.fleet.simulation.mistakes import reported_over_right
-from ofu_exporter.fleet.simulation.spec import JobGroup, LengthSpread, SpecFile, ValueSpread
+from ofu_exporter.fleet.simulation.spec import (
+    JobGroup,
+    LengthSpread,
+    ModelSpec,
+    Reporting,
+    SpecFile,
+    ValueSpread,
+)
+from ofu_exporter.flops import conventions
+from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.support.checked_yaml import Place
 
 FIRST_ID = 1001
@@ -98,8 +107,7 @@ class _Drafts:
         chance = random.Random(f"{spec.seed}/job/{self._number}/{member}")
         start = group.start + member * group.every
         if start >= spec.length:
-            text = f"job {job_id} would start after the end of the fleet"
-            raise self._error(text, "start")
+            raise self._error(f"job {job_id} would start after the end of the fleet", "start")
         clock_hz = group.clock_mhz * 1e6 if group.clock_mhz else USUAL_CLOCK * node.tensor_clock_hz
         if clock_hz > node.max_clock_hz:
             most = f"the GPU's SM clock is at most {node.max_clock_hz / 1e6:.0f} MHz"
@@ -153,7 +161,6 @@ def _pace(group: JobGroup, chance: random.Random) -> tuple[float, float]:
 
 
 def drawn(spread: ValueSpread, chance: random.Random) -> float:
-    """One value from a spread."""
     value = chance.gauss(spread.mean, spread.deviation) if spread.deviation else spread.mean
     return min(max(value, spread.lowest), spread.highest)
 
@@ -162,3 +169,45 @@ def _minutes(spread: LengthSpread, chance: random.Random) -> int:
     shape = spread.deviation
     value = spread.mean * math.exp(shape * chance.gauss(0, 1) - shape * shape / 2)
     return max(1, min(round(value), spread.longest))
+
+
+def reported_over_right(report: Reporting, models: Mapping[str, ModelSpec], gpu: str) -> float:
+    """Reported MFU over right MFU. Raises ConfigError for a mistake that the job cannot make.
+
+    `gpu` is the GPUs' name in NVML, for mistakes in the peak.
+    """
+    step = None
+    if report.model is not None:
+        if report.model not in models:
+            raise ConfigError(f"no model {report.model!r} in models")
+        model = models[report.model]
+        lengths = flops.fixed(1, tokens=model.seq_len)
+        step = CountedStep(flops.read(model.config), lengths, flops.Counting(), flops.Passes())
+    if report.convention is not None and step is not None:
+        return _by_convention(report.convention, step)
+    if report.mistake is not None:
+        return _by_mistake(report, step, gpu)
+    return 1.0
+
+
+def _by_convention(name: str, step: CountedStep) -> float:
+    if name not in conventions.names():
+        raise ConfigError(f"no convention {name!r}; known: {', '.join(conventions.names())}")
+    counted = flops.count(step.model, step.lengths, flops.How(convention=name))
+    return float(counted.model_flops_per_step) / step.flops()
+
+
+def _by_mistake(report: Reporting, step: CountedStep | None, gpu: str) -> float:
+    mistakes = {cause.slug: cause for cause in causes() if cause.side is Side.REPORT}
+    cause = mistakes.get(report.mistake or "")
+    if cause is None:
+        raise ConfigError(f"no mistake {report.mistake!r}; known: {', '.join(mistakes)}")
+    recompute = None if report.recompute is None else flops.Recompute(report.recompute)
+    facts = CauseFacts(step=step, gpu=gpu, precision={report.precision: 1.0}, recompute=recompute)
+    for hypothesis in cause.hypotheses(facts):
+        if hypothesis.miscount is None:
+            return hypothesis.ratio
+        if step is not None:
+            return hypothesis.miscount(step).flops() / step.flops()
+    missing = "" if step else " without a model"
+    raise ConfigError(f"mistake {report.mistake!r} cannot be made of this job{missing}")

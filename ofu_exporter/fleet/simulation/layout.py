@@ -1,13 +1,13 @@
-"""Makes the nodes of a simulated fleet, each with its GPUs or MIG instances as a source would describe them."""
+"""Makes the nodes of a simulated fleet: their GPUs or MIG instances as a source would describe them, and faults."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ofu_exporter.fleet.simulation.spec import FleetSpec, NodeGroup, SpecFile
+from ofu_exporter.fleet.simulation.spec import FaultKind, FleetSpec, NodeGroup, SpecFile
 from ofu_exporter.hardware.gpu_models import by_short_name, find, rate
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.hardware.mig_shares import shares
@@ -43,7 +43,6 @@ class FleetNode:
 
     @property
     def max_clock_hz(self) -> float:
-        """Highest SM clock of the GPUs."""
         return self.model.max_sm_clock_hz or self.tensor_clock_hz
 
 
@@ -53,7 +52,7 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
     names: set[str] = set()
     most = 0
     for place, group in enumerate(file.content.nodes):
-        model, sample = _model(file, place, group)
+        model, rating = _model(file, place, group)
         most += group.count * group.gpus * max(1, len(group.mig))
         if most > MOST_DEVICES:
             raise file.error(("nodes", place, "count"), f"more than {MOST_DEVICES:,} GPUs")
@@ -66,27 +65,24 @@ def nodes_of(file: SpecFile) -> tuple[FleetNode, ...]:
             if any(share.basis == "instances" for share in shares(devices).values()):
                 text = "these instances do not fit into the GPU"
                 raise file.error(("nodes", place, "mig"), text)
-            rating = rate(sample)
-            assert rating is not None
             nodes.append(FleetNode(name, group.partition, devices, rating, model))
     return tuple(nodes)
 
 
-def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Gpu]:
+def _model(file: SpecFile, place: int, group: NodeGroup) -> tuple[GpuModel, Rating]:
     short = by_short_name(group.model)
     sample = Gpu(index="0", uuid="", name=short[0] if short else group.model)
-    model = find(sample)
-    if model is None or model.tensor_clock_hz is None:
+    model, rating = find(sample), rate(sample)
+    if model is None or model.tensor_clock_hz is None or rating is None:
         raise file.error(("nodes", place, "model"), f"no GPU {group.model!r} with a tensor clock")
-    return model, sample
+    return model, rating
 
 
 def _devices(spec: FleetSpec, group: NodeGroup, node: str, model: GpuModel) -> Iterable[Gpu]:
     for index in range(group.gpus):
-        uuid = f"{UUID}-{spec.seed}-{node}-{index}"
         whole = Gpu(
             index=str(index),
-            uuid=uuid,
+            uuid=f"{UUID}-{spec.seed}-{node}-{index}",
             name=model.names[0],
             pci_bus_id=f"00000000:{index + 1:02X}:00.0",
             pci_device_id=model.pci_device_ids[0] if len(model.pci_device_ids) == 1 else "",
@@ -128,3 +124,44 @@ def named(
     if not chosen:
         raise file.error((*place, "nodes"), "names no node")
     return list(chosen)
+
+
+@dataclass(frozen=True)
+class NodeFault:
+    kind: FaultKind
+    start: int
+    """Minutes of the fleet; the fault lasts for [start, end)."""
+    end: int
+    devices: frozenset[int]
+    clock_hz: float | None
+
+    def holds(self, minute: float) -> bool:
+        return self.start <= minute < self.end
+
+    def overlap(self, start: int, end: int) -> range:
+        """The minutes of [start, end) that have the fault."""
+        return range(max(start, self.start), min(end, self.end))
+
+
+Faults = Mapping[int, Sequence[NodeFault]]
+"""By the number of the node."""
+
+
+def faults_of(file: SpecFile, nodes: Sequence[FleetNode]) -> Faults:
+    """The faults of every node with faults. Raises ConfigError for a node or GPU that does not exist."""
+    by_node: dict[int, list[NodeFault]] = {}
+    for place, spec in enumerate(file.content.faults):
+        if spec.at >= file.content.length:
+            raise file.error(("faults", place, "at"), "is after the end of the fleet")
+        end = file.content.length if spec.lasts is None else spec.at + spec.lasts
+        clock_hz = None if spec.clock_mhz is None else spec.clock_mhz * 1e6
+        wanted = {str(gpu) for gpu in spec.gpus}
+        for number in named(file, ("faults", place), spec.nodes, nodes):
+            gpus = enumerate(nodes[number].devices)
+            devices = frozenset(at for at, gpu in gpus if not wanted or gpu.index in wanted)
+            if not devices:
+                text = f"{nodes[number].name} has no GPU {', '.join(map(str, spec.gpus))}"
+                raise file.error(("faults", place, "gpus"), text)
+            fault = NodeFault(spec.fault, spec.at, end, devices, clock_hz)
+            by_node.setdefault(number, []).append(fault)
+    return by_node

@@ -15,8 +15,6 @@ Devices = Mapping[int, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class PlacedJob:
-    """A job with its devices and its time."""
-
     draft: DraftJob
     start: int
     """Minutes of the fleet; the job runs in [start, end)."""

@@ -39,10 +39,10 @@ def reports(
 
 
 def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
-    reader = PartReader(hours_at_once=hours_at_once)
+    reader = PartReader(client, hours_at_once=hours_at_once)
     kinds = get_args(Kind)
     times = (BEGIN, BEGIN + HOURS * HOUR)
-    return changes_report(read_changes(client, reader, times, kinds), 1.1, kinds)
+    return changes_report(read_changes(reader, times, kinds), 1.1, kinds)
 
 
 @pytest.fixture

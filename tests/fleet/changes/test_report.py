@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.fleet.changes.report import Days, shares
+from ofu_exporter.fleet.changes.report import shares
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 
-DAYS = Days(range(10, 12), range(13, 15))
+DAYS = (range(10, 12), range(13, 15))
 
 
 def job(name: str, days: dict[int, tuple[float, float]]) -> tuple[JobHistory, JobRow]:

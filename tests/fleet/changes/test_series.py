@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.series import LeftOut, runs
+from ofu_exporter.fleet.changes.series import SHORT, UNMEASURED, UNNAMED, runs
 from ofu_exporter.fleet.reports.result import JobRow
 
 
@@ -36,7 +36,7 @@ def test_jobs_of_one_name_and_user_are_one_series_in_order_of_time() -> None:
         "user": "ana",
         "model": "H100",
     }
-    assert left == LeftOut()
+    assert not any(left.values())
 
 
 def test_a_point_has_ofu_size_and_hours() -> None:
@@ -62,5 +62,5 @@ def test_what_is_no_point_is_counted_by_its_reason() -> None:
         row("5", gpus=None, observed_gpu_hours=0.8),
     ]
     found, left = runs(rows)
-    assert left == LeftOut(unnamed=1, unmeasured=1, short=2)
+    assert left == {UNNAMED: 1, UNMEASURED: 1, SHORT: 2}
     assert [point.job_id for series in found for point in series.points] == ["5"]

@@ -95,11 +95,11 @@ def test_whole_answers_hardly_ever_call_a_change_sure_that_is_none(kind: str, al
 
 def test_a_change_names_the_jobs_beside_it_and_its_cost() -> None:
     (change,) = survey([series("fallen", 20, 1, 0.5)], LEAST).changes
-    assert [each.job_id for each in change.points_before] == ["12", "13", "14", "15", "16"]
-    assert [each.job_id for each in change.points_after] == ["17", "18", "19"]
+    assert [each.job_id for each in change.before[-5:]] == ["12", "13", "14", "15", "16"]
+    assert [each.job_id for each in change.after] == ["17", "18", "19"]
     assert change.lost_gpu_hours == pytest.approx(48 * 0.5, rel=0.15)
-    assert change.at_unix == 17 * 3600
-    assert change.reach == (0.0, 19 * 3600.0)
+    assert change.after[0].at_unix == 17 * 3600
+    assert (change.before[0].at_unix, change.after[-1].at_unix) == (0.0, 19 * 3600.0)
 
 
 def test_what_got_faster_saved_gpu_hours() -> None:

@@ -47,12 +47,12 @@ DRAM_BUSY = {N1.name: 0.75, N2.name: 0.2}
 
 
 def read_all(url: str, hours: float, with_dram: bool, at_once: int = 24) -> FleetSigns:
-    client, reader = PrometheusClient(url), PartReader(hours_at_once=at_once)
+    reader = PartReader(PrometheusClient(url), hours_at_once=at_once)
     try:
-        history = read_history(client, reader, BEGIN, BEGIN + hours * HOUR)
-        found = read_signs(client, reader, history, with_dram)
+        history = read_history(reader, BEGIN, BEGIN + hours * HOUR)
+        found = read_signs(reader, history, with_dram)
     finally:
-        client.close()
+        reader.client.close()
     assert reader.missing == []
     return found
 

@@ -13,7 +13,7 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
-from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.one_job import read_story
 from ofu_exporter.fleet.reports.prices import Prices
@@ -82,19 +82,19 @@ def url(
 
 @pytest.fixture(scope="module")
 def history(url: str) -> FleetHistory:
-    client, reader = PrometheusClient(url), PartReader()
+    reader = PartReader(PrometheusClient(url))
     try:
-        found = read_history(client, reader, *SPAN)
+        found = read_history(reader, *SPAN)
     finally:
-        client.close()
+        reader.client.close()
     assert reader.missing == []
     return found
 
 
 @pytest.fixture(scope="module")
 def report(history: FleetHistory) -> FleetReport:
-    cost = PrometheusClient("http://127.0.0.1:1").cost
-    return fleet_report(history, ReportOptions("job", Prices()), HistorySource("", cost, []))
+    reader = PartReader(PrometheusClient("http://127.0.0.1:1"))
+    return fleet_report(history, ReportOptions("job", Prices()), reader)
 
 
 def test_a_job_has_the_gpu_hours_that_it_had_while_its_node_was_away(report: FleetReport) -> None:
@@ -132,11 +132,11 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
 
 
 def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
-    client, reader = PrometheusClient(url), PartReader()
+    reader = PartReader(PrometheusClient(url))
     try:
-        story = read_story(client, reader, SPAN, JobKey("", "7"))
+        story = read_story(reader, SPAN, JobKey("", "7"))
     finally:
-        client.close()
+        reader.client.close()
     assert story.job.total.held == pytest.approx(JOB.held, rel=0.01)
     assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
         (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)

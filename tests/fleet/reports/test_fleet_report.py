@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.parts import MissingPart
-from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.parts import MissingPart, PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
 from ofu_exporter.fleet.reports import rows, tables
 from ofu_exporter.fleet.reports.fleet_history import (
     FleetHistory,
@@ -20,7 +20,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     JobSums,
     ModelSums,
 )
-from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import By, FleetReport
@@ -78,8 +78,10 @@ def report(
     prices: Prices = PRICED,
     missing: tuple[MissingPart, ...] = (),
 ) -> FleetReport:
-    reading = HistorySource("http://prometheus:9090", QueryCost(7, 1.5), missing)
-    return fleet_report(found, ReportOptions(by, prices), reading)
+    reader = PartReader(PrometheusClient("http://prometheus:9090"))
+    reader.client.cost = QueryCost(7, 1.5)
+    reader.missing = [*missing]
+    return fleet_report(found, ReportOptions(by, prices), reader)
 
 
 def in_words(found: FleetReport, most_rows: int = 20) -> tuple[str, str]:

@@ -16,9 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
+from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
-from ofu_exporter.fleet.reports.fleet_report import HistorySource, ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.hardware.gpu_models import rate
@@ -111,9 +111,9 @@ def history(prometheus: Prometheus) -> FleetHistory:
 
 
 def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
-    client, reader = PrometheusClient(prometheus.url), PartReader(hours_at_once=at_once)
-    found = read_dcgm_history(client, reader, BEGIN, BEGIN + 6 * HOUR)
-    client.close()
+    reader = PartReader(PrometheusClient(prometheus.url), hours_at_once=at_once)
+    found = read_dcgm_history(reader, BEGIN, BEGIN + 6 * HOUR)
+    reader.client.close()
     assert reader.missing == []
     return found
 
@@ -190,7 +190,7 @@ class TestOnARealPrometheus:
 
     def test_the_report_says_how_far_to_trust_it(self, history: FleetHistory) -> None:
         wanted = ReportOptions("namespace", Prices(), 0.4)
-        found = fleet_report(history, wanted, HistorySource("http://x", QueryCost(), ()))
+        found = fleet_report(history, wanted, PartReader(PrometheusClient("http://x")))
         assert "By the spread of activity and clocks in this history, by at most" in found.notes[0]
         assert not any("Load helm" in note for note in found.notes)
         assert found.reporting_ratio == 0.0
@@ -210,7 +210,7 @@ class TestOnARealPrometheus:
     ]
 )
 def test_whose_a_gpu_is_by_its_labels(labels: dict[str, str], job: str | None) -> None:
-    found = owner_of(labels, {"op"}).job
+    found, _ = owner_of(labels, {"op"})
     assert (None if found is None else found.job_id) == job
 
 

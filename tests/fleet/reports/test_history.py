@@ -110,12 +110,12 @@ class HasUrl(Protocol):
 def read(
     prometheus: HasUrl, at_once: int = 24, begin: float = BEGIN, end: float = END
 ) -> FleetHistory:
-    client, reader = PrometheusClient(prometheus.url), PartReader(hours_at_once=at_once)
+    reader = PartReader(PrometheusClient(prometheus.url), hours_at_once=at_once)
     try:
-        assert client.server_time() > BEGIN
-        found = read_history(client, reader, begin, end)
+        assert reader.client.server_time() > BEGIN
+        found = read_history(reader, begin, end)
     finally:
-        client.close()
+        reader.client.close()
     assert reader.missing == []
     return found
 

@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.reports.job_result import idle_stretches, shortfalls, slow_gpus
-from ofu_exporter.fleet.reports.one_job import GpuHours, JobPoint
+from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.one_job import GpuHours, PointRow
 
 STEP = 60.0
 
 
-def points(gpus: list[float | None], ofu: list[float | None] | None = None) -> list[JobPoint]:
+def points(gpus: list[float | None], ofu: list[float | None] | None = None) -> list[PointRow]:
     values = ofu or [0.3] * len(gpus)
     return [
-        JobPoint(STEP * (number + 1), held, value)
+        PointRow(
+            time=iso(STEP * (number + 1)), gpus=held, ofu=value, mfu=None, activity=None, clock=None
+        )
         for number, (held, value) in enumerate(zip(gpus, values, strict=True))
     ]
 

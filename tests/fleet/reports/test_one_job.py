@@ -11,9 +11,10 @@ from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import job_page
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
+from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import (
-    JobPoint,
     JobStory,
+    PointRow,
     UnknownJobError,
     _alive,
     _is_alike,
@@ -43,6 +44,7 @@ ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
 END = BEGIN + 16 * HOUR
+NOTHING_MISSING = PartReader(PrometheusClient("http://prometheus"))
 
 
 @pytest.fixture(scope="module")
@@ -54,18 +56,18 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 def story(prometheus: Prometheus, key: JobKey) -> JobStory:
-    client, reader = PrometheusClient(prometheus.url), PartReader()
+    reader = PartReader(PrometheusClient(prometheus.url))
     try:
-        found = read_story(client, reader, (BEGIN, END), key)
+        found = read_story(reader, (BEGIN, END), key)
     finally:
-        client.close()
+        reader.client.close()
     assert reader.missing == []
     return found
 
 
 @pytest.fixture(scope="module")
 def result(prometheus: Prometheus) -> JobResult:
-    return job_result(story(prometheus, JobKey("a", "3")), "http://prometheus", [])
+    return job_result(story(prometheus, JobKey("a", "3")), NOTHING_MISSING)
 
 
 def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
@@ -85,15 +87,19 @@ def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
     assert result.idle == result.fewer_gpus == []
 
 
-def alive(held: list[float]) -> list[JobPoint]:
+def alive(held: list[float]) -> list[PointRow]:
     """Points a minute apart of a job whose GPUs are all active for half of the time."""
-    return _alive([JobPoint(60.0 * at, gpus, 0.4, None, 0.5) for at, gpus in enumerate(held)])
+    points = [
+        PointRow(time=iso(60.0 * at), gpus=gpus, ofu=0.4, mfu=None, activity=0.5, clock=None)
+        for at, gpus in enumerate(held)
+    ]
+    return _alive(points, 60.0)
 
 
 def test_activity_and_clock_are_shown_where_the_same_gpus_had_all_of_their_five_minutes() -> None:
     ramp = [1.6, 3.2, 4.8, 6.4, 8.0]
     found = alive([0.0, *ramp, *[8.0] * 20, *reversed(ramp[:-1]), 0.0, 0.0])
-    assert [point.time for point in found] == [60.0 * at for at in range(1, 26)]  # to its end
+    assert [point.time for point in found] == [iso(60.0 * at) for at in range(1, 26)]  # to its end
     known = [point.clock for point in found]
     assert known[:9] == [None] * 9
     assert set(known[9:]) == {0.8}
@@ -134,12 +140,12 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
 
 
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("a", "1")), "", [])
+    found = job_result(story(prometheus, JobKey("a", "1")), NOTHING_MISSING)
     assert (found.earlier, found.change) == ([], None)
 
 
 def test_a_simulated_job_says_so_before_anything_else(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("", "AGENTS")), "", [])
+    found = job_result(story(prometheus, JobKey("", "AGENTS")), NOTHING_MISSING)
     assert found.headline.startswith("SIMULATED, no GPU was measured. OFU ")
     assert "1 of its GPUs was slow." in found.headline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.reports.pictures import (
     MOST_DOTS,
     MOST_LABELS,
-    Dot,
     PictureLine,
     TimeAxis,
     distribution,
@@ -22,8 +22,30 @@ from ofu_exporter.fleet.reports.pictures import (
     round_up,
     scatter,
 )
+from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.support.drawing import Drawing
 from tests.helpers.every import every
 from tests.helpers.page_parts import picture, picture_over_time
+
+
+def dot(name: str, ofu: float, mfu: float, gpu_hours: float, *, is_flagged: bool) -> JobRow:
+    verdict = "mfu_above_ofu" if is_flagged else "agree"
+    return JobRow.model_construct(
+        cluster="",
+        job_id="7",
+        job_name=name,
+        ofu_compared=ofu,
+        mfu=mfu,
+        held_gpu_hours=gpu_hours,
+        verdict=verdict,
+    )
+
+
+def drawn_of(jobs: Sequence[JobRow]) -> Drawing:
+    drawing = scatter(jobs)
+    assert drawing is not None
+    return drawing
+
 
 VALUES = st.lists(st.one_of(st.none(), st.floats(0.0, 1.2)), max_size=50)
 SOME = VALUES.filter(bool)
@@ -34,11 +56,11 @@ def test_every_picture_is_well_formed_and_has_a_name(
     one: list[float | None], other: list[float | None]
 ) -> None:
     known = [(value, 2.0) for value in one if value is not None]
-    dots = [Dot("a<b", "n&m", value, value / 2, 1.0, value > 0.5) for value, _ in known]
+    dots = [dot("a<b&m", value, value / 2, 1.0, is_flagged=value > 0.5) for value, _ in known]
     for drawing in (
         heat_map([("n1 0", one), ("n1 1", other)], ("2026-01-01T00:00", "later"), "GPUs"),
         distribution(known),
-        scatter(dots),
+        *filter(None, [scatter(dots)]),
     ):
         drawn = picture(drawing)
         assert ElementTree.fromstring(drawn).get("aria-label")
@@ -60,19 +82,19 @@ def test_ticks_are_round_percents(most: float, top: float) -> None:
 
 
 def test_flagged_jobs_are_marked_and_each_name_is_written_once() -> None:
-    dots = [Dot(f"job {n}", "same", 0.2, 0.5 + n / 100, 1.0, True) for n in range(9)]
-    dots += [Dot(f"ok {n}", f"ok{n}", 0.3, 0.3, 1.0, False) for n in range(30)]
-    drawn = picture(scatter(dots))
+    dots = [dot("same", 0.2, 0.5 + n / 100, 1.0, is_flagged=True) for n in range(9)]
+    dots += [dot(f"ok{n}", 0.3, 0.3, 1.0, is_flagged=False) for n in range(30)]
+    drawn = picture(drawn_of(dots))
     assert drawn.count('class="flagged"') == 9
     assert drawn.count('class="dot"') == 30
     assert drawn.count(">same</text>") == 1
-    many = [Dot("x", f"name {n}", 0.1, n / 40, 1.0, True) for n in range(20, 40)]
-    assert picture(scatter(many)).count('class="label"') <= MOST_LABELS
+    many = [dot(f"name {n}", 0.1, n / 40, 1.0, is_flagged=True) for n in range(20, 40)]
+    assert picture(drawn_of(many)).count('class="label"') <= MOST_LABELS
 
 
 def test_of_very_many_jobs_the_flagged_and_the_large_are_drawn() -> None:
-    dots = [Dot("x", "x", 0.3, 0.3, float(n), False) for n in range(MOST_DOTS + 50)]
-    drawn = picture(scatter([*dots, Dot("bad", "bad", 0.1, 0.9, 0.1, True)]))
+    dots = [dot("x", 0.3, 0.3, float(n), is_flagged=False) for n in range(MOST_DOTS + 50)]
+    drawn = picture(drawn_of([*dots, dot("bad", 0.1, 0.9, 0.1, is_flagged=True)]))
     assert drawn.count("<circle") == MOST_DOTS
     assert drawn.count('class="flagged"') == 1
 

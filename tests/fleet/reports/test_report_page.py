@@ -16,10 +16,10 @@ from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
     JobResult,
-    PointRow,
     SlowGpuRow,
     StretchRow,
 )
+from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.values.losses import Loss
 from tests.fleet.reports.test_fleet_report import history, job, report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.simulation.mistakes import reported_over_right
+from ofu_exporter.fleet.simulation.jobs import reported_over_right
 from ofu_exporter.fleet.simulation.spec import ModelSpec, Reporting
 
 H100 = "NVIDIA H100 80GB HBM3"
