@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.serving.pages.look import HEADERS
+from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.support.templates import render
 
 

@@ -11,12 +11,11 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.api_description import api_routes
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.job_routes import job_routes
 from ofu_exporter.serving.layers import answer_head, framed, watch
 from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.page_routes import page_routes
 from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.read_routes import job_routes, node_routes
 from ofu_exporter.serving.report_routes import answer_refusals, report_routes
 
 
@@ -50,7 +49,7 @@ def create_app(
     for router in (
         job_routes(page, book),
         report_routes(reports, guard.access),
-        page_routes(page, book),
+        node_routes(page),
         api_routes(app),
     ):
         app.include_router(router)
