@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import FastAPI
-from starlette.middleware import Middleware
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
@@ -11,7 +12,7 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.api_description import api_routes
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.layers import answer_head, framed, watch
+from ofu_exporter.serving.layers import answer_head, behind, refuse_two_ends, watch
 from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
@@ -37,12 +38,12 @@ def create_app(
         openapi_url=None,  # our own route has it ready
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
-            Middleware(watch, page),
-            Middleware(framed),
-            Middleware((hosts or Hosts()).around),
-            Middleware(reading.around),
-            Middleware(guard.around),
-            Middleware(answer_head),
+            behind(partial(watch, page)),
+            behind(refuse_two_ends),
+            behind((hosts or Hosts()).check),
+            behind(reading.check),
+            behind(guard.check),
+            behind(answer_head),
         ],
     )
     add_metrics_routes(app, page)

@@ -1,4 +1,4 @@
-"""The routes that say what is known of the node, its GPUs and its jobs: as JSON, and as the pages that people look at."""
+"""The routes that say what is known of the node, its GPUs and its jobs: as JSON, and as pages for people."""
 
 from __future__ import annotations
 
