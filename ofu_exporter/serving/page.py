@@ -94,6 +94,8 @@ class Page(Collector):
         # Counted on the event loop alone; another thread copies them.
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
+        self._out_of_force: set[str] = set()
+        """Which files have something that could not be applied when they were last read."""
         self.faults = Faults()
         """Errors that cost a series or an answer."""
         self._registry = CollectorRegistry()
@@ -130,6 +132,18 @@ class Page(Collector):
         self._requests[path, str(code)] += 1
 
     def count_reload(self, outcome: str) -> None:
+        """Count a reload of all settings, which reads the web configuration as well."""
+        if outcome == "applied":
+            self._out_of_force.clear()
+        else:
+            self._out_of_force.add("settings")
+        self._reloads[outcome] += 1
+
+    def count_web_reload(self, outcome: str) -> None:
+        """Count a renewal of the web configuration alone."""
+        self._out_of_force.discard("web")
+        if outcome == "failed":
+            self._out_of_force.add("web")
         self._reloads[outcome] += 1
 
     def render(self, accept: str = "", accept_encoding: str = "") -> Rendered:
@@ -185,6 +199,7 @@ class Page(Collector):
             reloads=dict(self._reloads),
             requests=dict(self._requests),
             faults=self.faults.counts(),
+            last_reload_successful=not self._out_of_force,
         )
         families = [*self._written.families, *of_counts(counts, self.faults)]
         return (family for family in families if family.samples)
