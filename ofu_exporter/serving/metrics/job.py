@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ofu_exporter.serving.metrics.spec import Metric, Subject
 from ofu_exporter.values.snapshot import JobView
 
 JOB = Subject[[JobView]](("job_id",), lambda view: (view.job.job_id,))
 
 
+_identity = attrgetter(
+    *("name", "user", "account", "partition", "namespace", "scheduler"),
+    *("array_job_id", "array_task_id"),
+)
+
+
 def _job_info(view: JobView) -> dict[tuple[str, ...], float]:
-    job = view.job
-    labels = (
-        job.name,
-        job.user,
-        job.account,
-        job.partition,
-        job.namespace,
-        job.scheduler,
-        job.array_job_id,
-        job.array_task_id,
-        view.reports.framework if view.reports else "",
-    )
-    return {labels: 1.0}
+    framework = view.reports.framework if view.reports else ""
+    return {(*_identity(view.job), framework): 1.0}
 
 
 JOB_METRICS: tuple[Metric[[JobView]], ...] = (
