@@ -1,4 +1,4 @@
-"""Simulated jobs report: one agrees, one counts attention in full and is found out. Recorded jobs report as they did."""
+"""Simulated jobs report: one agrees, one counts attention in full and is found out. Recorded ones report as then."""
 
 from __future__ import annotations
 
