@@ -12,7 +12,6 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
-from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.collector import of_counts, of_snapshot
 from ofu_exporter.serving.faults import Faults
@@ -121,7 +120,7 @@ class Page(Collector):
     def snapshot(self) -> Snapshot | None:
         """The last snapshot, without the windows that have become too old since."""
         snapshot = self._snapshot
-        return None if snapshot is None else fresh(snapshot, self._clock())
+        return None if snapshot is None else snapshot.fresh(self._clock())
 
     def snapshot_age(self) -> float:
         """Seconds since the last snapshot; 0 before the first."""
@@ -181,7 +180,7 @@ class Page(Collector):
     def _families(self, snapshot: Snapshot | None, unix: float, now: float) -> Iterable[Metric]:
         if snapshot is None:
             return ()
-        return of_snapshot(fresh(replace(snapshot, unix=unix), now), self.faults)
+        return of_snapshot(replace(snapshot, unix=unix).fresh(now), self.faults)
 
     def _made_at(self, snapshot: Snapshot, now: float) -> float:
         """The Unix time of a snapshot, by the node's clock if that was set back since.
