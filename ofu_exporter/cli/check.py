@@ -16,8 +16,7 @@ from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
-from ofu_exporter.cli.subjects import MEASURE
+from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.percent import percent
