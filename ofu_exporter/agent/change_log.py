@@ -207,11 +207,8 @@ def _job_name(view: JobView) -> str:
 
 
 def _began(view: JobView, snapshot: Snapshot) -> str:
-    gpus = [
-        each.gpu.index + (f"/{each.gpu.instance}" if each.gpu.instance else "")
-        for each in snapshot.gpus
-        if view.job.key in {holder.key for holder in each.holders}
-    ]
+    job = view.job.key
+    gpus = [each.gpu.place for each in snapshot.gpus if job in {one.key for one in each.holders}]
     what = f"holds GPU {', '.join(gpus)}" if gpus else "has begun"
     again = f", run {len(view.runs)}" if len(view.runs) > 1 else ""
     started = view.job.started

@@ -1,4 +1,4 @@
-"""Finds out which job this process belongs to, its model and its token, and whether the process reports for its node."""
+"""Finds out which job this process belongs to, its model and token, and whether the process reports for its node."""
 
 from __future__ import annotations
 

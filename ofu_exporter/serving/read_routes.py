@@ -12,10 +12,9 @@ from pydantic import BaseModel, Field
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.serving.gpu_json import GpuJson, gpu_state
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.negotiation import prefers_text
-from ofu_exporter.serving.node_json import NodeJson, node_state
+from ofu_exporter.serving.node_json import GpuJson, NodeJson, gpu_state, node_state
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.pages.job_page import job_page

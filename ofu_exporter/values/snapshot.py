@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
-from ofu_exporter.values.losses import NO_LOSSES, LossSums
+from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
@@ -124,10 +124,7 @@ class JobView:
 
     @property
     def waiting_seconds(self) -> float | None:
-        waiting = [
-            each.waiting_seconds for each in self.usage.values() if each.waiting_seconds is not None
-        ]
-        return math.fsum(waiting) if waiting else None
+        return known_sum(usage.waiting_seconds for usage in self.usage.values())
 
 
 @dataclass(frozen=True, slots=True)
