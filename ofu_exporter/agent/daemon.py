@@ -233,7 +233,6 @@ class Daemon:
         self._systemd.ready(f"serving on {self.url}")
 
     async def _reload_once(self) -> str:
-        """Reload the settings once; returns the outcome."""
         try:
             configured = await soon(RELOAD_SECONDS, "configuration", self._load)
             self._check_not_emptied(configured)

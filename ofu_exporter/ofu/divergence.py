@@ -136,7 +136,6 @@ def compare_sums(
 
 
 def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
-    """The verdict on sums."""
     divergence = compare_sums(sums, gpus, thresholds)
     return divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA
 

@@ -13,10 +13,9 @@ from ofu_exporter.serving.api_description import api_routes
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.layers import answer_head, behind, refuse_two_ends, watch
-from ofu_exporter.serving.metrics_routes import add_metrics_routes
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
-from ofu_exporter.serving.read_routes import job_routes, node_routes
+from ofu_exporter.serving.read_routes import add_metrics_routes, job_routes, node_routes
 from ofu_exporter.serving.report_routes import answer_refusals, report_routes
 
 

@@ -82,7 +82,6 @@ class GpuJson(BaseModel, frozen=True, allow_inf_nan=False):
 
 
 def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
-    """The JSON of a GPU of a snapshot."""
     window, rating = view.window, view.rating
     return GpuJson(
         gpu=view.gpu.index,

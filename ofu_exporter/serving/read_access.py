@@ -80,7 +80,6 @@ class ReadAccess:
             log.warning("passwords can be read on their way wherever the address has no TLS")
 
     def begin_stop(self) -> None:
-        """Hash no further password."""
         if self._passwords is not None:
             self._passwords.begin_stop()
 

@@ -1,11 +1,11 @@
-"""The routes that say what is known of the node, its GPUs and its jobs: as JSON, and as pages for people."""
+"""The routes that say what is known of the node, its GPUs and its jobs: as metrics, JSON, and pages for people."""
 
 from __future__ import annotations
 
 import platform
 from typing import Any
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
@@ -15,10 +15,55 @@ from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.negotiation import prefers_text
 from ofu_exporter.serving.node_json import GpuJson, NodeJson, gpu_state, node_state
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.snapshot import Snapshot
+
+
+def add_metrics_routes(app: FastAPI, page: Page) -> None:
+    """Add /metrics, /healthz, /readyz, and the names that other programs have for these.
+
+    The event loop answers them, because all is there already.
+    """
+
+    async def metrics(request: Request) -> Response:
+        headers = request.headers
+        shown = page.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
+        return Response(shown.body, headers=shown.headers)
+
+    for path in dict.fromkeys((METRICS, page.path)):
+        # Starlette's own route: FastAPI's would look for arguments, which costs as much as all the rest of it.
+        app.add_route(path, metrics, ["GET"], include_in_schema=False)
+
+    @app.get("/-/healthy", include_in_schema=False)
+    @app.get("/healthz", summary="The process turns", response_class=PlainTextResponse)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/-/ready", include_in_schema=False)
+    @app.get("/readyz", summary="Samples are fresh, or why not", response_class=PlainTextResponse)
+    async def readyz() -> Response:
+        problem = unready(page.snapshot())
+        return PlainTextResponse(f"{problem or 'ok'}\n", 503 if problem else 200)
+
+
+def unready(snapshot: Snapshot | None) -> str | None:
+    """One sentence on why no GPU has a fresh sample; None when one has."""
+    if snapshot is None:
+        return "starting: no snapshot yet"
+    if any(view.reason is None or view.window is not None for view in snapshot.gpus):
+        return None
+    source = snapshot.source
+    if source.reason is not None:
+        detail = f" ({source.detail})" if source.detail else ""
+        return f"source {source.name}: {source.reason.value}{detail}. {source.reason.advice}"
+    reasons = sorted({view.reason for view in snapshot.gpus if view.reason})
+    if not reasons:
+        return f"source {source.name}: no GPU seen yet"
+    return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)
+
 
 NOT_KNOWN: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},

@@ -16,9 +16,9 @@ from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.metrics_routes import unready
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.read_routes import unready
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
