@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
-from fastapi import FastAPI
+from anyio import to_thread
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.serving.api_description import api_routes
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
 from ofu_exporter.serving.layers import answer_head, behind, refuse_two_ends, watch
 from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.read_routes import add_metrics_routes, job_routes, node_routes
 from ofu_exporter.serving.report_routes import answer_refusals, report_routes
+from ofu_exporter.support.templates import render
 
 
 def create_app(
@@ -55,3 +60,30 @@ def create_app(
         app.include_router(router)
     answer_refusals(app, reports)
     return app
+
+
+def api_routes(app: FastAPI) -> APIRouter:
+    """The routes /openapi.json, for programs, and /docs, for people: made when one is first asked for, which takes a
+    thousand scrapes' time.
+
+    From then on the event loop sends them, so that a flood of such requests takes no thread's time from a scrape.
+    """
+    router = APIRouter(include_in_schema=False)
+    making = asyncio.Lock()
+    answers: list[Response] = []
+
+    def make() -> None:
+        document = app.openapi()
+        report = document["components"]["schemas"][MfuReport.__name__]
+        page = render("api.html", paths=document["paths"], report=report)
+        answers[:] = JSONResponse(document), HTMLResponse(page, headers=HEADERS)
+
+    async def answer(place: int) -> Response:
+        async with making:
+            if not answers:
+                await to_thread.run_sync(make)
+        return answers[place]
+
+    for place, path in enumerate(("/openapi.json", "/docs")):
+        router.add_api_route(path, partial(answer, place))
+    return router
