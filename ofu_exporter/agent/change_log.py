@@ -88,8 +88,8 @@ class ChangeLog:
                 yield _Line(Event.JOB_ENDED, key[1], f"{_job_name(old)} is no longer known")
         for key, view in jobs.items():
             earlier = old_jobs.get(key)
-            is_same_run = earlier is not None and _run_began(earlier) == _run_began(view)
-            is_new = not is_same_run and _run_began(view) >= self._began
+            is_same_run = earlier is not None and earlier.current_began == view.current_began
+            is_new = not is_same_run and view.current_began >= self._began
             if is_new:
                 yield _Line(Event.JOB_BEGAN, key[1], _began(view, after))
             ran_before = earlier is not None and earlier.ended is None
@@ -201,33 +201,25 @@ def _kind(health: SchedulerHealth) -> str:
     return re.sub(r"\d+", "", health.detail)
 
 
-def _run_began(view: JobView) -> float:
-    """Unix time at which the present run of a job began here."""
-    return view.began if view.run_began is None else view.run_began
-
-
 def _job_name(view: JobView) -> str:
     more = ", ".join(name for name in (view.job.name, view.job.user) if name)
     return f"job {view.job.job_id}" + (f" ({more})" if more else "")
 
 
 def _began(view: JobView, snapshot: Snapshot) -> str:
-    gpus = [
-        each.gpu.index + (f"/{each.gpu.instance}" if each.gpu.instance else "")
-        for each in snapshot.gpus
-        if view.job.key in {holder.key for holder in each.holders}
-    ]
+    job = view.job.key
+    gpus = [each.gpu.place for each in snapshot.gpus if job in {one.key for one in each.holders}]
     what = f"holds GPU {', '.join(gpus)}" if gpus else "has begun"
     again = f", run {len(view.runs)}" if len(view.runs) > 1 else ""
     started = view.job.started
-    late = 0.0 if started is None else _run_began(view) - started
+    late = 0.0 if started is None else view.current_began - started
     since = f"; it began {lasting(late)} before it was seen" if late > LATE_SECONDS else ""
     return f"{_job_name(view)} {what}{again}{since}"
 
 
 def _ended(view: JobView) -> str:
     observed = view.observed_seconds
-    lasted = lasting(max(0.0, (view.ended or view.updated) - _run_began(view)))
+    lasted = lasting(max(0.0, (view.ended or view.updated) - view.current_began))
     result = "no OFU was measured"
     if observed > 0:
         ofu = percent(view.utilization_seconds / observed)

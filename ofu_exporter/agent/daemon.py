@@ -23,7 +23,7 @@ from ofu_exporter.agent.build import (
 )
 from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
-from ofu_exporter.agent.reloads import LastReloads, Reloads
+from ofu_exporter.agent.reloads import Reloads
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.systemd import Notifier
 from ofu_exporter.agent.web_renewal import WebRenewal
@@ -106,9 +106,8 @@ class Daemon:
         self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
-        self._web = WebRenewal(web, self._reading, self._server, self._count_web_reload)
+        self._web = WebRenewal(web, self._reading, self._server, self._page.count_web_reload)
         self._reloads = Reloads(configured.file, self._reload)
-        self._last_reloads = LastReloads()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._driver_replaced = False
 
@@ -128,7 +127,6 @@ class Daemon:
             state_writes=dict(writer.writes) if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),
-            last_reload_successful=self._last_reloads.successful,
         )
 
     def _remembered(self) -> State:
@@ -231,14 +229,10 @@ class Daemon:
 
     async def _reload(self) -> None:
         self._systemd.reloading()
-        self._page.count_reload(self._last_reloads.noted(await self._reload_once()))
+        self._page.count_reload(await self._reload_once())
         self._systemd.ready(f"serving on {self.url}")
 
-    def _count_web_reload(self, outcome: str) -> None:
-        self._page.count_reload(self._last_reloads.web_noted(outcome))
-
     async def _reload_once(self) -> str:
-        """Reload the settings once; returns the outcome."""
         try:
             configured = await soon(RELOAD_SECONDS, "configuration", self._load)
             self._check_not_emptied(configured)

@@ -105,9 +105,8 @@ class LaneThreads:
     def _leave_somebody_asleep(self) -> None:
         """Start a thread if all others may hang and there is a lane that it could drive."""
         if not self._asleep and len(self._busy) < len(self._lanes):
-            with contextlib.suppress(
-                RuntimeError
-            ):  # no thread can be started: this one continues alone
+            # Where no thread can be started, this one continues alone.
+            with contextlib.suppress(RuntimeError):
                 self._begin(self._run if self._stopping else self._run_later)
 
     def _sleep(self) -> None:

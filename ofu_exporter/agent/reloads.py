@@ -21,28 +21,6 @@ REST_SECONDS = 1.0
 fill the log."""
 
 
-class LastReloads:
-    """Whether what lies in the files now is in force. A full reload reads the web configuration as well."""
-
-    def __init__(self) -> None:
-        self._is_web_wrong = self._is_wrong = False
-
-    @property
-    def successful(self) -> bool:
-        return not self._is_wrong and not self._is_web_wrong
-
-    def noted(self, outcome: str) -> str:
-        """The outcome of a full reload, which is noted."""
-        self._is_wrong = outcome == "failed"
-        self._is_web_wrong = self._is_web_wrong and self._is_wrong
-        return outcome
-
-    def web_noted(self, outcome: str) -> str:
-        """The outcome of a renewal of the web configuration alone, which is noted."""
-        self._is_web_wrong = outcome == "failed"
-        return outcome
-
-
 class Reloads:
     """Collects requests for a reload, and decides when it comes. Any number of requests during a reload cause one
     more."""

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import Delivery, Inbox, Lane, SamplingPace
-from ofu_exporter.agent.opened_source import OpenedSource
 from ofu_exporter.agent.source_choice import SourceChoice, chosen
-from ofu_exporter.agent.source_opening import Candidate, SourceOpening
+from ofu_exporter.agent.source_opening import Candidate, OpenedSource, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu

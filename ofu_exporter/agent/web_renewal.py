@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from ofu_exporter.agent.file_watch import FileWatch
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
+from ofu_exporter.support.small_files import Stamp, stamp
 
 log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+"""Time between two looks at the files, on a thread of their own, so that a disk that hangs blocks nothing else."""
 
 
 class WebRenewal:
@@ -32,9 +38,8 @@ class WebRenewal:
         self._server = server
         self._count = count
         self._renewing = asyncio.Lock()
-        self._watch: FileWatch | None = None
+        self._watch: threading.Thread | None = None
         """None before the start."""
-        self._is_watched = False
 
     def start(self, settings: Callable[[], Settings]) -> None:
         """Begin to watch the files, for the running event loop."""
@@ -48,14 +53,26 @@ class WebRenewal:
             else:
                 asyncio.run_coroutine_threadsafe(self._take(settings(), web), loop)
 
-        self._watch = FileWatch(lambda: self._web.files, changed)
+        self._watch = threading.Thread(
+            target=self._look, args=(changed, self._stamps()), name="file-watch", daemon=True
+        )
         self._watch_files()
 
     def _watch_files(self) -> None:
         """Start the watching thread once there is a file to watch."""
-        if self._watch is not None and self._web.files and not self._is_watched:
-            self._is_watched = True
+        if self._watch is not None and self._web.files and self._watch.ident is None:
             self._watch.start()
+
+    def _look(self, changed: Callable[[], None], before: Mapping[Path, Stamp]) -> None:
+        while True:
+            time.sleep(CHECK_SECONDS)
+            now = self._stamps()
+            if any(before[path] != stamp for path, stamp in now.items() if path in before):
+                changed()
+            before = now
+
+    def _stamps(self) -> dict[Path, Stamp]:
+        return {path: stamp(path) for path in self._web.files}
 
     async def renew(self, settings: Settings) -> None:
         """Read everything again. Raises ConfigError and then keeps the last good configuration."""

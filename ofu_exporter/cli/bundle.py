@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import click
 
 from ofu_exporter import __revision__, __version__
 from ofu_exporter.cli.record import RecordingSession
-from ofu_exporter.cli.redaction import redacted, redacted_data
 from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.secret_files import read_secret
@@ -38,6 +37,31 @@ CONTENTS = {
     "log.txt": "the end of the agent's log; it may name users and jobs",
 }
 """Every file of the archive and what it holds, in its order."""
+HIDDEN = "(hidden)"
+_FORMS = (
+    # User and password of an address.
+    (re.compile(r"(?<=://)[^/\s\"'@]*(?:@[^/\s\"'@]*)*@"), f"{HIDDEN}@"),
+    # Its query, which may hold a token.
+    (re.compile(r"(://[^\s\"'?]*\?)[^\s\"']+"), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.I), rf"\1 {HIDDEN}"),
+    (
+        re.compile(
+            r"\b((?:\w+[_-])?(?:password|passwd|token|secret|api[_-]?key|authorization|cookie))"
+            r"(\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!bearer |basic )[^\s\"',}\\]+",
+            re.I,
+        ),
+        rf"\1\2{HIDDEN}",
+    ),
+    # A bcrypt hash.
+    (re.compile(r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}"), HIDDEN),
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+        ),
+        HIDDEN,
+    ),
+)
+"""What has the form of a secret, and what stands in its place."""
 
 
 class Bundle:
@@ -181,3 +205,21 @@ def _pack(target: Path, files: Mapping[str, bytes]) -> None:
         os.link(unfinished, target)  # unlike a rename it replaces nothing that came meanwhile
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def redacted(text: str, secrets: Collection[str] = ()) -> str:
+    """The text without any of `secrets`, nor what looks like one."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    for form, instead in _FORMS:
+        text = form.sub(instead, text)
+    return text
+
+
+def redacted_data(data: Any, secrets: Collection[str] = ()) -> Any:
+    """The same for every text within mappings and lists."""
+    if isinstance(data, dict):
+        return {key: redacted_data(value, secrets) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [redacted_data(each, secrets) for each in data]
+    return redacted(data, secrets) if isinstance(data, str) else data

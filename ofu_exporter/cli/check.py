@@ -16,8 +16,7 @@ from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
-from ofu_exporter.cli.subjects import MEASURE
+from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
 from ofu_exporter.support.percent import percent
@@ -194,15 +193,11 @@ def table(snapshot: Snapshot) -> str:
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:
     """The GPUs that another source reads, or why it reads none."""
-    read = [_index(view) for view in snapshot.gpus if view.source == health.name]
+    read = [view.gpu.place for view in snapshot.gpus if view.source == health.name]
     if read:
         return f"Source of GPU {', '.join(read)}: {health.name}"
     why = _reason_words(health)
     return f"Also tried: {health.name}{f': {why}' if why else ''}"
-
-
-def _index(view: GpuView) -> str:
-    return view.gpu.index + (f"/{view.gpu.instance}" if view.gpu.instance else "")
 
 
 def _cells(view: GpuView) -> tuple[str, ...]:
@@ -211,10 +206,10 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     rated = "/".join(f"{hz / 1e6:.0f}" for hz in clocks)
     rated += " MHz" if rating else "-"
     if window is None:
-        return (_index(view), view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
+        return (view.gpu.place, view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
     return (
-        _index(view),
+        view.gpu.place,
         view.gpu.name or "-",
         percent(window.tensor_active, "-"),
         " ".join(f"{pipe} {ratio:.1%}" for pipe, ratio in window.pipes.items() if ratio) or "-",
@@ -260,11 +255,11 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
     yield from _error_notes(snapshot)
     for view in snapshot.gpus:
         if view.reason is not None:
-            yield f"GPU {_index(view)}: {_sentence(view)}"
+            yield f"GPU {view.gpu.place}: {_sentence(view)}"
         if view.rejected:
             counts = ", ".join(f"{count} {reason}" for reason, count in view.rejected.items())
-            yield f"GPU {_index(view)}: samples not believed: {counts}"
+            yield f"GPU {view.gpu.place}: samples not believed: {counts}"
         if len(view.holders) > 1:
-            yield f"GPU {_index(view)}: several jobs have it; its OFU is credited to none"
+            yield f"GPU {view.gpu.place}: several jobs have it; its OFU is credited to none"
     for health in snapshot.schedulers:
         yield from _scheduler_notes(health)

@@ -10,7 +10,17 @@ import click
 from ofu_exporter.cli.completion import SHELLS, place_in, script
 from ofu_exporter.cli.option_types import FOLDER
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.packed_files import PLACES, folder
+
+PACKAGE = Path(__file__).parents[1]
+PLACES = {
+    "alerts": "helm/ofu-exporter/files/alerts",
+    "rules": "helm/ofu-exporter/files/rules",
+    "dashboards": "helm/ofu-exporter/files/dashboards",
+    "systemd": "deploy/systemd",
+    "slurm": "deploy/slurm",
+    "man": "deploy/man",
+}
+"""The folders, and where a checkout has them; a wheel has them in ofu_exporter/files."""
 
 
 @click.command(short_help="Write rules, dashboards, units, hooks, man page, completions.")
@@ -37,3 +47,9 @@ def files(directory: Path) -> None:
     for part in sorted(directory.iterdir()):
         count = sum(path.is_file() for path in part.rglob("*"))
         click.echo(f"{part}: {count} file{'s' * (count != 1)}")
+
+
+def folder(name: str) -> Path:
+    """Where one of these folders is: in the installed package, or in the checkout around it."""
+    packed = PACKAGE / "files" / name
+    return packed if packed.is_dir() else PACKAGE.parent / PLACES[name]

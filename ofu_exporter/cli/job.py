@@ -92,7 +92,7 @@ def _hooked(options: Mapping[str, Any]) -> tuple[str, hooks.Node, Squeue]:
     """The job's id, the node, and squeue, as the flags of a hook say. Raises ConfigError."""
     seconds = 0.0 if options["no_ask"] else options["ask_seconds"]
     folder, tokens = options["job_dir"], options["token_dir"]
-    node = hooks.Node(folder, tokens=tokens or job_tokens.beside(folder))
+    node = hooks.Node(folder, tokens or job_tokens.beside(folder))
     if not job_files.is_job_id(options["job_id"]):
         raise ConfigError(f"--job-id: {options['job_id']!r} is not the number of a job")
     return options["job_id"], node, Squeue(os.environ, options["slurm_bin"], seconds)

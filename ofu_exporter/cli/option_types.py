@@ -32,23 +32,14 @@ def _path(metavar: str) -> click.Path:
     return kind
 
 
-class _Duration(click.ParamType[float]):
-    """Seconds, written as 5s, 500ms, 2m or 1h."""
+def _seconds(value: object) -> float:
+    from ofu_exporter.support.durations import seconds  # Slurm's hooks need no pydantic
 
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, _: click.Context | None) -> float:
-        from ofu_exporter.support.durations import seconds  # Slurm's hooks need no pydantic
-
-        try:
-            return float(str(seconds(value)))
-        except ValueError as error:
-            name = param.opts[0] if param else "duration"
-            raise ConfigError(f"{name}: {error}") from error
+    return float(str(seconds(value)))
 
 
 class _Quantity(click.ParamType[float]):
-    """A number that `values.quantities` reads; the refusal of another names the option."""
+    """A number with a unit or a range; the refusal of another text names the option."""
 
     def __init__(self, name: str, read: Callable[[str], float]) -> None:
         self.name = name
@@ -62,7 +53,9 @@ class _Quantity(click.ParamType[float]):
             raise ConfigError(f"{name}: {error}") from error
 
 
-FILE, FOLDER, DURATION = _path("file"), _path("dir"), _Duration()
+FILE, FOLDER = _path("file"), _path("dir")
+DURATION = _Quantity("time", _seconds)
+"""Seconds, written as 5s, 500ms, 2m or 1h."""
 RATIO = _Quantity("ratio", quantities.ratio)
 OVERHEAD = _Quantity("ratio", lambda text: quantities.ratio(text, quantities.OVERHEAD))
 STDERR = _Quantity("ratio", lambda text: quantities.ratio(text, 1.0))

@@ -19,8 +19,7 @@ from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, start_quiet_logging
-from ofu_exporter.cli.subjects import MEASURE
+from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.settings import Configured, Settings

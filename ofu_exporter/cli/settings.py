@@ -23,7 +23,6 @@ from ofu_exporter.cli.layers import (
     file_layer,
     shown,
 )
-from ofu_exporter.cli.subjects import OWNED, SERVE, subject_of
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured, Settings
 from ofu_exporter.support.logs import configure_logging
@@ -32,6 +31,36 @@ log = logging.getLogger(__name__)
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
+
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "Counters": ("source", "interval", "clock_interval", "pause_file", "pause_limit"),
+    "Jobs": ("scheduler", "owner_max_age", "state_file", "state_interval"),
+    "Serving": ("listen", "telemetry_path", "report_socket"),
+    "Who may read and report": (
+        *("web_config_file", "tls_cert", "tls_key", "tls_client_ca", "allowed_hosts"),
+        *("report_token_file", "job_tokens", "pod_tokens"),
+    ),
+    "Reports of MFU": (
+        *("horizon", "mfu_above", "mfu_below", "mfu_above_relative", "mfu_below_relative"),
+        *("unowned_reports", "recipe_folder"),
+    ),
+    "Log": ("log_level", "log_format"),
+}
+"""The settings by subject, in the order of the help. The options of sources and schedulers follow."""
+OWNED: Mapping[str, str] = {"source": "One source's own", "scheduler": "One scheduler's own"}
+"""The subjects of the options that belong to a source or to a scheduler."""
+SUBJECT_OF = {name: subject for subject, names in SUBJECTS.items() for name in names}
+SERVE = tuple(SUBJECT_OF)
+"""The settings of a command that serves: all of them."""
+COMMON = frozenset(
+    {
+        *("source", "interval", "scheduler", "state_file", "listen", "web_config_file"),
+        *("log_level", "url", "path"),
+    }
+)
+"""What --help shows of a command that serves; the rest is shown by --help-all."""
+MEASURE = ("source", "interval", "clock_interval", *SUBJECTS["Log"])
+"""The settings of a command that measures but does not serve."""
 
 OptionOwner = tuple[str, str]
 """Owner of options: `source` or `scheduler`, and its name."""
@@ -72,7 +101,7 @@ def setting_flags(
             shown_as = {"subject": OWNED[kind], "hidden": kind not in owners}
             command = _flag(name, field, preset or {}, shown_as, owner)(command)
     for name in reversed(SERVE):
-        shown_as = {"subject": subject_of(name), "hidden": name not in names}
+        shown_as = {"subject": SUBJECT_OF[name], "hidden": name not in names}
         command = _flag(name, Settings.model_fields[name], preset or {}, shown_as)(command)
     return click.option("--config", type=Path, metavar="FILE", help="YAML file of settings.")(
         command

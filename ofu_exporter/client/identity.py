@@ -1,16 +1,20 @@
-"""Finds out which job this process belongs to, whether it reports for its node, and with which token."""
+"""Finds out which job this process belongs to, its model and token, and whether the process reports for its node."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 TOKENS = Path("/run/ofu-exporter/tokens")
 """The folder of the tokens of Slurm jobs, each under the job's id."""
 NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 LONGEST_TOKEN = 4096
+MOST_RECIPE_BYTES = 200_000
+"""A report with a larger recipe would be refused."""
 
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 """Torch's variable first: its launcher under srun starts several processes that share a SLURM_LOCALID."""
@@ -33,6 +37,29 @@ def speaks_for_node(environ: Mapping[str, str]) -> bool:
     """Whether this process is the first of its node; true if no launcher numbered the processes."""
     ranks = (environ[name] for name in _LOCAL_RANKS if environ.get(name))
     return next(ranks, "0").strip() == "0"
+
+
+def model_facts(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The fact `model` of a job; empty if its environment names no recipe.
+
+    `OFU_EXPORTER_RECIPE` is the path of a file (with a slash), or a name in the folder of recipes that the site's
+    agents have; `OFU_EXPORTER_SEQ_LEN` is the length of its sequences, otherwise the recipe's own is counted.
+    Raises ValueError and OSError for what cannot be read.
+    """
+    named = environ.get("OFU_EXPORTER_RECIPE", "").strip()
+    if not named:
+        return {}
+    model: dict[str, Any] = {"recipe": _recipe(Path(named)) if "/" in named else named}
+    length = environ.get("OFU_EXPORTER_SEQ_LEN", "").strip()
+    return {"model": {**model, "seq_len": int(length)} if length else model}
+
+
+def _recipe(path: Path) -> Any:
+    with path.open("rb") as file:
+        content = file.read(MOST_RECIPE_BYTES + 1)
+    if len(content) > MOST_RECIPE_BYTES:
+        raise ValueError(f"{path} has more than {MOST_RECIPE_BYTES} bytes, which no recipe has")
+    return json.loads(content)
 
 
 class Token:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
-from ofu_exporter.client import identity, job_model
+from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable, number
 from ofu_exporter.client.sender import OnceLog, Sender
@@ -120,7 +120,7 @@ class Reporter:
         if self._facts.keys() & {"flops_per_token", "model"}:
             return {}
         try:
-            return job_model.facts(os.environ)
+            return identity.model_facts(os.environ)
         except Exception as error:  # noqa: BLE001 - as above: the report is worth more than its model
             self._notices.say("recipe", f"OFU_EXPORTER_RECIPE is left out: {_text(error)}")
         return {}

@@ -269,7 +269,6 @@ def markdown() -> str:
 
 
 def _figures(row: GpuModel) -> tuple[str, ...]:
-    """The cells of a model."""
     bf16 = _peak_cell(row, "bf16")
     if row.peak_flops("bf16") is None and row.peak_flops("fp16") is not None:
         bf16 = f"({_peak_cell(row, 'fp16')})"

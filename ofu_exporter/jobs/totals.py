@@ -17,7 +17,7 @@ from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
-from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums
+from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums, known_sum
 from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 
@@ -35,27 +35,22 @@ _REPORTED = tuple(each.name for each in fields(Reported))
 class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
+    # `GpuUsage` and `LossSums` say what each number means.
+
     gpu: str
     uuid: str
     gpu_instance: str = ""
     node: str = ""
     share_ratio: PositiveFloat = 1.0
-    """Part of a whole GPU that the device last counted as."""
     held_seconds: NonNegativeFloat
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
-    """Part of the held GPU-seconds before a program of the job had started; None where nobody says when that was."""
     lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
-    """Where the rest of the peak went in the observed GPU-seconds."""
     gained_seconds: NonNegativeFloat = 0.0
-    """What the tensor pipes gained above the tensor clock: observed = utilization + all that was lost - gained."""
     no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
-    """The fewest and the most of the seconds lost in `no_tensor` that each cause may have."""
     energy_joules: NonNegativeFloat | None = None
-    """By the card's own counter, in the observed time; None where it has none."""
     idle_energy_joules: NonNegativeFloat | None = None
-    """Part of it in windows in which no kernel ran."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -77,15 +72,13 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
 class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """One run of a job on one node: a scheduler may start a job again under the same id."""
 
+    # `Run` says what each value means.
+
     uid: str = ""
-    """What the scheduler tells runs apart by."""
     node: str = ""
     began: float
-    """Unix time at which the run was first seen."""
     ended: float | None = None
-    """Unix time at which it was no longer seen; None while it holds a GPU."""
     held_seconds: NonNegativeFloat
-    """The run's own GPU-seconds, as are the next two."""
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
 
@@ -162,7 +155,7 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     @property
     def waiting_gpu_seconds(self) -> float | None:
         """GPU-seconds for which the job had GPUs before a program of it started; None where nobody says."""
-        return _known_sum(gpu.waiting_seconds for gpu in self.gpus)
+        return known_sum(gpu.waiting_seconds for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -273,7 +266,7 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         name: getattr(first, name) + getattr(second, name)
         for name in ("held_seconds", "observed_seconds", "utilization_seconds")
     }
-    waiting = _known_sum(one.waiting_seconds for one in (first, second))
+    waiting = known_sum(one.waiting_seconds for one in (first, second))
     losses = _of_sums(first.sums.plus(second.sums))
     return second.model_copy(update={**sums, "waiting_seconds": waiting, **losses})
 
@@ -287,9 +280,3 @@ def _of_sums(sums: LossSums) -> dict[str, Any]:
         "energy_joules": sums.energy_joules,
         "idle_energy_joules": sums.idle_energy_joules,
     }
-
-
-def _known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum of the values that are known; None where none is."""
-    numbers = [value for value in values if value is not None]
-    return math.fsum(numbers) if numbers else None

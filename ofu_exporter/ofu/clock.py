@@ -48,7 +48,6 @@ class ClockMemory(NamedTuple):
     """Seconds that usually lie between two reads; 0 where there were too few to say."""
 
     def with_window(self, new: ClockMemory) -> ClockMemory:
-        """The memory after another window."""
         away, old = new.mean_hz - self.mean_hz, 1 - FORGETTING
         return ClockMemory(
             variance=old * self.variance + FORGETTING * new.variance,

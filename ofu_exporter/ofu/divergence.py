@@ -83,19 +83,17 @@ def compare(
     if math.isnan(observed_seconds) or observed_seconds < 0:
         raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
     error = StandardError(ErrorMethod.MEASURED, standard_error)
-    means = _Means(mfu, ofu, error, observed_seconds)
-    return _divergence(means, thresholds, previous)
+    return _divergence(mfu, ofu, error, observed_seconds, thresholds, previous)
 
 
-class _Means(NamedTuple):
-    mfu: float
-    ofu: float
-    error: StandardError
-    observed_seconds: float
-
-
-def _divergence(means: _Means, thresholds: Thresholds, previous: Verdict | None) -> Divergence:
-    mfu, ofu, error, observed_seconds = means
+def _divergence(
+    mfu: float,
+    ofu: float,
+    error: StandardError,
+    observed_seconds: float,
+    thresholds: Thresholds,
+    previous: Verdict | None,
+) -> Divergence:
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
     if observed_seconds < thresholds.observed_seconds:
@@ -133,12 +131,11 @@ def compare_sums(
     mfu, ofu = sums.mfu, sums.ofu
     if mfu is None or ofu is None:
         return None
-    means = _Means(mfu, ofu, sums.error(gpus), sums.gpu_seconds / (gpus or 1.0))
-    return _divergence(means, thresholds, previous)
+    observed_seconds = sums.gpu_seconds / (gpus or 1.0)
+    return _divergence(mfu, ofu, sums.error(gpus), observed_seconds, thresholds, previous)
 
 
 def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT) -> Verdict:
-    """The verdict on sums."""
     divergence = compare_sums(sums, gpus, thresholds)
     return divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA
 

@@ -106,8 +106,8 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
     """A job with a new run: its totals go on, so that no counter on the page goes back."""
     state = _ended(state, now)
     ended = now.unix if state.ended is None else state.ended
-    began = state.began if state.run_began is None else state.run_began
-    last = current_run(state.job.uid, (began, ended), state.usage.values(), state.earlier)
+    lasted = (state.current_began, ended)
+    last = current_run(state.job.uid, lasted, state.usage.values(), state.earlier)
     earlier = [*state.earlier, last]
     if len(earlier) >= MOST_RUNS:
         earlier[:2] = [_joined(*earlier[:2])]

@@ -66,7 +66,6 @@ class OwnerState:
         ]
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
-        """The jobs that have a GPU now."""
         return self.resolved.holders.get(key, ())
 
     def sole_holder(self, key: GpuKey, window: Window) -> Job | None:

@@ -93,7 +93,6 @@ def runs_backwards(reading: Reading, sampled_until: float | None) -> bool:
 
 
 def judge(suspicion: Suspicion, reading: Reading) -> Judgement:
-    """Judge one window."""
     suspicion = _remember(suspicion, reading)
     if reading.clocks and all(sample.hz == 0 for sample in reading.clocks):
         return Judgement(suspicion, Rejection.CLOCK_ZERO, "the SM clock reads 0 all the time")

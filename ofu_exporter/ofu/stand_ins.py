@@ -13,6 +13,7 @@ from ofu_exporter.ofu.holders import History
 from ofu_exporter.ofu.job_state import Jobs, JobState, begun_anew
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, GpuUsage, Job, JobKey
+from ofu_exporter.values.losses import known_sum
 
 Renamed = Mapping[JobKey, Job]
 """The job that each stand-in stood for."""
@@ -94,14 +95,13 @@ def _with(state: JobState, stand_in: JobState) -> JobState:
 
 
 def _added(first: GpuUsage, second: GpuUsage) -> GpuUsage:
-    waits = [each.waiting_seconds for each in (first, second) if each.waiting_seconds is not None]
     return replace(
         second,
         held_seconds=first.held_seconds + second.held_seconds,
         observed_seconds=first.observed_seconds + second.observed_seconds,
         utilization_seconds=first.utilization_seconds + second.utilization_seconds,
         recent=tuple(sorted((*first.recent, *second.recent))),
-        waiting_seconds=sum(waits) if waits else None,
+        waiting_seconds=known_sum((first.waiting_seconds, second.waiting_seconds)),
     )
 
 

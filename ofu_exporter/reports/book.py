@@ -16,11 +16,10 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import Coverage, extended, sums_of
-from ofu_exporter.reports.entry import Entry, Policy
+from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
-from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.reports.stated import Stated, completed
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant

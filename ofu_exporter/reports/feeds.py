@@ -8,10 +8,8 @@ from pydantic import BaseModel
 
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.own_reports import OwnReports
+from ofu_exporter.reports.own_reports import OwnReports, RecordedReports, SimulatedReports
 from ofu_exporter.reports.pulls import Pulls
-from ofu_exporter.reports.recorded import RecordedReports
-from ofu_exporter.reports.simulated import SimulatedReports
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.snapshot import Snapshot
 

@@ -9,20 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import recipes as recipe_format
+from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
+from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.reports.messages import WAYS, MfuReport, out_of_range
 from ofu_exporter.reports.model_count import flops_per_token, problem
-from ofu_exporter.reports.site_recipes import with_recipe
+from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.snapshot import GpuView
 
 ASSUMED = ("bf16", "fp16")
 """Precision of a job that does not report one: the first of these that its GPUs are rated in."""
+MOST_RECIPE_BYTES = 256 << 10
+MOST_RECIPES = 16
+"""Most recipes that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,42 @@ def completed(
         whole = whole.model_copy(update={"model": None})
         stated = stated._replace(warnings=(*stated.warnings, uncountable))
     return whole, stated
+
+
+def with_recipe(report: MfuReport, folder: Path | None) -> tuple[MfuReport, str | None]:
+    """The report with the recipe that it names, and why there is none. Raises ReportError where it needs one."""
+    model = report.model
+    if model is None or not isinstance(model.recipe, str):
+        return report, None
+    try:
+        recipe = named_recipe(folder, model.recipe)
+    except ConfigError as error:
+        if report.counts_model:
+            raise out_of_range("model", str(error)) from error
+        return report.model_copy(update={"model": None}), f"model: {error}; it explains nothing"
+    with_it = model.model_copy(update={"recipe": recipe})
+    return report.model_copy(update={"model": with_it}), None
+
+
+def named_recipe(folder: Path | None, name: str) -> Recipe:
+    """The package's own recipe of a name, otherwise that of the site's folder, as it is now.
+
+    Raises ConfigError, which says what is missing.
+    """
+    folder = READY if name in ready_recipes() else folder
+    if folder is None:
+        raise ConfigError(f"recipe {name!r}: this agent has no folder of recipes (recipe_folder)")
+    path = folder / f"{name}.json"
+    return _recipe(read_small(path, "the recipe", MOST_RECIPE_BYTES), str(path))
+
+
+@lru_cache(MOST_RECIPES)
+def _recipe(text: str, path: str) -> Recipe:
+    fields = parsed(text, f"the recipe {path}")
+    try:
+        return recipe_format.read(fields)
+    except ConfigError as error:
+        raise ConfigError(f"the recipe {path}: {error}") from error
 
 
 def _shares(report: MfuReport, hardware: Hardware) -> Mapping[str, float]:

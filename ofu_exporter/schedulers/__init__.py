@@ -61,9 +61,5 @@ class SchedulerModule(Protocol):
 _DRIVERS: Registry[SchedulerModule] = Registry(
     __name__, "scheduler", inner="driver", reserved=("auto", "none")
 )
-names, load, summary, automatic = (
-    _DRIVERS.names,
-    _DRIVERS.load,
-    _DRIVERS.summary,
-    _DRIVERS.automatic,
-)
+names, load = _DRIVERS.names, _DRIVERS.load
+summary, automatic = _DRIVERS.summary, _DRIVERS.automatic

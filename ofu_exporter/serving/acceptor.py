@@ -47,12 +47,10 @@ class Acceptor:
         listening.setblocking(False)
 
     def start(self) -> None:
-        """Accept from now on."""
         self._again = None
         self._loop.add_reader(self._listening, self._accept)
 
     def close(self) -> None:
-        """Accept nothing more."""
         self._loop.remove_reader(self._listening)
         if self._again is not None:
             self._again.cancel()

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.reports import own_pod
 from ofu_exporter.serving.site_tokens import SiteTokens, sha256
-from ofu_exporter.support.addresses import client_network, is_loopback
+from ofu_exporter.support.addresses import client_network, is_address, is_loopback, parsed
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -135,15 +134,36 @@ class Access:
 
     def _why_not(self, writer: Writer, job: Job) -> str:
         if writer.warrant is Warrant.POD_TOKEN:
-            return own_pod.why_not_of(writer.pod, job)
+            return _why_not_of(writer.pod, job)
         if writer.pod_address is not None:
-            return own_pod.why_not(writer.pod_address, job)
+            return why_not_from(writer.pod_address, job)
         if writer.is_site or not self._job_tokens:
             return ""
         if not job.token_sha256:
             return f"job {job.job_id} has no token, so only the site may report for it"
         is_the_jobs = hmac.compare_digest(writer.token_sha256, job.token_sha256)
         return "" if is_the_jobs else f"the token is not that of job {job.job_id}"
+
+
+def why_not_from(address: str, job: Job) -> str:
+    """Why an address is not that of a pod of the job; "" where it is one.
+
+    The address must be the one that the connection comes from. No other pod can send from it, as long as the
+    network of the cluster lets no pod forge its address, and no proxy stands in between.
+    """
+    if not job.addresses:
+        return f"the addresses of the pods of job {job.job_id} are not known here"
+    if is_address(address) and str(parsed(address)) in job.addresses:
+        return ""
+    return f"{address or 'a socket'} is no address of a pod of job {job.job_id}"
+
+
+def _why_not_of(pod: str, job: Job) -> str:
+    """Why a pod, as `namespace/name`, is none of the job's; "" where it is one."""
+    is_one = pod in (f"{job.namespace}/{job.name}", *job.aliases)
+    if is_one and job.scheduler == "kubernetes":
+        return ""
+    return f"the token is that of pod {pod}, which is none of job {job.job_id}"
 
 
 def _about_token(reason: ReportRejection, detail: str) -> ReportError:

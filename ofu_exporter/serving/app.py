@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
-from starlette.middleware import Middleware
+import asyncio
+from functools import partial
+
+from anyio import to_thread
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 
 from ofu_exporter import __version__
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.serving.api_description import api_routes
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.job_routes import job_routes
-from ofu_exporter.serving.layers import answer_head, framed, watch
-from ofu_exporter.serving.metrics_routes import add_metrics_routes
+from ofu_exporter.serving.layers import answer_head, behind, refuse_two_ends, watch
 from ofu_exporter.serving.page import Page
-from ofu_exporter.serving.page_routes import page_routes
+from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.read_routes import add_metrics_routes, job_routes, node_routes
 from ofu_exporter.serving.report_routes import answer_refusals, report_routes
+from ofu_exporter.support.templates import render
 
 
 def create_app(
@@ -38,21 +42,48 @@ def create_app(
         openapi_url=None,  # our own route has it ready
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
-            Middleware(watch, page),
-            Middleware(framed),
-            Middleware((hosts or Hosts()).around),
-            Middleware(reading.around),
-            Middleware(guard.around),
-            Middleware(answer_head),
+            behind(partial(watch, page)),
+            behind(refuse_two_ends),
+            behind((hosts or Hosts()).check),
+            behind(reading.check),
+            behind(guard.check),
+            behind(answer_head),
         ],
     )
     add_metrics_routes(app, page)
     for router in (
         job_routes(page, book),
         report_routes(reports, guard.access),
-        page_routes(page, book),
+        node_routes(page),
         api_routes(app),
     ):
         app.include_router(router)
     answer_refusals(app, reports)
     return app
+
+
+def api_routes(app: FastAPI) -> APIRouter:
+    """The routes /openapi.json, for programs, and /docs, for people: made when one is first asked for, which takes a
+    thousand scrapes' time.
+
+    From then on the event loop sends them, so that a flood of such requests takes no thread's time from a scrape.
+    """
+    router = APIRouter(include_in_schema=False)
+    making = asyncio.Lock()
+    answers: list[Response] = []
+
+    def make() -> None:
+        document = app.openapi()
+        report = document["components"]["schemas"][MfuReport.__name__]
+        page = render("api.html", paths=document["paths"], report=report)
+        answers[:] = JSONResponse(document), HTMLResponse(page, headers=HEADERS)
+
+    async def answer(place: int) -> Response:
+        async with making:
+            if not answers:
+                await to_thread.run_sync(make)
+        return answers[place]
+
+    for place, path in enumerate(("/openapi.json", "/docs")):
+        router.add_api_route(path, partial(answer, place))
+    return router

@@ -73,7 +73,6 @@ class Arrival:
         return wanted <= len(peeked)
 
     def abort(self) -> None:
-        """Close the connection at once."""
         self._loop.remove_reader(self.socket.fileno())
         self.socket.close()
 

@@ -10,7 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 from ofu_exporter.serving.faults import Faults
-from ofu_exporter.serving.metrics import agent, gpu, job, report
+from ofu_exporter.serving.metrics import agent, gpu, job
 from ofu_exporter.serving.metrics.spec import Metric as OfuMetric
 from ofu_exporter.serving.metrics.spec import Rows, Value
 from ofu_exporter.values.snapshot import GpuView, Snapshot
@@ -33,7 +33,7 @@ def of_snapshot(snapshot: Snapshot, faults: Faults) -> Iterator[Metric]:
         yield filled(metric, once(_rows(metric, _of_each_model(snapshot), faults)), faults)
     yield from add([gpu.GPU_SHARED], gpus)
     yield from add(job.JOB_METRICS, [(view,) for view in snapshot.jobs])
-    yield from add(report.REPORT_METRICS, [*reports, *snapshot.unowned_reports])
+    yield from add(job.REPORT_METRICS, [*reports, *snapshot.unowned_reports])
     for each in agent.SOURCE_METRICS:  # one without the label is the first source's
         yield from add([each], sources if "source" in each.labels else sources[:1])
     yield from add(agent.NODE_METRICS, [(snapshot,)])

@@ -145,6 +145,5 @@ class ConnectionLimit:
                 self.close(member)
 
     def close_in(self, *phases: RequestPhase) -> None:
-        """Close the connections that are in these phases."""
         for member in [each for each, wait in self._all.items() if wait.phase in phases]:
             self.close(member)

@@ -65,18 +65,11 @@ class Guard:
         self._bytes = 0
         self._turn = asyncio.Semaphore(1)
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """The application behind the guard, which gives it whole bodies."""
-
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["method"] in READING:
-                await app(scope, receive, send)
-            else:
-                await self._pass(app, scope, receive, send)
-
-        return guarded
-
-    async def _pass(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    async def check(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """The layer that gives the application whole bodies of those who may write."""
+        if scope["method"] in READING:
+            await app(scope, receive, send)
+            return
         body = bytearray()
         try:
             scope[WRITER] = await self._admitted(scope)

@@ -79,16 +79,12 @@ class Hosts:
             for pattern in self._allowed
         )
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """The application behind this check."""
-
-        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["method"] not in READING or self.admits(scope):
-                await app(scope, receive, send)
-            else:
-                await JSONResponse({"detail": REFUSAL}, STATUS)(scope, receive, send)
-
-        return checked
+    async def check(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """The layer that refuses what asks under another name."""
+        if scope["method"] not in READING or self.admits(scope):
+            await app(scope, receive, send)
+        else:
+            await JSONResponse({"detail": REFUSAL}, STATUS)(scope, receive, send)
 
 
 def _without_port(host: str) -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
-from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.ofu.tick import CLOCK_STEP_SECONDS
 from ofu_exporter.serving.collector import of_counts, of_snapshot
 from ofu_exporter.serving.faults import Faults
@@ -94,6 +93,8 @@ class Page(Collector):
         # Counted on the event loop alone; another thread copies them.
         self._requests: Counter[tuple[str, str]] = Counter()
         self._reloads: Counter[str] = Counter({"applied": 0, "failed": 0})
+        self._out_of_force: set[str] = set()
+        """Which files have something that could not be applied when they were last read."""
         self.faults = Faults()
         """Errors that cost a series or an answer."""
         self._registry = CollectorRegistry()
@@ -119,7 +120,7 @@ class Page(Collector):
     def snapshot(self) -> Snapshot | None:
         """The last snapshot, without the windows that have become too old since."""
         snapshot = self._snapshot
-        return None if snapshot is None else fresh(snapshot, self._clock())
+        return None if snapshot is None else snapshot.fresh(self._clock())
 
     def snapshot_age(self) -> float:
         """Seconds since the last snapshot; 0 before the first."""
@@ -130,6 +131,18 @@ class Page(Collector):
         self._requests[path, str(code)] += 1
 
     def count_reload(self, outcome: str) -> None:
+        """Count a reload of all settings, which reads the web configuration as well."""
+        if outcome == "applied":
+            self._out_of_force.clear()
+        else:
+            self._out_of_force.add("settings")
+        self._reloads[outcome] += 1
+
+    def count_web_reload(self, outcome: str) -> None:
+        """Count a renewal of the web configuration alone."""
+        self._out_of_force.discard("web")
+        if outcome == "failed":
+            self._out_of_force.add("web")
         self._reloads[outcome] += 1
 
     def render(self, accept: str = "", accept_encoding: str = "") -> Rendered:
@@ -167,7 +180,7 @@ class Page(Collector):
     def _families(self, snapshot: Snapshot | None, unix: float, now: float) -> Iterable[Metric]:
         if snapshot is None:
             return ()
-        return of_snapshot(fresh(replace(snapshot, unix=unix), now), self.faults)
+        return of_snapshot(replace(snapshot, unix=unix).fresh(now), self.faults)
 
     def _made_at(self, snapshot: Snapshot, now: float) -> float:
         """The Unix time of a snapshot, by the node's clock if that was set back since.
@@ -185,6 +198,7 @@ class Page(Collector):
             reloads=dict(self._reloads),
             requests=dict(self._requests),
             faults=self.faults.counts(),
+            last_reload_successful=not self._out_of_force,
         )
         families = [*self._written.families, *of_counts(counts, self.faults)]
         return (family for family in families if family.samples)

@@ -80,26 +80,21 @@ class ReadAccess:
             log.warning("passwords can be read on their way wherever the address has no TLS")
 
     def begin_stop(self) -> None:
-        """Hash no further password."""
         if self._passwords is not None:
             self._passwords.begin_stop()
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """The application for those who may read it."""
-
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            send = self._with_headers(send)
-            if self._passwords is None or not _needs_password(scope):
-                await app(scope, receive, send)
-                return
-            try:
-                may_read = await self._has_password(scope, self._passwords)
-            except BusyError:
-                await BUSY(scope, receive, send)
-                return
-            await (app if may_read else CLOSED)(scope, receive, send)
-
-        return guarded
+    async def check(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """The layer that lets those pass who may read."""
+        send = self._with_headers(send)
+        if self._passwords is None or not _needs_password(scope):
+            await app(scope, receive, send)
+            return
+        try:
+            may_read = await self._has_password(scope, self._passwords)
+        except BusyError:
+            await BUSY(scope, receive, send)
+            return
+        await (app if may_read else CLOSED)(scope, receive, send)
 
     def _with_headers(self, send: Send) -> Send:
         async def with_headers(message: Message) -> None:

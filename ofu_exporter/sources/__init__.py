@@ -92,9 +92,5 @@ class SourceModule(Protocol):
 
 
 _DRIVERS: Registry[SourceModule] = Registry(__name__, "source", inner="driver", reserved=("auto",))
-names, load, summary, automatic = (
-    _DRIVERS.names,
-    _DRIVERS.load,
-    _DRIVERS.summary,
-    _DRIVERS.automatic,
-)
+names, load = _DRIVERS.names, _DRIVERS.load
+summary, automatic = _DRIVERS.summary, _DRIVERS.automatic

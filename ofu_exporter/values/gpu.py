@@ -58,6 +58,11 @@ class Gpu:
     def key(self) -> GpuKey:
         return (self.uuid, self.instance)
 
+    @property
+    def place(self) -> str:
+        """INDEX, or INDEX/INSTANCE of a MIG instance."""
+        return f"{self.index}/{self.instance}" if self.instance else self.index
+
 
 class Share(NamedTuple):
     """The part of a whole GPU that a device counts as, wherever GPUs are added up."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -142,6 +143,12 @@ class LossSums(NamedTuple):
 
 NO_TIME = Bounds(0.0, 0.0)
 NO_LOSSES = LossSums()
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of the values that are known; None where none is."""
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) if numbers else None
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Rating, Share
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
-from ofu_exporter.values.losses import NO_LOSSES, LossSums
+from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
 from ofu_exporter.values.reported import ReportsView
@@ -124,10 +124,7 @@ class JobView:
 
     @property
     def waiting_seconds(self) -> float | None:
-        waiting = [
-            each.waiting_seconds for each in self.usage.values() if each.waiting_seconds is not None
-        ]
-        return math.fsum(waiting) if waiting else None
+        return known_sum(usage.waiting_seconds for usage in self.usage.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +179,29 @@ class Snapshot:
         if self.gpus:
             return all(view.reason is not Reason.STARTING for view in self.gpus)
         return self.source.reason not in (None, Reason.STARTING)
+
+    def fresh(self, now: float) -> Snapshot:
+        """The snapshot without the windows that have become too old.
+
+        Where all of them are too old the sampler hangs; then no report is compared any more either.
+        """
+        old = {view.gpu.key for view in self.gpus if view.window and now > view.fresh_until}
+        if not old:
+            return self
+        views = tuple(
+            view._replace(window=None, reason=Reason.STALE) if view.gpu.key in old else view
+            for view in self.gpus
+        )
+        fresh = replace(self, gpus=views)
+        return fresh if any(view.window for view in views) else fresh._without_comparisons()
+
+    def _without_comparisons(self) -> Snapshot:
+        jobs = tuple(
+            replace(view, reports=view.reports.of_the_past()) if view.reports else view
+            for view in self.jobs
+        )
+        unowned = tuple((job_id, reports.of_the_past()) for job_id, reports in self.unowned_reports)
+        return replace(self, jobs=jobs, unowned_reports=unowned)
 
     def unix_at(self, instant: float) -> float | None:
         """Unix time at an instant of the monotonic clock, by the node's clock as of this snapshot; None = not known."""

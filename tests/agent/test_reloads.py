@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.agent import reloads
-from ofu_exporter.agent.reloads import LastReloads, Reloads
+from ofu_exporter.agent.reloads import Reloads
 from ofu_exporter.support.small_files import Stamp, stamp
 
 MANY = 100
@@ -104,22 +104,3 @@ def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return unchanged, changed
 
     assert asyncio.run(run()) == (0, 1)
-
-
-def test_only_what_reads_a_file_again_says_that_it_is_right() -> None:
-    """A full reload reads both files; a change of the web configuration is read by itself."""
-    last = LastReloads()
-    assert last.successful
-    last.noted("failed")
-    last.web_noted("applied")
-    assert not last.successful
-    last.noted("applied")
-    assert last.successful
-    last.web_noted("failed")
-    assert not last.successful
-    last.noted("failed")
-    last.web_noted("applied")
-    assert not last.successful
-    last.web_noted("failed")
-    last.noted("applied")
-    assert last.successful

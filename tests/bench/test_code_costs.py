@@ -80,7 +80,7 @@ def test_every_row_is_measured_of_each_code(
 def test_a_page_that_does_ten_times_the_work_costs_more(code: Code, other: Code) -> None:
     path = code.folder / PAGE
     text = path.read_text()
-    inside = "        return of_snapshot(fresh(replace(snapshot, unix=unix), now), self.faults)\n"
+    inside = "        return of_snapshot(replace(snapshot, unix=unix).fresh(now), self.faults)\n"
     assert inside in text
     path.write_text(text.replace(inside, "        sum(range(400_000))\n" + inside))
     heavy, light = pages([code, other])["page"]

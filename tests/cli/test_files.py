@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.completion import SHELLS, script
+from ofu_exporter.cli.files import PLACES
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.packed_files import PLACES
 
 
 def test_every_folder_is_written_whole(tmp_path: Path) -> None:

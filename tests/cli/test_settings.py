@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.settings import load
+from ofu_exporter.cli.settings import COMMON, MEASURE, SERVE, load, option_models
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.settings import Configured
+from ofu_exporter.settings import FILE_ONLY, Configured, Settings
 from ofu_exporter.sources.dcgm_exporter.driver import Options as DcgmOptions
 from ofu_exporter.sources.simulate.driver import Options as SimulateOptions
 from tests.helpers.every import every
@@ -270,3 +270,13 @@ def test_a_value_of_another_kind_is_named(file: Path, line: str, name: str) -> N
 def test_a_file_that_is_missing_is_named_however_it_was_given(file: Path) -> None:
     assert str(file) in refusal(file=file)
     assert str(file) in refusal(environ={"OFU_CONFIG": str(file)})
+
+
+def test_every_setting_that_is_a_flag_has_one_subject() -> None:
+    assert sorted(SERVE) == sorted({*Settings.model_fields} - FILE_ONLY)
+
+
+def test_what_the_help_shows_at_once_and_what_measures_are_settings() -> None:
+    owned = {name for model in option_models().values() for name in model.model_fields}
+    assert not COMMON - {*SERVE, *owned}
+    assert not {*MEASURE} - {*SERVE}

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.grafana.generate import FOLDER
-from ofu_exporter.serving.metrics.job import JOB_METRICS
-from ofu_exporter.serving.metrics.report import REPORT_METRICS
+from ofu_exporter.serving.metrics.job import JOB_METRICS, REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import Metric
 from tests.bench.panels import BOARDS
 from tests.deploy.promtool import ALERTS, ROOT, RULES, groups, the_alert

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.support.packed_files import PLACES
+from ofu_exporter.cli.files import PLACES
 from tests.deploy.chart import ROOT
 
 pytestmark = pytest.mark.slow

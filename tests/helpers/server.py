@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER
+from ofu_exporter.serving.layers import Layer
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
@@ -34,6 +35,15 @@ async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def behind(layer: Layer, app: ASGIApp) -> ASGIApp:
+    """The application behind a layer, in the form in which uvicorn takes one: a coroutine function."""
+
+    async def layered(scope: Scope, receive: Receive, send: Send) -> None:
+        await layer(app, scope, receive, send)
+
+    return layered
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
-from ofu_exporter.reports.simulated import SimulatedReports
+from ofu_exporter.reports.own_reports import SimulatedReports
 from ofu_exporter.schedulers.simulate.driver import Options
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.job import Job

@@ -12,10 +12,11 @@ import pytest
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.schedulers.kubernetes.pod_tokens import BURST, PodTokens
-from ofu_exporter.serving.access import CERTIFIED, PEER_UID, Access, Warrant, Writer
+from ofu_exporter.serving.access import CERTIFIED, PEER_UID, Access, Warrant, Writer, why_not_from
 from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
+from tests.helpers.every import every
 from tests.helpers.token_file import token_file
 
 TOKEN = "0123456789abcdef"
@@ -266,3 +267,20 @@ def test_with_job_tokens_off_whoever_is_here_speaks_for_any_job() -> None:
 
 def test_a_jobs_token_is_shown_nowhere() -> None:
     assert JOB.token_sha256 not in repr(JOB)
+
+
+OF_PODS = Job("kubernetes", "default/trainer", addresses=("10.0.0.7", "2001:db8::7"))
+
+
+@every(["10.0.0.7", "::ffff:10.0.0.7", "2001:DB8:0::7"])
+def test_a_pods_own_addresses_are_its_however_they_are_written(address: str) -> None:
+    assert why_not_from(address, OF_PODS) == ""
+
+
+@every(["10.0.0.8", "127.0.0.1", "", "trainer", "10.0.0.7 "])
+def test_no_other_address_is_a_pods(address: str) -> None:
+    assert "is no address of a pod of job default/trainer" in why_not_from(address, OF_PODS)
+
+
+def test_nobody_is_a_pod_of_the_job_where_its_addresses_are_not_known() -> None:
+    assert "are not known" in why_not_from("10.0.0.7", Job("kubernetes", "default/trainer"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,15 +11,17 @@ from dataclasses import replace
 import httpx
 import pytest
 import uvicorn
+from fastapi.testclient import TestClient
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.metrics_routes import unready
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
+from ofu_exporter.serving.read_routes import unready
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.helpers.node import snapshot_of
@@ -176,3 +179,33 @@ def test_requests_are_counted_and_a_scan_adds_no_series(client: httpx.Client) ->
 def test_openapi_describes_the_reading_side(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/healthz", "/readyz"} <= set(paths)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    page = Page(FakeClock())
+    book, reports = JobBook(page.snapshot, "node1"), ReportBook(page.snapshot)
+    app = create_app(page, book, reports, Guard(Access()), ReadAccess())
+    return TestClient(app).get("/docs").text
+
+
+@pytest.mark.parametrize(
+    "request_", ["/metrics", "/v1/gpus", "/v1/jobs/{job_id}", "/v1/history", "/readyz"]
+)
+def test_it_names_every_route(text: str, request_: str) -> None:
+    assert f"<code>GET {request_}</code>" in text
+    assert "<code>POST /v1/mfu</code>" in text
+
+
+def test_it_explains_every_field_of_a_report(text: str) -> None:
+    for name, field in MfuReport.model_fields.items():
+        assert f"<code>{name}</code>" in text
+        assert field.description or name == "framework"
+    assert re.search(r"<code>job_id</code></th>\n<td>.*? Needed[.]</td>", text)
+    assert text.count(" Needed.") == 1
+
+
+def test_a_browser_without_a_way_out_shows_all_of_it(text: str) -> None:
+    """A page of Swagger would load its scripts from another host, and be empty on most nodes."""
+    assert " src=" not in text
+    assert set(re.findall(r'href="([^"]+)"', text)) == {"/openapi.json", "/"}

@@ -19,7 +19,7 @@ from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS, ConnectionLi
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.listeners import Listeners
 from tests.helpers.agent import until
-from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.server import Client, behind, post, serving, tell
 from tests.helpers.values import FakeClock
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -212,7 +212,7 @@ def crowd_of(listeners: Listeners, count: int) -> Iterator[list[Client]]:
 
 def test_a_reader_waits_for_few_of_the_reports_that_came_before_it() -> None:
     app = Busy()
-    guarded = Guard(Access()).around(app)
+    guarded = behind(Guard(Access()).check, app)
     with serving(guarded) as listeners, crowd_of(listeners, 33) as (reader, *writers):
         app.asked.clear()
         with app.held(listeners):

@@ -13,7 +13,7 @@ from ofu_exporter.serving.guard import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.agent import until
-from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.server import Client, behind, post, serving, tell
 from tests.helpers.values import FakeClock
 
 
@@ -26,7 +26,7 @@ def refused() -> Counter[ReportRejection]:
 @pytest.fixture
 def listeners(refused: Counter[ReportRejection]) -> Iterator[Listeners]:
     guard = Guard(Access(), lambda reason: refused.update((reason,)))
-    with serving(guard.around(tell)) as listeners:
+    with serving(behind(guard.check, tell)) as listeners:
         yield listeners
 
 
@@ -108,7 +108,7 @@ def test_a_character_set_is_no_harm(client: Client) -> None:
 @pytest.mark.slow
 def test_a_body_that_takes_too_long_is_refused(refused: Counter[ReportRejection]) -> None:
     guard = Guard(Access(), lambda reason: refused.update((reason,)), body_seconds=0.1)
-    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
         client.send(post(10), b"{")
         status, _, body = client.answer()
         assert (status, body["detail"][0]["type"]) == (408, "too_slow")
@@ -120,7 +120,7 @@ def test_who_may_not_write_is_told_before_anything_is_read(
     refused: Counter[ReportRejection],
 ) -> None:
     guard = Guard(Access(job_tokens=True), lambda reason: refused.update((reason,)))
-    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
         client.send(post(100))
         status, headers, body = client.answer()
         assert (status, headers["www-authenticate"]) == (401, "Bearer")
@@ -156,7 +156,7 @@ def test_reading_passes(client: Client) -> None:
 @pytest.mark.slow
 def test_too_many_requests_wait() -> None:
     guard = Guard(Access(), clock=FakeClock(0.0))
-    with serving(guard.around(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
         for _ in range(int(PER_SECOND)):
             client.send(post(2), b"{}")
             assert client.answer()[0] == 200
@@ -169,7 +169,7 @@ def test_too_many_requests_wait() -> None:
 def test_many_large_bodies_at_once_are_not_all_kept(refused: Counter[ReportRejection]) -> None:
     guard = Guard(Access(), lambda reason: refused.update((reason,)))
     many = MOST_BYTES_AT_ONCE // (MOST_BODY_BYTES - 1) + 8
-    with serving(guard.around(tell)) as listeners:
+    with serving(behind(guard.check, tell)) as listeners:
         with ExitStack() as stack:
             clients = [stack.enter_context(Client(listeners)) for _ in range(many)]
             for client in clients:

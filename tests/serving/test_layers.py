@@ -12,9 +12,9 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ofu_exporter.serving.connections import READ_BYTES
-from ofu_exporter.serving.layers import LONGEST_BODY, framed
+from ofu_exporter.serving.layers import LONGEST_BODY, refuse_two_ends
 from tests.helpers.odd_requests import HIDDEN, ODD_REQUESTS, PLAIN
-from tests.helpers.server import Client, serving, tell
+from tests.helpers.server import Client, behind, serving, tell
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -22,7 +22,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 @pytest.mark.parametrize("length", [LONGEST_BODY + 1, 1 << 32, 1 << 63, 1 << 64])
 def test_a_length_that_a_proxy_may_not_hold_is_refused_at_once(length: int) -> None:
-    with serving(framed(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(refuse_two_ends, tell)) as listeners, Client(listeners) as client:
         client.send(GET + b"Content-Length: %d\r\n\r\n" % length + HIDDEN)
         status, headers, _ = client.answer()
         assert (status, headers["connection"]) == (413, "close")
@@ -30,7 +30,7 @@ def test_a_length_that_a_proxy_may_not_hold_is_refused_at_once(length: int) -> N
 
 
 def test_both_a_length_and_chunks_are_refused_and_nothing_behind_them_is_read() -> None:
-    with serving(framed(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(refuse_two_ends, tell)) as listeners, Client(listeners) as client:
         body = b"%x\r\n" % len(HIDDEN) + HIDDEN + b"\r\n0\r\n\r\n"
         client.send(GET + CHUNKED + b"Content-Length: 4\r\n\r\n" + body + HIDDEN)
         status, headers, _ = client.answer()
@@ -40,7 +40,7 @@ def test_both_a_length_and_chunks_are_refused_and_nothing_behind_them_is_read() 
 
 @pytest.mark.parametrize("end", [b"", b"Content-Length: 0\r\n"])
 def test_one_end_is_one_end(end: bytes) -> None:
-    with serving(framed(tell)) as listeners, Client(listeners) as client:
+    with serving(behind(refuse_two_ends, tell)) as listeners, Client(listeners) as client:
         for _ in range(2):
             client.send(GET + end + b"\r\n")
             assert client.answer()[0] == 200
@@ -83,7 +83,7 @@ class Witness:
 
 @contextlib.contextmanager
 def ours(app: ASGIApp) -> Iterator[tuple[str, int]]:
-    with serving(framed(app)) as listeners:
+    with serving(behind(refuse_two_ends, app)) as listeners:
         yield listeners.address.getsockname()[:2]
 
 

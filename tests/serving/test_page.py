@@ -257,6 +257,29 @@ def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:
     assert "ofu_gpu" not in body
 
 
+def test_only_what_reads_a_file_again_says_that_it_is_right() -> None:
+    """A full reload reads both files; a change of the web configuration is read by itself."""
+    page = Page(FakeClock())
+
+    def is_in_force() -> bool:
+        return b"ofu_exporter_config_last_reload_successful 1.0\n" in page.render().body
+
+    assert is_in_force()
+    page.count_reload("failed")
+    page.count_web_reload("applied")
+    assert not is_in_force()
+    page.count_reload("applied")
+    assert is_in_force()
+    page.count_web_reload("failed")
+    assert not is_in_force()
+    page.count_reload("failed")
+    page.count_web_reload("applied")
+    assert not is_in_force()
+    page.count_web_reload("failed")
+    page.count_reload("applied")
+    assert is_in_force()
+
+
 def test_refused_reports_are_counted_by_the_reasons_that_there_were() -> None:
     counts = AgentCounts(rejected_reports={"overlap": 2})
     body = Page(FakeClock(), lambda: counts, process=False).render().body.decode()

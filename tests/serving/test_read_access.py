@@ -26,7 +26,7 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.web_config import NOTHING, WebConfig
 from tests.helpers.agent import SOON, until
 from tests.helpers.passwords import basic, hashed
-from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.server import Client, behind, post, serving, tell
 from tests.helpers.values import FakeClock
 
 WEB = WebConfig(
@@ -39,7 +39,7 @@ GOOD = basic("prometheus", "s3cret:with:colons")
 
 @pytest.fixture(scope="module")
 def listeners() -> Iterator[Listeners]:
-    app = ReadAccess(WEB).around(Guard(Access()).around(tell))
+    app = behind(ReadAccess(WEB).check, behind(Guard(Access()).check, tell))
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # pytest's own folders let nobody else in
         with serving(app, report_socket=Path(folder) / "reports.sock") as listening:
@@ -158,7 +158,7 @@ def test_a_flood_of_guesses_costs_few_hashes_and_keeps_nobody_out(
     monkeypatch.setattr(read_access, "bcrypt_check", lambda: slow)
     monkeypatch.setattr(passwords, "REST", 0.0)
     patient = ConnectionLimit(clock=FakeClock(0.0))  # however long 400 connections take here
-    with serving(ReadAccess(WEB).around(tell), patient) as listening:
+    with serving(behind(ReadAccess(WEB).check, tell), patient) as listening:
         assert status(listening, request("GET", "/metrics", GOOD))[0] == 200
         guess = request("GET", "/metrics", basic("prometheus", "guess"))
         guessing = [Client(listening) for _ in range(400)]
@@ -198,7 +198,10 @@ def test_what_one_guesser_has_at_no_cost_counts_as_one(one: str, other: str, sam
 
 
 def test_wrong_passwords_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    with serving(ReadAccess(WEB).around(tell)) as listening, caplog.at_level(logging.WARNING):
+    with (
+        serving(behind(ReadAccess(WEB).check, tell)) as listening,
+        caplog.at_level(logging.WARNING),
+    ):
         for _ in range(5):
             wrong = request("GET", "/metrics", basic("\x1b[2J", "\x1b[2J"))
             assert status(listening, wrong)[0] == 401

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,7 +17,7 @@ from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.layers import watch
 from ofu_exporter.serving.page import Page
 from tests.helpers.certificates import Certificates
-from tests.helpers.server import Client, post, serving, tell
+from tests.helpers.server import Client, behind, post, serving, tell
 from tests.helpers.values import FakeClock
 
 
@@ -27,7 +28,10 @@ def certificates(tmp_path: Path) -> Certificates:
 
 def test_reports_come_in_by_the_unix_socket_which_goes_with_the_agent(tmp_path: Path) -> None:
     path = tmp_path / "reports.sock"
-    with serving(Guard(Access()).around(tell), report_socket=path), Client(str(path)) as client:
+    with (
+        serving(behind(Guard(Access()).check, tell), report_socket=path),
+        Client(str(path)) as client,
+    ):
         client.send(post(2), b"{}")
         assert client.answer()[2]["way"] == "local"
     assert not path.exists()
@@ -37,7 +41,7 @@ def test_tls_is_what_the_address_speaks_and_not_the_unix_socket(
     tmp_path: Path, certificates: Certificates
 ) -> None:
     path = tmp_path / "reports.sock"
-    app = Guard(Access()).around(tell)
+    app = behind(Guard(Access()).check, tell)
     cert, key = certificates.cert, certificates.key
     with serving(app, report_socket=path, tls_cert=cert, tls_key=key) as listeners:
         assert listeners.url.startswith("https://127.0.0.1:")
@@ -54,7 +58,7 @@ def test_without_a_certificate_nobody_is_let_in_where_one_is_demanded(
     certificates: Certificates, tmp_path: Path
 ) -> None:
     stranger = Certificates(tmp_path / "stranger")
-    app = Guard(Access()).around(tell)
+    app = behind(Guard(Access()).check, tell)
     cert, key = certificates.cert, certificates.key
     with serving(app, tls_cert=cert, tls_key=key, tls_client_ca=certificates.ca) as listeners:
         context = certificates.context(True)
@@ -100,7 +104,8 @@ def test_what_takes_too_long_at_a_stop_is_answered_without_a_traceback(
         begun.set()
         await asyncio.Event().wait()
 
-    with caplog.at_level(logging.ERROR), serving(watch(long, Page(FakeClock()))) as listeners:
+    app = behind(partial(watch, Page(FakeClock())), long)
+    with caplog.at_level(logging.ERROR), serving(app) as listeners:
         client = Client(listeners)
         client.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         begun.wait()

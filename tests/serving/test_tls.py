@@ -25,7 +25,7 @@ from tests.helpers.agent import SOON
 from tests.helpers.certificates import Certificates
 from tests.helpers.every import every
 from tests.helpers.passwords import web_file
-from tests.helpers.server import serving, tell
+from tests.helpers.server import behind, serving, tell
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def web_of(certificates: Certificates, **extra: Any) -> WebConfig:
 def seen(web: WebConfig, context: ssl.SSLContext) -> tuple[str, str]:
     """Version and cipher suite of a real connection."""
     with (
-        serving(ReadAccess(web).around(tell), web=web) as listeners,
+        serving(behind(ReadAccess(web).check, tell), web=web) as listeners,
         httpx.Client(verify=context) as client,
         client.stream("GET", listeners.url) as answer,
     ):

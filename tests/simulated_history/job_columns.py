@@ -16,7 +16,7 @@ from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import Question, causes_or_none
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware
-from ofu_exporter.serving.metrics.report import NO_CAUSE
+from ofu_exporter.serving.metrics.job import NO_CAUSE
 from ofu_exporter.values.reported import Compared, Verdict
 from tests.simulated_history.observed import (
     COMPARED,

@@ -15,7 +15,7 @@ from itertools import accumulate
 import promql_parser as promql
 import yaml
 
-from ofu_exporter.support.packed_files import folder
+from ofu_exporter.cli.files import folder
 from tests.simulated_history.series import ABSENT, RecordedSeries, is_there, together
 
 FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "hours")

@@ -82,7 +82,6 @@ class LogFile:
 
     @property
     def dropped(self) -> int:
-        """Lines that were too long."""
         return self._splitter.dropped
 
     def wait(self, seconds: float) -> None:
@@ -187,7 +186,6 @@ class Pipe:
 
     @property
     def dropped(self) -> int:
-        """Lines that were too long."""
         return self._splitter.dropped
 
     def wait(self, seconds: float) -> None:

@@ -16,7 +16,6 @@ from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
 from ofu_exporter.client.sender import refusal
-from ofu_exporter.reports.tail.statements import TailReport
 from ofu_exporter.values import quantities
 
 EVERY_SECONDS = 10.0
@@ -48,12 +47,10 @@ class Poster:
         self._troubles: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, report: TailReport) -> None:
-        """Average a report with those before it, and post the mean when it is long enough."""
-        rates = {"mfu": report.mfu, "tflops_per_gpu": report.tflops_per_gpu}
-        values = {name: value for name, value in rates.items() if value is not None}
+    def take(self, stated: Call) -> None:
+        """Average what was stated with that before it, and post the mean when it is long enough."""
         try:
-            ready = self._intervals.add(Call(report.end, values, report.step, report.start))
+            ready = self._intervals.add(stated)
         except NotUsable as error:
             self._trouble("unsendable", str(error))
             return
@@ -69,9 +66,8 @@ class Poster:
 
     def _post(self, report: IntervalReport) -> None:
         body = {**self.facts, **report.values, "start": report.start, "end": report.end}
-        if (
-            "mfu" in report.values
-        ):  # the framework defines it as a ratio, so even a large value is not a percentage
+        if "mfu" in report.values:
+            # The framework defines it as a ratio, so even a large value is not a percentage.
             body["mfu"] = quantities.written(report.values["mfu"])
         if report.step is not None:
             body["step"] = report.step

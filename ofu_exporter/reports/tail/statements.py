@@ -12,11 +12,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
+from ofu_exporter.client.intervals import Call
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import JobFacts, Statement
@@ -42,17 +42,6 @@ class Drop(str, Enum):
     NO_TIME = "no_time"
     NO_LENGTH = "no_length"
     REPEATED = "repeated"
-
-
-@dataclass(frozen=True, slots=True)
-class TailReport:
-    """One report of a job. Times are Unix seconds; either MFU or FLOP/s is there."""
-
-    start: float
-    end: float
-    step: int | None
-    mfu: float | None
-    tflops_per_gpu: float | None
 
 
 class _ShortStatements(NamedTuple):
@@ -88,8 +77,8 @@ class LogTail:
         """The framework that writes the log; None until a line says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
-    def take(self, line: TailLine) -> TailReport | None:
-        """The report of one line, if the line ends a statement whose time is known."""
+    def take(self, line: TailLine) -> Call | None:
+        """What one line states of its interval, the MFU or TFLOP/s, if it ends a statement whose time is known."""
         for name, follower in self._followers.items():
             try:
                 statement = follower.line(line.text)
@@ -101,7 +90,7 @@ class LogTail:
                 return self._report(statement, line)
         return None
 
-    def _report(self, statement: Statement, line: TailLine) -> TailReport | None:
+    def _report(self, statement: Statement, line: TailLine) -> Call | None:
         rate = statement.flops_per_second
         if statement.mfu is None and rate is None:
             return None
@@ -121,7 +110,7 @@ class LogTail:
         value = statement.mfu if statement.mfu is not None else (rate or 0.0) / 1e12
         return self._mean(_ShortStatements(value * seconds, seconds), end, statement)
 
-    def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> TailReport | None:
+    def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> Call | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
         self._waiting = together = _ShortStatements(
             *(a + b for a, b in zip(self._waiting, more, strict=True))
@@ -130,10 +119,8 @@ class LogTail:
         if end - start < SHORTEST_SECONDS:
             return None
         self._waiting, self._until = _ShortStatements(), end
-        mean = together.weighted / together.seconds
-        is_mfu = statement.mfu is not None
-        mfu, tflops = (mean, None) if is_mfu else (None, mean)
-        return TailReport(start, end, statement.step, mfu, tflops)
+        rate = "tflops_per_gpu" if statement.mfu is None else "mfu"
+        return Call(end, {rate: together.weighted / together.seconds}, statement.step, start)
 
     def _since(self, end: float) -> float | None:
         """Seconds since the last statement, even if that one is held back."""

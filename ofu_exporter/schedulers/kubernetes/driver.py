@@ -40,39 +40,25 @@ MAX_GPU_PODS = 4096
 """Most pods with GPUs. A GPU can be divided by seven and each part shared by many, but no node runs this many pods."""
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Where kubelet is, and what may be asked of the API server."""
 
     kubelet_socket: Path = Field(
-        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-        description="Socket on which kubelet says which pod has which device.",
-        examples=["FILE"],
+        default=Path("/var/lib/kubelet/pod-resources/kubelet.sock"), examples=["FILE"]
     )
-    kubernetes_poll: Seconds = Field(
-        default=5.0, ge=0.5, description="Time between two questions to kubelet.", examples=["5s"]
-    )
-    kubernetes_resources: str = Field(
-        default="",
-        description="More resources (with commas) that are GPUs, "
-        "besides nvidia.com/gpu, nvidia.com/gpu.* and nvidia.com/mig-*.",
-        examples=["NAME"],
-    )
-    kubernetes_metadata: Literal["auto", "on", "off"] = Field(
-        default="auto",
-        description="Ask the API server for the job that a pod is part of; "
-        "auto: where this pod has a token.",
-    )
-    kubernetes_user_label: str = Field(
-        default="", description="Label or annotation of a pod with its user.", examples=["KEY"]
-    )
-    kubernetes_account_label: str = Field(
-        default="", description="Label or annotation of a pod with its account.", examples=["KEY"]
-    )
-    node_name: str = Field(
-        default="",
-        description="This node's name in Kubernetes; needed for MIG devices given out by DRA.",
-        examples=["NAME"],
-    )
+    """Socket on which kubelet says which pod has which device."""
+    kubernetes_poll: Seconds = Field(default=5.0, ge=0.5, examples=["5s"])
+    """Time between two questions to kubelet."""
+    kubernetes_resources: str = Field(default="", examples=["NAME"])
+    """More resources (with commas) that are GPUs, besides nvidia.com/gpu, nvidia.com/gpu.* and nvidia.com/mig-*."""
+    kubernetes_metadata: Literal["auto", "on", "off"] = "auto"
+    """Ask the API server for the job that a pod is part of; auto: where this pod has a token."""
+    kubernetes_user_label: str = Field(default="", examples=["KEY"])
+    """Label or annotation of a pod with its user."""
+    kubernetes_account_label: str = Field(default="", examples=["KEY"])
+    """Label or annotation of a pod with its account."""
+    node_name: str = Field(default="", examples=["NAME"])
+    """This node's name in Kubernetes; needed for MIG devices given out by DRA."""
 
     @field_validator("kubernetes_metadata", mode="before")
     @classmethod

@@ -50,31 +50,17 @@ ValueT = TypeVar("ValueT")
 _Stamp = tuple[object, ...]
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Where the job files are, and how long they are believed."""
 
-    job_dir: Path = Field(
-        default=job_files.DIRECTORY,
-        description="Directory of the files that `ofu-exporter job` writes.",
-        examples=["DIR"],
-    )
-    slurm_poll: Seconds = Field(
-        default=1.0,
-        gt=0,
-        description="Time between two looks at it.",
-        examples=["0.25s"],
-    )
-    dcgm_job_dir: Path | None = Field(
-        default=None,
-        description="Directory of the job mapping written for dcgm-exporter, to be read as well.",
-        examples=["DIR"],
-    )
-    job_max_age: Seconds = Field(
-        default=30 * 86400.0,
-        gt=0,
-        description="Files of jobs that began longer ago are rejected.",
-        examples=["720h"],
-    )
+    job_dir: Path = Field(default=job_files.DIRECTORY, examples=["DIR"])
+    """Directory of the files that `ofu-exporter job` writes."""
+    slurm_poll: Seconds = Field(default=1.0, gt=0, examples=["0.25s"])
+    """Time between two looks at it."""
+    dcgm_job_dir: Path | None = Field(default=None, examples=["DIR"])
+    """Directory of the job mapping written for dcgm-exporter, to be read as well."""
+    job_max_age: Seconds = Field(default=30 * 86400.0, gt=0, examples=["720h"])
+    """Files of jobs that began longer ago are rejected."""
 
 
 class _WatchedDirectory(Generic[ValueT]):

@@ -39,9 +39,9 @@ class Node(NamedTuple):
 
     directory: Path
     """Directory of the job files."""
+    tokens: Path
+    """Directory of the jobs' tokens."""
     driver: Path = DRIVER
-    tokens: Path | None = None
-    """Directory of the jobs' tokens; without it no token is made."""
 
 
 def start(
@@ -70,11 +70,11 @@ def start(
     if file is not None:
         file, problem = _with_token(node, file, environ.get("SLURM_JOB_UID"))
         if not _rewrite(node, file):
-            _forget_token(node, job_id)
+            job_tokens.remove(node.tokens, job_id)
     job_files.remove_temporaries(node.directory, now)
     if problem is not None:
         raise problem  # raised only now, so that the job has its file all the same
-    _sweep_tokens(node, {*others, job_id}, now)
+    job_tokens.remove_orphans(node.tokens, {*others, job_id}, now)
     return file
 
 
@@ -95,17 +95,10 @@ def _rewrite(node: Node, file: JobFile) -> bool:
     return True
 
 
-def _forget_token(node: Node, job_id: str) -> None:
-    if node.tokens is not None:
-        job_tokens.remove(node.tokens, job_id)
-
-
 def _with_token(
     node: Node, file: JobFile, user_id: str | None
 ) -> tuple[JobFile, OSError | SchedulerError | None]:
     """The file of a job with a token, or the unchanged file and why there is no token."""
-    if node.tokens is None:
-        return file, None
     job = file.claim.job
     try:
         digest = job_tokens.issue(node.tokens, job.job_id, user_id)
@@ -123,15 +116,9 @@ def stop(node: Node, job_id: str, ask: Ask, now: float) -> bool:
     others = sweep(node, ask, now, job_id)
     job_files.remove_temporaries(node.directory, now)
     ended_files.remove_oldest(node.directory)
-    _forget_token(node, job_id)
-    _sweep_tokens(node, others, now)
+    job_tokens.remove(node.tokens, job_id)
+    job_tokens.remove_orphans(node.tokens, others, now)
     return had_file
-
-
-def _sweep_tokens(node: Node, jobs: set[str], now: float) -> None:
-    if node.tokens is not None:
-        job_files.remove_temporaries(node.tokens, now)
-        job_tokens.remove_orphans(node.tokens, jobs, now)
 
 
 def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] = ()) -> set[str]:

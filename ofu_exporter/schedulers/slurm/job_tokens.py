@@ -45,10 +45,11 @@ def remove(directory: Path, job_id: str) -> None:
 
 
 def remove_orphans(directory: Path, jobs: Collection[str], now: float) -> None:
-    """Remove the tokens of all but these jobs. Raises OSError and SchedulerError.
+    """Remove the tokens of all but these jobs, and what killed writers left. Raises OSError and SchedulerError.
 
     New tokens are kept, because a hook writes the token before the job's file.
     """
+    job_files.remove_temporaries(directory, now)
     with suppress(FileNotFoundError), opened(directory) as folder:
         for name in os.listdir(folder):
             if job_files.is_job_id(name) and name not in jobs:

@@ -164,9 +164,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         "ofu_exporter_build_info",
         "1; what runs. The revision is the commit of a release, and empty where it was not made from one.",
         lambda _: {(__version__, __revision__, platform.python_version()): 1.0},
-        "version",
-        "revision",
-        "python",
+        *("version", "revision", "python"),
     ),
     AGENT.counter(
         "ofu_exporter_config_reloads",
@@ -190,8 +188,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         "ofu_exporter_pulls",
         "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
         lambda counts: counts.pulls,
-        "job_id",
-        "outcome",
+        *("job_id", "outcome"),
     ),
     AGENT.counter(
         "ofu_exporter_rejected_reports",
@@ -219,7 +216,6 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         "ofu_exporter_http_requests",
         "HTTP requests answered.",
         lambda counts: counts.requests,
-        "path",
-        "code",
+        *("path", "code"),
     ),
 )

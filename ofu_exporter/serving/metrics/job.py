@@ -1,27 +1,21 @@
-"""Names the metrics of a job: what it is, and its totals on this node."""
+"""Names the metrics of a job: what it is, its totals on this node, its reports and how these compare with OFU."""
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ofu_exporter.serving.metrics.spec import Metric, Subject
+from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView
 
 JOB = Subject[[JobView]](("job_id",), lambda view: (view.job.job_id,))
+_TEXTS = ("user", "account", "partition", "namespace", "scheduler", "array_job_id", "array_task_id")
+_identity = attrgetter("name", *_TEXTS)
 
 
 def _job_info(view: JobView) -> dict[tuple[str, ...], float]:
-    job = view.job
-    labels = (
-        job.name,
-        job.user,
-        job.account,
-        job.partition,
-        job.namespace,
-        job.scheduler,
-        job.array_job_id,
-        job.array_task_id,
-        view.reports.framework if view.reports else "",
-    )
-    return {labels: 1.0}
+    framework = view.reports.framework if view.reports else ""
+    return {(*_identity(view.job), framework): 1.0}
 
 
 JOB_METRICS: tuple[Metric[[JobView]], ...] = (
@@ -29,8 +23,7 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
         "ofu_job_info",
         "1; what the scheduler says of the job, and the name of the framework that its reports say it uses.",
         _job_info,
-        *("job_name", "user", "account", "partition", "namespace", "scheduler"),
-        *("array_job_id", "array_task_id", "framework"),
+        *("job_name", *_TEXTS, "framework"),
     ),
     JOB.counter(
         "ofu_job_utilization_seconds",
@@ -70,5 +63,105 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
         "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
         "they are no part of its OFU; absent where the scheduler does not say.",
         lambda view: view.waiting_seconds,
+    ),
+)
+
+
+REPORTS = Subject[[str, ReportsView]](("job_id",), lambda job_id, _: (job_id,))
+"""The id of a job, and its reports."""
+NO_CAUSE = "no_known_cause"
+"""Stands in the place of a cause where none fits."""
+
+
+def _difference(_: str, reports: ReportsView) -> float | None:
+    mfu, ofu = reports.horizon.mfu, reports.horizon.ofu
+    return None if mfu is None or ofu is None else mfu - ofu
+
+
+def _cause(_: str, reports: ReportsView) -> dict[str, float]:
+    if not reports.recent_verdict.diverged or reports.causes is None:
+        return {}
+    first = reports.causes.first
+    return {first.cause if first else NO_CAUSE: 1.0}
+
+
+REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
+    REPORTS.gauge(
+        "ofu_job_reported_mfu_ratio",
+        "MFU that the job reported over the last minutes, against the dense peak of its precision.",
+        lambda _, reports: reports.recent_mfu_ratio,
+    ),
+    REPORTS.counter(
+        "ofu_job_compared_mfu_seconds",
+        "Integral of the reported MFU over the GPU-seconds that a report and OFU both cover.",
+        lambda _, reports: reports.settled.mfu_seconds,
+    ),
+    REPORTS.counter(
+        "ofu_job_compared_utilization_seconds",
+        "Integral of OFU over the same GPU-seconds.",
+        lambda _, reports: reports.settled.utilization_seconds,
+    ),
+    REPORTS.counter(
+        "ofu_job_compared_gpu_seconds",
+        "GPU-seconds that a report and OFU both cover, a minute late; the sum of the rates of the two "
+        "above over the nodes, divided by that of this one, is the job's MFU and OFU over the same seconds.",
+        lambda _, reports: reports.settled.gpu_seconds,
+    ),
+    REPORTS.counter(
+        "ofu_job_reports",
+        "Reports of the job: accepted, or why not.",
+        lambda _, reports: reports.outcomes,
+        "outcome",
+    ),
+    REPORTS.gauge(
+        "ofu_job_report_timestamp_seconds",
+        "Unix time up to which the job has reported.",
+        lambda _, reports: reports.last,
+    ),
+    REPORTS.gauge(
+        "ofu_job_report_peak_flops",
+        "Dense peak of one GPU that the reported MFU is against, effective over the precisions in use.",
+        lambda _, reports: reports.peak_flops,
+    ),
+    REPORTS.gauge(
+        "ofu_job_divergence_ratio",
+        "Reported MFU minus OFU over the same seconds of the last minutes; above 0 the report over-counts.",
+        _difference,
+    ),
+    REPORTS.gauge(
+        "ofu_job_tile_overhead_ratio",
+        "What tiles add to the job's FLOPs, as it was told; executed over theoretical, minus 1.",
+        lambda _, reports: reports.adjusted.tile_overhead if reports.adjusted else None,
+    ),
+    REPORTS.gauge(
+        "ofu_job_tile_overhead_bound",
+        "1 for what that overhead is: exact, or lower, and then the adjusted OFU is an upper bound; "
+        "absent where the job does not say.",
+        lambda _, reports: (
+            {reports.adjusted.bound: 1.0} if reports.adjusted and reports.adjusted.bound else None
+        ),
+        "bound",
+    ),
+    REPORTS.counter(
+        "ofu_job_adjusted_utilization_seconds",
+        "Integral of OFU / (1 + tile overhead) since the overhead is known.",
+        lambda _, reports: reports.adjusted.utilization_seconds if reports.adjusted else None,
+    ),
+    REPORTS.counter(
+        "ofu_job_adjusted_gpu_seconds",
+        "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
+        lambda _, reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
+    ),
+    REPORTS.gauge(
+        "ofu_job_divergence_verdict",
+        f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",
+        lambda _, reports: {reports.recent_verdict.value: 1.0},
+        "verdict",
+    ),
+    REPORTS.gauge(
+        "ofu_job_divergence_cause",
+        f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
+        _cause,
+        "cause",
     ),
 )

@@ -19,7 +19,6 @@ COLUMNS_OF_DISTRIBUTION = 20
 
 
 def job_page(job: JobTotals, history: History) -> str:
-    """The page in HTML."""
     reported = job.reported
     hour = chart(
         *history.job((job.scheduler, job.job_id)),

@@ -37,27 +37,21 @@ log = logging.getLogger(__name__)
 AUTO_RANK = 1
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Which host engine is read, and what it is asked to do."""
 
     dcgm_address: str = Field(
         default="127.0.0.1:5555",
         pattern=r"^(embedded|unix:/.+|[^:/\s]+:\d{1,5})$",
-        description="Host engine of this node: HOST:PORT, unix:/PATH, or embedded to start one.",
         examples=["ADDRESS"],
     )
+    """Host engine of this node: HOST:PORT, unix:/PATH, or embedded to start one."""
     dcgm_interval: Seconds = Field(
-        default=1.0,
-        ge=SHORTEST_WINDOW_SECONDS,
-        le=LONGEST_WINDOW_SECONDS,
-        description="Time between two samples that the host engine takes; half of it for the tensor counter.",
-        examples=["1s"],
+        default=1.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["1s"]
     )
-    dcgm_pre_hopper: bool = Field(
-        default=False,
-        description="Profile GPUs before Hopper too: other profilers then get no counters, "
-        "and the host engine must run as root.",
-    )
+    """Time between two samples that the host engine takes; half of it for the tensor counter."""
+    dcgm_pre_hopper: bool = False
+    """Profile GPUs before Hopper too: other profilers then get no counters, and the host engine must run as root."""
 
 
 class Source(sources.Source):

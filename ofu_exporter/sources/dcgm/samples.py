@@ -14,18 +14,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm import fields
-from ofu_exporter.sources.dcgm.device_series import DeviceSeries
-from ofu_exporter.sources.dcgm.field_series import (
+from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
+from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
+from ofu_exporter.sources.dcgm.series import (
     MICROS,
     ROUND_MICROS,
+    DeviceSeries,
     FieldSeries,
     Point,
     is_short,
     mean,
     runs_of,
 )
-from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
-from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
     Activity,

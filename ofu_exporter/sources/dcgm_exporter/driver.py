@@ -59,37 +59,23 @@ TOO_MANY_GPUS = (
 )
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """Where the page is, and how dcgm-exporter makes it."""
 
     url: str = Field(
-        default="http://localhost:9400/metrics",
-        pattern=r"^https?://[^/]+",
-        description="Page of the dcgm-exporter to read.",
-        examples=["URL"],
+        default="http://localhost:9400/metrics", pattern=r"^https?://[^/]+", examples=["URL"]
     )
+    """Page of the dcgm-exporter to read."""
     collect_interval: Seconds = Field(
-        default=30.0,
-        ge=SHORTEST_WINDOW_SECONDS,
-        le=LONGEST_WINDOW_SECONDS,
-        description="Collection interval of that dcgm-exporter (its -c flag).",
-        examples=["30s"],
+        default=30.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["30s"]
     )
-    unchanged_limit: Seconds = Field(
-        default=300.0,
-        gt=0,
-        description="Time after which a GPU's values are rejected if none of them has changed.",
-        examples=["5m"],
-    )
-    most_gpus: int = Field(
-        default=128,
-        ge=1,
-        le=4096,
-        description="Most GPUs and MIG instances of the page that are measured.",
-    )
-    timeout: Seconds = Field(
-        default=5.0, gt=0, description="Time to wait for the page.", examples=["5s"]
-    )
+    """Collection interval of that dcgm-exporter (its -c flag)."""
+    unchanged_limit: Seconds = Field(default=300.0, gt=0, examples=["5m"])
+    """Time after which a GPU's values are rejected if none of them has changed."""
+    most_gpus: int = Field(default=128, ge=1, le=4096)
+    """Most GPUs and MIG instances of the page that are measured."""
+    timeout: Seconds = Field(default=5.0, gt=0, examples=["5s"])
+    """Time to wait for the page."""
 
 
 @dataclass(slots=True)

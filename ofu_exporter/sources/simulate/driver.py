@@ -29,14 +29,15 @@ _MEMORY_SECONDS = 0.5
 _MAX_CLOCK_HZ = 1980e6
 
 
-class Options(BaseModel, frozen=True, extra="forbid"):
+class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
     """What the simulation has."""
 
-    simulated_gpus: int = Field(default=8, ge=1, le=72, description="Number of simulated GPUs.")
-    seed: int = Field(default=1, description="Seed of the simulated clocks and loads.")
-    simulated_cycles: bool = Field(
-        default=False, description="Whether the simulated driver has cycle counters."
-    )
+    simulated_gpus: int = Field(default=8, ge=1, le=72)
+    """Number of simulated GPUs."""
+    seed: int = 1
+    """Seed of the simulated clocks and loads."""
+    simulated_cycles: bool = False
+    """Whether the simulated driver has cycle counters."""
 
 
 @dataclass(frozen=True, slots=True)

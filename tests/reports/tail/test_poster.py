@@ -12,8 +12,8 @@ import pytest
 
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.client.identity import Token
+from ofu_exporter.client.intervals import Call
 from ofu_exporter.reports.tail.poster import Poster
-from ofu_exporter.reports.tail.statements import TailReport
 from tests.doubles.report_server import Answer, ReportServer, accepted, refused, report_server
 
 Reply = Callable[[dict[str, Any]], Answer]
@@ -43,7 +43,7 @@ class Desk:
 
     def take(self, seconds: float, tflops: float = 400.0, step: int | None = None) -> None:
         start, self.at = self.at, self.at + seconds
-        self.poster.take(TailReport(start, self.at, step, None, tflops))
+        self.poster.take(Call(self.at, {"tflops_per_gpu": tflops}, step, start))
 
 
 Open = Callable[..., Desk]
@@ -105,7 +105,7 @@ def test_a_report_of_ten_seconds_is_posted_with_the_facts(server: ReportServer, 
 
 
 def test_an_mfu_is_posted_as_one_and_no_step_as_none(server: ReportServer, desk: Desk) -> None:
-    desk.poster.take(TailReport(desk.at, desk.at + 12, None, 0.4, None))
+    desk.poster.take(Call(desk.at + 12, {"mfu": 0.4}, start=desk.at))
     (report,) = server.reports
     assert report["mfu"] == pytest.approx(0.4)
     assert not {"tflops_per_gpu", "step"} & report.keys()

@@ -64,7 +64,7 @@ def test_the_last_end_of_a_job_is_found_by_its_time(tmp_path: Path) -> None:
 def test_the_epilog_keeps_the_last_ones_only(tmp_path: Path) -> None:
     for number in range(MOST_KEPT + 3):
         end(tmp_path, str(number), 1000.0 + number)
-    hooks.stop(Node(tmp_path), "9999", lambda _: None, 5000.0)
+    hooks.stop(Node(tmp_path, tmp_path / "tokens"), "9999", lambda _: None, 5000.0)
     kept = ended_files.names(tmp_path)
     assert (len(kept), kept[0].job_id) == (MOST_KEPT, "3")
 

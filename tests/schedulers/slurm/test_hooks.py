@@ -51,7 +51,7 @@ def node(tmp_path: Path) -> Node:
         folder = tmp_path / "driver" / f"0000:{1 - number}7:00.0"
         folder.mkdir(parents=True)
         (folder / "information").write_text(INFORMATION.format(uuid=uuid, number=number))
-    return Node(tmp_path / "jobs", tmp_path / "driver")
+    return Node(tmp_path / "jobs", tmp_path / "tokens", tmp_path / "driver")
 
 
 def write(

@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return Node(tmp_path / "jobs", tmp_path / "driver", tmp_path / "tokens")
+    return Node(tmp_path / "jobs", tmp_path / "tokens", tmp_path / "driver")
 
 
 def start(node: Node, job_id: str = "7", **environ: str) -> None:
@@ -69,7 +69,7 @@ def test_it_is_the_users_alone(node: Node) -> None:
 def test_the_user_reads_his_own_and_sees_no_others(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to other users
         Path(folder).chmod(0o711)
-        node = Node(Path(folder, "jobs"), tmp_path, Path(folder, "tokens"))
+        node = Node(Path(folder, "jobs"), Path(folder, "tokens"), tmp_path)
         assert _what_a_user_may(node) == ["yes", "no", "no"]
 
 

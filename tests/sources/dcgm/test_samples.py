@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ofu_exporter.sources.dcgm.field_series import MOST_POINTS
 from ofu_exporter.sources.dcgm.fields import (
     CYCLES_DMMA,
     CYCLES_ELAPSED,
@@ -22,6 +21,7 @@ from ofu_exporter.sources.dcgm.fields import (
 )
 from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
 from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
+from ofu_exporter.sources.dcgm.series import MOST_POINTS
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
 from tests.sources.dcgm.test_sample_times import ALONE, Watch, polled

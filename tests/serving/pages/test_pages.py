@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.node_json import node_state
-from ofu_exporter.serving.pages.look import POLICY, SCRIPT, STYLE
+from ofu_exporter.serving.pages import POLICY, SCRIPT, STYLE
 from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.agent import page_server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.entry import KnownOwners, Owner, owner_of
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.ofu.freshness import fresh
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.reported import Causes, Compared, ReportsView, Verdict
@@ -31,8 +30,8 @@ def compared() -> Snapshot:
 def test_a_snapshot_is_shown_as_it_is_while_it_is_fresh() -> None:
     snapshot = compared()
     until = min(view.fresh_until for view in snapshot.gpus)
-    assert fresh(snapshot, until) is snapshot
-    assert fresh(snapshot, until + 0.001) != snapshot
+    assert snapshot.fresh(until) is snapshot
+    assert snapshot.fresh(until + 0.001) != snapshot
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 100.0))
@@ -42,7 +41,7 @@ def test_no_window_is_shown_after_its_time(one: float, other: float) -> None:
     views = (first._replace(fresh_until=one), second._replace(fresh_until=other))
     snapshot = replace(snapshot, gpus=views)
     for now in (0.0, one, other, 50.0, 101.0):
-        for view in fresh(snapshot, now).gpus:
+        for view in snapshot.fresh(now).gpus:
             assert (view.window is None) == (now > view.fresh_until)
             assert (view.reason is Reason.STALE) == (view.window is None)
 
@@ -51,20 +50,20 @@ def test_one_gpu_that_is_late_costs_the_others_nothing() -> None:
     snapshot = snapshot_of(reading(), reading(device=gpu(1)))
     first, second = snapshot.gpus
     snapshot = replace(snapshot, gpus=(first._replace(fresh_until=1.0), second))
-    shown = fresh(snapshot, 2.0)
+    shown = snapshot.fresh(2.0)
     assert [view.window is None for view in shown.gpus] == [True, False]
     assert [view.reason for view in shown.gpus] == [Reason.STALE, second.reason]
 
 
 def test_totals_stay_when_the_window_goes() -> None:
     snapshot = snapshot_of(reading(0, 5))
-    (view,) = fresh(snapshot, LATER).gpus
+    (view,) = snapshot.fresh(LATER).gpus
     assert view.window is None
     assert (view.observed_seconds, view.sampled_at) == (5.0, 5.0)
 
 
 def test_what_was_not_measured_keeps_its_own_reason() -> None:
-    (view,) = fresh(snapshot_of(fault(5, Reason.LOST)), LATER).gpus
+    (view,) = snapshot_of(fault(5, Reason.LOST)).fresh(LATER).gpus
     assert view.reason is Reason.LOST
 
 
@@ -76,8 +75,8 @@ def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
     one_left = replace(
         snapshot, gpus=(snapshot.gpus[0]._replace(fresh_until=0.0), *snapshot.gpus[1:])
     )
-    assert fresh(one_left, snapshot.at).jobs == snapshot.jobs, "the sampler turns"
-    (later,) = fresh(snapshot, LATER).jobs
+    assert one_left.fresh(snapshot.at).jobs == snapshot.jobs, "the sampler turns"
+    (later,) = snapshot.fresh(LATER).jobs
     assert later.reports is not None
     assert later.reports.recent_mfu_ratio is None
     assert later.reports.recent_verdict is Verdict.INSUFFICIENT_DATA
@@ -101,7 +100,7 @@ def test_where_every_window_is_old_nothing_is_compared_any_more(
         for until in (10.0, *beside)
     ]
     snapshot = replace(compared(), gpus=tuple(gpus), unowned_reports=(("2", reports),))
-    ((_, later),) = fresh(snapshot, LATER).unowned_reports
+    ((_, later),) = snapshot.fresh(LATER).unowned_reports
     assert (later.recent_mfu_ratio, later.causes, later.outcomes) == (None, None, reports.outcomes)
 
 
@@ -109,10 +108,10 @@ def test_a_job_that_reports_nothing_stays_one() -> None:
     desk = Desk(1)
     desk.give(Job("slurm", "41"), "0")
     desk.run(10.0)
-    (job,) = fresh(desk.shown, LATER).jobs
+    (job,) = desk.shown.fresh(LATER).jobs
     assert job.reports is None
 
 
 def test_where_nothing_was_measured_nothing_becomes_old() -> None:
     snapshot = snapshot_of(fault(5, Reason.LOST))
-    assert fresh(snapshot, 1e9) == snapshot
+    assert snapshot.fresh(1e9) == snapshot
