@@ -23,7 +23,7 @@ from ofu_exporter.fleet.reports.job_result import (
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.values.losses import Loss
 from tests.fleet.reports.test_fleet_report import history, job, report
-from tests.helpers.browser import BROWSER, seen, violations, with_script
+from tests.helpers.browser import BROWSER, printed, seen, violations, with_script
 from tests.helpers.screenshots import LOOKS
 
 needs_browser = pytest.mark.skipif(
@@ -132,9 +132,9 @@ def test_on_paper_a_hundred_and_fifty_jobs_are_few_pages(tmp_path: Path) -> None
     jobs = [job(f"{n}", f"user{n % 26}", JobSums(1e3, 1e3, 333, 900, 450, 300)) for n in range(150)]
     path = tmp_path / "page.html"
     path.write_text(page(report(history(*jobs))))
-    printed = tmp_path / "page.pdf"
-    seen(path, tmp_path / "profile", f"--print-to-pdf={printed}")
-    pages = len(re.findall(rb"/Type /Page\b", printed.read_bytes()))
+    paper = tmp_path / "page.pdf"
+    printed(path, paper, tmp_path / "profile")
+    pages = len(re.findall(rb"/Type /Page\b", paper.read_bytes()))
     assert 3 <= pages <= 8
 
 
@@ -150,7 +150,7 @@ def test_a_head_that_is_pressed_sorts_the_table(tmp_path: Path) -> None:
         "document.title=one+'|'+all()+'|'+b.parentNode.getAttribute('aria-sort')"
     )
     path.write_text(with_script(PAGES["report"], press))
-    title = re.findall("<title>(.*?)</title>", seen(path, tmp_path / "profile"))[0]
+    title = re.findall("<title>(.*?)</title>", seen(path))[0]
     down, up, direction = title.split("|")
     assert down.startswith("a/2,a/1")
     assert up.startswith("a/1,a/2")
