@@ -13,8 +13,9 @@ from typing import Any
 import promql_parser
 import yaml
 
-from tests.deploy.chart import LOADER, ROOT
+from tests.deploy.chart import LOADER
 
+ROOT = Path(__file__).parents[2]
 FILES = ROOT / "helm" / "ofu-exporter" / "files"
 ALERTS = sorted((FILES / "alerts").glob("*.yaml"))
 RULES = sorted((FILES / "rules").glob("*.yaml"))

@@ -46,8 +46,10 @@ def seen(
 
 def printed(page: Path, target: Path, profile: Path) -> None:
     """A page on paper, as PDF."""
-    own = [f"--user-data-dir={profile}", f"--print-to-pdf={target}", page.as_uri()]
-    subprocess.run([str(BROWSER), *QUIET, *own], check=True, capture_output=True, timeout=PATIENCE)
+    flags = [f"--user-data-dir={profile}", f"--print-to-pdf={target}", page.as_uri()]
+    subprocess.run(
+        [str(BROWSER), *QUIET, *flags], check=True, capture_output=True, timeout=PATIENCE
+    )
 
 
 class _Browser:
@@ -55,11 +57,11 @@ class _Browser:
 
     def __init__(self) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        own = [f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe"]
+        flags = [f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe"]
         # It reads from descriptor 3 and writes to 4.
         shell = ["sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1', "sh"]
         self._process = subprocess.Popen(
-            [*shell, str(BROWSER), *QUIET, *own],
+            [*shell, str(BROWSER), *QUIET, *flags],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -114,8 +116,8 @@ class _Browser:
             maxVirtualTimeTaskStarvationCount=9999,
         )
         self._event("Emulation.virtualTimeBudgetExpired", page)
-        found = self._call("Runtime.evaluate", page, expression=WHOLE, returnByValue=True)
-        return str(found["result"]["value"])
+        text = self._call("Runtime.evaluate", page, expression=WHOLE, returnByValue=True)
+        return str(text["result"]["value"])
 
     def _call(self, method: str, page: str = "", **parameters: object) -> Any:
         """What the browser answers."""

@@ -7,7 +7,7 @@ inside is a change and its undoing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise, starmap
@@ -120,7 +120,8 @@ def centred(values: Sequence[float]) -> list[float]:
 
 def dot(left: Sequence[float], right: Sequence[float]) -> float:
     """The sum of products."""
-    return sum(starmap(mul, zip(left, right, strict=True)))
+    products: Iterable[float] = starmap(mul, zip(left, right, strict=True))
+    return sum(products)
 
 
 def _unit(column: Sequence[float]) -> tuple[float, ...] | None:

@@ -176,14 +176,14 @@ def parse(text: str, places: Places) -> ExporterPage:
     rejected: Counter[str] = Counter()
     lines = _lines_by_gpu(text, places, rejected)
     taken = places.taken(lines)
-    read: dict[str, Key] = {}
+    keys: dict[str, Key] = {}
     for key in (key for key in lines if key in taken):
         for begin in lines[key]:
             match = _LINE.match(text, begin)
             line = match[0] if match else ""
             liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
             try:
-                _add_line(rows, read, key, line, places.most)
+                _add_line(rows, keys, key, line, places.most)
             except ValueError:
                 rejected["unreadable_line"] += 1
     if len(lines) > len(taken):
@@ -229,10 +229,10 @@ def _key(labels: str) -> Key | None:
 
 
 def _add_line(
-    rows: dict[Key, PageRow], read: dict[str, Key], place: Key, line: str, most: int
+    rows: dict[Key, PageRow], keys: dict[str, Key], place: Key, line: str, most: int
 ) -> None:
     """Add one line to the row of its GPU, which was found without parsing. Of several lines for one value
-    the first counts. `read` has labels as they are written: a GPU's are the same in all lines, and parsed once.
+    the first counts. `keys` has the row of labels as they are written: all lines of a GPU have the same, parsed once.
 
     Raises ValueError for an unreadable line, and for a line that would add one row too many.
     """
@@ -243,16 +243,16 @@ def _add_line(
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
 
     begin, end = line.find("{"), line.rfind("}") + 1
-    written = line[begin:end]
-    key = read.get(written)
+    labels = line[begin:end]
+    key = keys.get(labels)
     if key is not None:
         line = line[:begin] + line[end:]
     for family in text_string_to_metric_families(line + "\n"):
         for sample in family.samples:
             if key is None:
                 key = _add_row(rows, sample.labels, most)
-                if len(read) < MOST_NAMED and len(written) <= MOST_LABELS_CHARS:
-                    read[written] = key
+                if len(keys) < MOST_NAMED and len(labels) <= MOST_LABELS_CHARS:
+                    keys[labels] = key
             _put(rows[key], name, _float(sample.value))
 
 
