@@ -33,6 +33,7 @@ from ofu_exporter.values.reasons import (
 )
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.agent import agent
+from tests.helpers.every import every
 from tests.helpers.markdown import anchors, links, prose_words
 
 ROOT = Path(__file__).parents[1]
@@ -219,7 +220,7 @@ PAGES = (
 MARKDOWN = [page for page in PAGES if page.suffix == ".md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every(PAGES)
 def test_every_flag_shown_with_a_command_is_one_of_its_flags(page: Path) -> None:
     text = re.sub(r"\\\n\s*", " ", page.read_text())
     for words in re.findall(r"ofu-exporter +([a-z]+[^\n`|;&#]*)", text):
@@ -243,7 +244,7 @@ def test_every_variable_in_the_documentation_is_a_setting() -> None:
             assert name in known | {"OFU_CONFIG", "OFU_AGENT"}, f"{page.name}: {name}"
 
 
-@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+@every(MARKDOWN)
 def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
     for target in links(page):
         name, _, anchor = target.partition("#")
@@ -253,7 +254,7 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(at), target
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+@every(sorted(DOCS.rglob("*.md")))
 def test_a_page_is_read_in_six_minutes(page: Path) -> None:
     """At 250 words a minute; tables, examples and generated parts are looked up, not read."""
     assert prose_words(page) <= 1500

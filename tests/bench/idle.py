@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.bench.process import cpu_seconds, resident_mib, threads
 from tests.doubles.nvml import Scenario
-from tests.helpers.agent import agent, until
+from tests.helpers.agent import COMMAND, agent, until
 
 CASES = ((8, "auto"), (8, "none"), (72, "none"))
 
@@ -24,7 +24,7 @@ def measure(gpus: int, scheduler: str, seconds: float) -> str:
         for index in range(gpus):
             scenario.gpu(index, uuid=f"GPU-{index}", tensor=0.5, clock_mhz=[1320, 1352, 1384])
         flags = ("run", "--source", "nvml", "--scheduler", scheduler)
-        with agent(*flags, env=scenario.environment()) as running:
+        with agent(*flags, env=scenario.environment(), command=COMMAND) as running:
             until(lambda: len(running.values("ofu_gpu_utilization_ratio")) == gpus)
             pid = running.process.pid
             before = cpu_seconds(pid)

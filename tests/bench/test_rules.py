@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.bench.rules import Fleet
 from tests.deploy.promtool import ALERTS, RULES, groups, selected
+from tests.helpers.every import every
 
 NOT_ON_A_SOUND_NODE = {
     "ofu_exporter_faults_total",
@@ -21,7 +20,7 @@ NOT_ON_A_SOUND_NODE = {
 }
 
 
-@pytest.mark.parametrize("path", [*RULES, *ALERTS], ids=lambda path: path.stem)
+@every([*RULES, *ALERTS])
 def test_every_series_that_is_read_is_there(path: Path) -> None:
     fleet = Fleet(2, 8, 0.0)
     samples = [*fleet.scraped(3600.0), *fleet.recorded(3600.0, 0.0)]

@@ -1,21 +1,24 @@
-"""`fleet mcp` answers an assistant about a fleet: the SDK's own client asks, over standard input and output."""
+"""`fleet mcp` answers an assistant about a fleet: the SDK's own client asks, over standard input and output.
+
+The SDK is imported by the tests alone that need it: it takes a tenth of the time of collecting all tests.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp_types import CallToolResult, TextContent
 
 from tests.helpers.agent import COMMAND, bare_environment, call
 from tests.helpers.impatience import IMPATIENT
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
 
 NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
 JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
@@ -36,6 +39,12 @@ def asked(
     url: str, *questions: tuple[str, dict[str, Any]], command: Sequence[str] = COMMAND
 ) -> tuple[Any, list[CallToolResult]]:
     """The tools that a server of its own offers, and its answers."""
+    from mcp import (
+        ClientSession,
+        StdioServerParameters,
+    )
+    from mcp.client.stdio import stdio_client
+
     words = [*command, "fleet", "mcp", "--prometheus", url, *TIME]
     server = StdioServerParameters(command=words[0], args=words[1:], env=bare_environment())
 
@@ -50,6 +59,8 @@ def asked(
 
 
 def text(answer: CallToolResult) -> str:
+    from mcp_types import TextContent
+
     (content,) = answer.content
     assert isinstance(content, TextContent)
     return content.text

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "ofu-exporter"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 Object = dict[str, Any]
+LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one in C, where it is: the rules are long."""
 
 
 def tool(name: str) -> str | None:
@@ -72,7 +74,7 @@ def template(helm: str, values: Object, chart: Path = CHART) -> subprocess.Compl
 def render(helm: str, values: Object, chart: Path = CHART) -> list[Object]:
     """The objects that a release has with these values."""
     text = _rendered(helm, yaml.safe_dump(values)) if chart == CHART else _text(helm, values, chart)
-    return [loaded for loaded in yaml.load_all(text, Loader=_Loader) if loaded]
+    return [loaded for loaded in yaml.load_all(text, Loader=LOADER) if loaded]
 
 
 @cache
@@ -85,10 +87,6 @@ def _text(helm: str, values: Object, chart: Path) -> str:
     done = template(helm, values, chart)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C, where it is: the rules are long."""
 
 
 def only(objects: list[Object], kind: str) -> Object:

@@ -13,6 +13,8 @@ from typing import Any
 import promql_parser
 import yaml
 
+from tests.deploy.chart import LOADER
+
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "helm" / "ofu-exporter" / "files"
 ALERTS = sorted((FILES / "alerts").glob("*.yaml"))
@@ -26,7 +28,7 @@ ORDER = [
 
 
 def read_yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text())
+    return yaml.load(path.read_text(), Loader=LOADER)
 
 
 def groups(path: Path) -> list[dict[str, Any]]:

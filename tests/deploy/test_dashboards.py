@@ -30,6 +30,7 @@ from tests.deploy.promtool import RULES, run, selected
 from tests.deploy.test_rules import KNOWN, NAMES
 from tests.helpers.agent import SIMULATED, Agent, agent, until
 from tests.helpers.early import Early
+from tests.helpers.every import every
 from tests.helpers.playback import RECORDINGS
 from tests.helpers.prometheus_server import Prometheus
 
@@ -237,13 +238,13 @@ def test_every_variable_is_used_and_every_used_one_is_there(board: str) -> None:
     assert set(re.findall(r"\$(?!__)(\w+)", text)) == names
 
 
-@pytest.mark.parametrize("query", [*QUERIES, *MARKS], ids=about)
+@every([*QUERIES, *MARKS], about)
 def test_its_query_is_right_in_form_and_type(query: Query) -> None:
     promql_parser.parse(filled(query.expression, {}))
     assert selected(filled(query.expression, {})) <= KNOWN | NAMES
 
 
-@pytest.mark.parametrize("query", [*QUERIES, *MARKS], ids=about)
+@every([*QUERIES, *MARKS], about)
 def test_its_cost_does_not_grow_with_the_number_of_gpus(query: Query) -> None:
     """Raw series only of one chosen node; of the rest what the rules have recorded."""
     for name in selected(filled(query.expression, {})) - NAMES:

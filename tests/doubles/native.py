@@ -9,8 +9,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+ROOT = Path(tempfile.gettempdir()) / f"ofu-exporter-test-{os.getuid()}"
+"""Where the compiled libraries are."""
+SEARCHED = "LD_LIBRARY_PATH"
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-pthread")
 
 
@@ -24,8 +28,7 @@ def build(source: Path, soname: str, hidden: str = "") -> Path:
     flags = (*FLAGS, f"-Wl,-soname,{soname}")
     content = b"".join(text.read_bytes() for text in texts) + " ".join((*flags, hidden)).encode()
     digest = hashlib.sha256(content).hexdigest()[:16]
-    root = Path(tempfile.gettempdir()) / f"ofu-exporter-test-{os.getuid()}"
-    folder = root / f"{source.stem}-{digest}"
+    folder = ROOT / f"{source.stem}-{digest}"
     library = folder / soname
     if library.exists():
         return library
@@ -49,6 +52,19 @@ def build(source: Path, soname: str, hidden: str = "") -> Path:
             raise RuntimeError(f"{source} does not compile:\n{done.stderr}")
         fresh.replace(library)
     return library
+
+
+def searched(environment: Mapping[str, str]) -> list[Path]:
+    """The folders in which a new process with this environment looks for libraries first."""
+    return [Path(folder) for folder in environment.get(SEARCHED, "").split(os.pathsep) if folder]
+
+
+def load_all(environment: Mapping[str, str]) -> None:
+    """Load the stand-ins that a new process with this environment would find, as if this process were new."""
+    for folder in searched(environment):
+        if ROOT in folder.parents:
+            for library in folder.glob("*.so*"):
+                load(library)
 
 
 @functools.cache

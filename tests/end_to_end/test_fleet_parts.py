@@ -6,8 +6,6 @@ Nothing on the way knows the truth: the agents see counters, a real Prometheus k
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from ofu_exporter.fleet.reports.job_result import JobResult
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.values.losses import Loss
 from tests.helpers import fleet_truth
+from tests.helpers.agent import call
 from tests.helpers.fleets import BEGIN, HOUR, with_history
 from tests.helpers.stored_fleet import read_in, stored
 from tests.simulated_history import history
@@ -56,9 +55,9 @@ class FleetAnswers(NamedTuple):
 
 
 def asked(*words: str) -> str:
-    command = [sys.executable, "-m", "ofu_exporter", "fleet", *words, "--since", f"{HOURS}h"]
-    flags = ["--until", f"2025-08-27T0{HOURS}:00Z"]
-    done = subprocess.run([*command, *flags], check=True, capture_output=True, text=True)
+    flags = ("--since", f"{HOURS}h", "--until", f"2025-08-27T0{HOURS}:00Z")
+    done = call("fleet", *words, *flags)
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from tests.helpers import fleet_truth
+from tests.helpers.agent import call
 from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
 from tests.simulated_history import fleet
@@ -25,10 +24,10 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The report over the small fleet that ships with the package, and the truth."""
     folder = tmp_path_factory.mktemp("fleet")
     truth = fleet_truth.write(fleet.read(Path("small")), BEGIN, folder)
-    command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--format", "json"]
     with stored(folder) as prometheus:
         flags = ["--prometheus", prometheus.url, "--since", "24h", "--until", "2025-08-28T00:00Z"]
-        done = subprocess.run([*command, *flags], check=True, capture_output=True, text=True)
+        done = call("fleet", "report", "--format", "json", *flags)
+    assert done.returncode == 0, done.stderr
     return FleetReport.model_validate_json(done.stdout), truth
 
 

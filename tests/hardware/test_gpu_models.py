@@ -212,8 +212,7 @@ def test_an_unknown_pci_id_leaves_it_to_the_name() -> None:
     assert key_of(device("NVIDIA H300", "ffff")) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "key"),
+@every(
     [
         ("NVIDIA A10", "A10"),
         ("NVIDIA A10G", "A10G"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ofu_exporter.hardware.gpu_models import ROWS, rate
 from ofu_exporter.hardware.gpu_rows import LINKS
+from tests.helpers.every import every
 from tests.helpers.values import gpu
 
 
@@ -22,7 +21,7 @@ def test_an_h100_has_450_gb_per_second_and_direction_and_its_instances_are_not_r
     assert of_instance.links is None
 
 
-@pytest.mark.parametrize("key", LINKS)
+@every(LINKS)
 def test_nvlink_is_faster_than_pcie_where_there_is_any(key: str) -> None:
     links = LINKS[key]
     assert links.nvlink == 0.0 or links.nvlink > links.pcie

@@ -15,6 +15,7 @@ from ofu_exporter.hardware.unrated import explain, has_no_tensor_pipes, is_vgpu,
 from ofu_exporter.settings import Settings
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
+from tests.helpers.every import every
 
 UNKNOWN = Gpu("0", "GPU-0", name="NVIDIA Z999", pci_device_id="1234", max_sm_clock_hz=2e9)
 
@@ -85,7 +86,7 @@ def test_a_gpu_with_tensor_pipes_is_not_taken_for_one_without(name: str) -> None
     assert not has_no_tensor_pipes(Gpu("0", "GPU-0", name=name))
 
 
-@pytest.mark.parametrize("row", gpu_models.ROWS, ids=lambda row: row.key)
+@every(gpu_models.ROWS, lambda row: row.key)
 def test_no_model_of_the_table_is_taken_for_a_vgpu_or_for_one_without_tensor_pipes(
     row: gpu_models.GpuModel,
 ) -> None:

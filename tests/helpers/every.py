@@ -9,8 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
+def listed(*row: object) -> str:
+    """The name of a row by its values."""
+    return ", ".join(map(str, row))
+
+
 def every(
-    rows: Iterable[Any], name: Callable[..., object] = str
+    rows: Iterable[Any], name: Callable[..., object] = listed
 ) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """A tuple is given as several arguments, to the test as to `name`."""
     arguments = [row if type(row) is tuple else (row,) for row in rows]

@@ -32,6 +32,15 @@ def test_each_row_that_fails_is_named_and_none_else() -> None:
     assert judged == [1, 2, 3, 4]
 
 
+def test_a_row_of_several_values_is_named_by_all_of_them() -> None:
+    @every([("a", 1), ("b", 2)])
+    def is_one(letter: str, number: int) -> None:
+        assert number == 1
+
+    with pytest.raises(AssertionError, match=r"^b, 2: AssertionError"):
+        is_one()
+
+
 def test_there_are_rows() -> None:
     with pytest.raises(AssertionError, match="no rows"):
         every([])

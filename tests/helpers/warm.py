@@ -26,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from tests.doubles import native
+
 ROOT = Path(__file__).parents[2]
 # asyncio of Python 3.10 calls a TLS connection unclosed that its client ended.
 OLD_TLS = (
@@ -57,13 +59,15 @@ PRELOADED = (
     "uvicorn.protocols.http.h11_impl",
 )
 COLD = ("GCONV_", "LANG", "LC_", "LD_", "MALLOC_", "PYTHON")
-"""Beginnings of the names of what is read when a program starts."""
+"""Beginnings of the names of what is read when a program starts. Stand-ins in LD_LIBRARY_PATH can be loaded later."""
 
 
 def can_start(environment: Mapping[str, str]) -> bool:
     """Whether a command with this environment is the same when it is forked."""
     names = {name for name in (*environment, *os.environ) if name.startswith(COLD)}
-    return all(environment.get(name) == os.environ.get(name) for name in names)
+    others = {name for name in names if environment.get(name) != os.environ.get(name)}
+    stand_ins = all(native.ROOT in folder.parents for folder in native.searched(environment))
+    return not others or (others == {native.SEARCHED} and stand_ins)
 
 
 class WarmProcess:
@@ -225,6 +229,7 @@ def run(wish: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(wish["environment"])
     time.tzset()
+    native.load_all(os.environ)
     sys.argv = ["ofu-exporter", *wish["args"]]
     from ofu_exporter.__main__ import main
 

@@ -124,14 +124,21 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The history that nothing stops."""
+    folder = tmp_path_factory.mktemp("whole")
+    with writing(WRITTEN, folder, folder / "history") as process:
+        assert process.wait(60) == 0
+    return folder / "history"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=str)
 def test_a_stop_leaves_history_that_can_be_gone_on_with(
-    number: signal.Signals, tmp_path: Path
+    number: signal.Signals, whole: Path, tmp_path: Path
 ) -> None:
-    folder, whole = tmp_path / "history", tmp_path / "whole"
-    with writing(WRITTEN, tmp_path, whole) as process:
-        assert process.wait(60) == 0
+    folder = tmp_path / "history"
     with writing(WRITTEN, tmp_path, folder) as process:
         until(lambda: folder.exists() and len(contents(folder).keys() & contents(whole).keys()) > 1)
         process.send_signal(number)

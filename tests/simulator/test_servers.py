@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,22 +17,27 @@ from ofu_exporter.sources.dcgm.host_engine import HostEngine
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Library, Sample
 from ofu_exporter.values.reading import Reading
 from tests.simulator import agent
+from tests.simulator.curve import Curve
 from tests.simulator.driver_servers import EPOCH, START, DcgmServer, NvmlServer
 from tests.simulator.loads import BY_NAME
 from tests.simulator.page_server import PHASE, PageServer
 from tests.simulator.score import Span
 from tests.simulator.world import SimulatedTime, World
 
-CURVES = [BY_NAME[name].curve for name in ("training", "hard steps", "square, 0.5 s")]
 TENSOR, IMMA, HMMA, CLOCK = 1004, 1013, 1014, 100
 ELAPSED, MMA, DMMA_CYCLES, HMMA_CYCLES = 1084, 1086, 1087, 1088
+
+
+@cache
+def curves() -> list[Curve]:
+    return [BY_NAME[name].curve for name in ("training", "hard steps", "square, 0.5 s")]
 
 
 # NVML.
 
 
 def nvml_readings(folder: Path, call_seconds: float) -> list[Reading]:
-    server = NvmlServer(folder, CURVES[:1], cycles=True)
+    server = NvmlServer(folder, curves()[:1], cycles=True)
     with closing(server):
         server.say(f"call_seconds {call_seconds}")
         source = agent.nvml_source(World(server, 1))
@@ -51,7 +57,7 @@ def test_gpm_gives_the_share_of_cycles_between_two_samples(tmp_path: Path) -> No
     assert len(readings) == 5
     for each in readings:
         start, end = each.start - START, each.end - START
-        assert each.tensor_active == pytest.approx(CURVES[0].tensor_active(start, end), abs=1e-9)
+        assert each.tensor_active == pytest.approx(curves()[0].tensor_active(start, end), abs=1e-9)
         assert each.pipes["hmma"] == pytest.approx(each.tensor_active)
         assert each.evidence is not None
         assert each.evidence.graphics_active == pytest.approx(1.0)
@@ -59,7 +65,7 @@ def test_gpm_gives_the_share_of_cycles_between_two_samples(tmp_path: Path) -> No
 
 def test_gpm_counts_cycles(tmp_path: Path) -> None:
     for before, after in itertools.pairwise(nvml_readings(tmp_path, call_seconds=0.0)):
-        done, then = (CURVES[0].done(at - START) for at in (after.end, before.end))
+        done, then = (curves()[0].done(at - START) for at in (after.end, before.end))
         assert before.cycles is not None
         assert after.cycles is not None
         elapsed = after.cycles.elapsed - before.cycles.elapsed
@@ -71,10 +77,10 @@ def test_gpm_counts_cycles(tmp_path: Path) -> None:
 def test_what_a_call_gives_is_of_its_middle(tmp_path: Path) -> None:
     for each in nvml_readings(tmp_path, call_seconds=0.02):
         start, end = each.start - START - 0.01, each.end - START - 0.01
-        assert each.tensor_active == pytest.approx(CURVES[0].tensor_active(start, end), abs=1e-9)
+        assert each.tensor_active == pytest.approx(curves()[0].tensor_active(start, end), abs=1e-9)
         inside = [clock for clock in each.clocks if each.start < clock.at < each.end]
         assert [clock.hz for clock in inside] == [
-            1e6 * CURVES[0].at(clock.at - START - 0.01).mhz for clock in inside
+            1e6 * curves()[0].at(clock.at - START - 0.01).mhz for clock in inside
         ]
 
 
@@ -85,7 +91,7 @@ class Watched:
     """A host engine with three GPUs, and samples of it by field."""
 
     def __init__(self, folder: Path) -> None:
-        self.server = DcgmServer(folder, CURVES, "4.6")
+        self.server = DcgmServer(folder, curves(), "4.6")
         self.server.say("thread 0 0")
         self._library = Library()
         self.engine = HostEngine(self._library, "127.0.0.1:5555", lambda: EPOCH + self.server.now())
@@ -115,7 +121,7 @@ def second(sample: Sample) -> float:
     return sample.micros * 1e-6 - EPOCH
 
 
-@pytest.mark.parametrize("gpu", range(len(CURVES)))
+@pytest.mark.parametrize("gpu", range(len(curves())))
 def test_a_host_engine_gives_the_share_of_cycles_since_the_last_sample(
     watched: Watched, gpu: int
 ) -> None:
@@ -123,16 +129,16 @@ def test_a_host_engine_gives_the_share_of_cycles_since_the_last_sample(
     assert tensor[0].value is None
     assert len(tensor) == len(clock) == 31
     for before, after in itertools.pairwise(tensor):
-        truth = CURVES[gpu].tensor_active(second(before), second(after))
+        truth = curves()[gpu].tensor_active(second(before), second(after))
         assert after.value == pytest.approx(truth, abs=1e-6)
-    assert [each.value for each in clock] == [CURVES[gpu].at(second(each)).mhz for each in clock]
+    assert [each.value for each in clock] == [curves()[gpu].at(second(each)).mhz for each in clock]
 
 
 def test_a_host_engine_counts_cycles_of_each_pipe(watched: Watched) -> None:
     fields = [ELAPSED, MMA, DMMA_CYCLES, HMMA_CYCLES]
     elapsed, tensor, dmma, hmma = watched.samples(0, fields, 20.131, 30.2)
     first, last = second(elapsed[1]), second(elapsed[-1])
-    done, then = CURVES[0].done(last), CURVES[0].done(first)
+    done, then = curves()[0].done(last), curves()[0].done(first)
 
     def grown(samples: list[Sample]) -> float:
         values = [samples[1].value, samples[-1].value]
@@ -170,7 +176,7 @@ def test_fields_of_one_gpu_share_samples_whatever_time_they_bear(watched: Watche
     assert tensor[0].value is not None
     for each in [*tensor, *hmma]:
         measured = second(each) - 0.2313
-        truth = CURVES[1].tensor_active(measured - 1, measured)
+        truth = curves()[1].tensor_active(measured - 1, measured)
         assert each.value == pytest.approx(truth, abs=1e-6)
 
 
@@ -192,13 +198,13 @@ def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(
     interval: float,
 ) -> None:
     time = SimulatedTime()
-    with closing(PageServer(CURVES, interval, time.now)) as server:
+    with closing(PageServer(curves(), interval, time.now)) as server:
         for now in (70.0, 70.0 + interval * 0.99, 200.0):
             time.advance(now)
             found = page_values(server)
             collected = (now // interval + PHASE) * interval
             collected -= interval if collected > now else 0
-            for gpu, curve in enumerate(CURVES):
+            for gpu, curve in enumerate(curves()):
                 tensor = curve.tensor_active(collected - interval, collected)
                 named = found["DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", str(gpu)]
                 assert named == pytest.approx(tensor, abs=1e-6)
@@ -207,7 +213,7 @@ def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(
 
 def test_a_page_that_is_gone_comes_back_without_a_mean() -> None:
     time = SimulatedTime()
-    with closing(PageServer(CURVES, 1.0, time.now)) as server:
+    with closing(PageServer(curves(), 1.0, time.now)) as server:
         server.restart(Span(50.0, 60.0))
         time.advance(49.9)
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") in page_values(server)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,13 +52,11 @@ def test_columns_never_take_more_than_there_is(width: int) -> None:
     assert sum(found.values()) + len(found) - 1 <= max(width, 4)
 
 
-@pytest.mark.parametrize("scene", [one_node, many_nodes], ids=["one", "many"])
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("width", [60, 61, 79, 80, 100, 132, 250])
+@every(itertools.product(("one", "many"), VIEWS, (60, 61, 79, 80, 100, 132, 250)))
 def test_every_line_of_every_view_has_the_width_of_the_screen(
-    scene: object, view: str, width: int
+    nodes: str, view: str, width: int
 ) -> None:
-    shown = one_node() if scene is one_node else many_nodes("node-99")
+    shown = one_node() if nodes == "one" else many_nodes("node-99")
     for laid in lay_out(sections(shown, Choice(view)), width):
         assert line_width(laid.draw()) == width
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from ofu_exporter.fleet.changes.split import Search, Step, dot
 from ofu_exporter.fleet.changes.tails import whitened
@@ -78,17 +80,26 @@ def permuted(
     square = dot(residuals, residuals)
     if square <= 0:
         return 1.0
-    shuffler = random.Random(0)  # equal answers for equal data
     parts = whitened(residuals, alike)
     clear = 0
-    for tried in range(1, ORDERS + 1):
-        shuffler.shuffle(parts)
-        other = search.plan.residuals(_coloured(parts, alike) if alike else parts)
+    for tried, order in enumerate(_shuffled(len(parts)), 1):
+        shuffled = [parts[place] for place in order]
+        other = search.plan.residuals(_coloured(shuffled, alike) if alike else shuffled)
         # as clear, but for rounding
         clear += search.best(other).gain / dot(other, other) >= step.gain / square * (1 - 1e-12)
         if clear >= level * (ORDERS + 1):
             return clear / tried
     return (clear + 1) / (ORDERS + 1)
+
+
+@cache
+def _shuffled(count: int) -> tuple[array[int], ...]:
+    """The orders of this number of values that are tried: the same each time, so equal data give equal answers."""
+    shuffler, places, orders = random.Random(0), list(range(count)), []
+    for _ in range(ORDERS):
+        shuffler.shuffle(places)
+        orders.append(array("H", places))
+    return tuple(orders)
 
 
 def _coloured(parts: Iterable[float], alike: float) -> list[float]:

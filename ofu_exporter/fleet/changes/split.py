@@ -7,9 +7,10 @@ inside is a change and its undoing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise, starmap
 from operator import itemgetter, mul, sub
 
 FEWEST = 3
@@ -18,6 +19,8 @@ LEAST_OWN = 0.1
 """Part of a step that the sizes of jobs must leave unexplained. With less, step and size cannot be told apart."""
 LONGEST_ARC = 50
 """Points of a step inside a series, at most. Longer ones are found as two changes."""
+LAST_SEARCHES = 4
+"""Most searches that are kept. Series of one kind are alike: as many points, and jobs of one size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,14 @@ def layout(count: int, sizes: Sequence[float] | None = None) -> Layout:
     return Layout(count, size, tuple(accumulate(size or [0.0] * count, initial=0.0)))
 
 
+@lru_cache(LAST_SEARCHES)
 def changes(plan: Layout) -> Search | None:
     """Steps that reach to the end of the series: the changes that did not end. None for too few points."""
     steps = [(at, plan.count) for at in range(FEWEST, plan.count - FEWEST + 1)]
     return Search(plan, steps) if steps else None
 
 
+@lru_cache(LAST_SEARCHES)
 def arcs(plan: Layout) -> Search | None:
     """Steps inside the series: the changes that ended again."""
     last = plan.count - FEWEST
@@ -112,7 +117,8 @@ def centred(values: Sequence[float]) -> list[float]:
 
 
 def dot(left: Sequence[float], right: Sequence[float]) -> float:
-    return sum(a * b for a, b in zip(left, right, strict=True))
+    products: Iterable[float] = starmap(mul, zip(left, right, strict=True))
+    return sum(products)
 
 
 def _unit(column: Sequence[float]) -> tuple[float, ...] | None:

@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ofu_exporter.sources.dcgm import library as dcgm
@@ -35,6 +35,9 @@ when it is complete, perhaps after a read of a later time (DcgmCacheManager.cpp,
 
 Wall = Callable[[], float]
 """Returns Unix time, the clock that DCGM stamps its samples with."""
+
+_SampleKey = tuple[Entity, int, int]
+"""Entity, field and microseconds, by which a sample that comes again is recognised."""
 
 
 class HostEngine:
@@ -217,11 +220,17 @@ class FieldWatch:
         by entity, and ends the read at the first that it refuses (DcgmApi.cpp, helperGetValuesSince). The next read
         returns the same samples again.
         """
-        samples: list[Sample] = []
+        unread: list[Sample] = []
+        answered: set[_SampleKey] = set()
 
         def take(group: int, number: int, values: Any, count: int, _: object) -> int:
             entity = Entity(group, number)
-            samples.extend(dcgm.decoded(entity, values[index]) for index in range(count))
+            for index in range(count):
+                raw = values[index]
+                key = (entity, raw.field, raw.micros)
+                answered.add(key)
+                if key not in self._read:
+                    unread.append(dcgm.decoded(entity, raw))
             return 0
 
         following = ctypes.c_longlong(self._since_micros)
@@ -235,12 +244,11 @@ class FieldWatch:
             )
         except DcgmError as error:
             if error.code != dcgm.NO_DATA:
-                self.failed = self._first_silent(samples)
+                self.failed = self._first_silent(answered)
                 raise
-        new = [sample for sample in samples if _key(sample) not in self._read]
         self._go_on_from(following.value)
-        self._read = {_key(s) for s in samples if s.micros >= self._since_micros}
-        return new
+        self._read = {key for key in answered if key[2] >= self._since_micros}
+        return unread
 
     def _go_on_from(self, micros: int) -> None:
         """Begin the next read here, but at the latest now: a stamp far in the future would hide all samples that
@@ -249,10 +257,10 @@ class FieldWatch:
         since = min(micros, latest) - round(BEHIND_SECONDS * 1e6)
         self._since_micros = max(since, self._first_micros)
 
-    def _first_silent(self, samples: Sequence[Sample]) -> Entity | None:
+    def _first_silent(self, keys: Iterable[_SampleKey]) -> Entity | None:
         """The first entity with an unanswered field: the host engine answers for each field, even if it has no
         data."""
-        answered = {(sample.entity, sample.field) for sample in samples}
+        answered = {(entity, field) for entity, field, _ in keys}
         return next(
             (e for e in self.entities if any((e, field) not in answered for field in self.fields)),
             None,
@@ -289,13 +297,6 @@ class FieldWatch:
         handle = dcgm.Handle()
         self._engine.call(name, *arguments, ctypes.byref(handle))
         return handle.value
-
-
-_SampleKey = tuple[Entity, int, int]
-
-
-def _key(sample: Sample) -> _SampleKey:
-    return (sample.entity, sample.field, sample.micros)
 
 
 def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm import fields
@@ -36,6 +38,9 @@ class Point(NamedTuple):
     """None = blank."""
     apart: int = 0
     """Microseconds between the beginning of what the value is a mean of and the point before: an overlap or a gap."""
+
+
+_MICROS_OF = attrgetter("micros")
 
 
 class FieldSeries:
@@ -81,7 +86,8 @@ class FieldSeries:
         self.points.append(Point(micros, value, apart))
         if value is not None and not self.brought_micros:
             self.brought_micros = micros
-        del self.points[:-MOST_POINTS]
+        if len(self.points) > MOST_POINTS:
+            del self.points[:-MOST_POINTS]
 
     def keep_from(self, micros: int) -> None:
         """Forget earlier samples, except the last one, because the time of the next sample begins there."""
@@ -113,9 +119,10 @@ class FieldSeries:
         """The mean over (start, end], each sample weighted by its time within; None if part of the time is not
         known."""
         weighted, covered = [], 0
-        for before, after in itertools.pairwise(self.points):
-            if after.micros <= start or before.micros >= end:
-                continue
+        first = max(1, bisect_right(self.points, start, key=_MICROS_OF))
+        for before, after in itertools.pairwise(self.points[first - 1 :]):
+            if before.micros >= end:
+                break
             micros = min(after.micros, end) - max(before.micros, start)
             if before.value is None or after.value is None:
                 if micros > ROUND_MICROS:

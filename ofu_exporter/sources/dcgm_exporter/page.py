@@ -176,13 +176,14 @@ def parse(text: str, places: Places) -> ExporterPage:
     rejected: Counter[str] = Counter()
     lines = _lines_by_gpu(text, places, rejected)
     taken = places.taken(lines)
+    keys: dict[str, Key] = {}
     for key in (key for key in lines if key in taken):
         for begin in lines[key]:
             match = _LINE.match(text, begin)
             line = match[0] if match else ""
             liveness[key[1]] = (liveness.get(key[1], 0) + crc32(line.encode())) % 2**32
             try:
-                _add_line(rows, key, line, places.most)
+                _add_line(rows, keys, key, line, places.most)
             except ValueError:
                 rejected["unreadable_line"] += 1
     if len(lines) > len(taken):
@@ -227,9 +228,11 @@ def _key(labels: str) -> Key | None:
     return (index[1] if index else "", uuid[1], instance[1] if instance else "")
 
 
-def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> None:
+def _add_line(
+    rows: dict[Key, PageRow], keys: dict[str, Key], place: Key, line: str, most: int
+) -> None:
     """Add one line to the row of its GPU, which was found without parsing. Of several lines for one value
-    the first counts.
+    the first counts. `keys` has the row of labels as they are written: all lines of a GPU have the same, parsed once.
 
     Raises ValueError for an unreadable line, and for a line that would add one row too many.
     """
@@ -239,18 +242,32 @@ def _add_line(rows: dict[Key, PageRow], place: Key, line: str, most: int) -> Non
         return  # most lines only show that the GPU is alive; parsing each would cost ten times more
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - 2 MiB
 
+    begin, end = line.find("{"), line.rfind("}") + 1
+    labels = line[begin:end]
+    key = keys.get(labels)
+    if key is not None:
+        line = line[:begin] + line[end:]
     for family in text_string_to_metric_families(line + "\n"):
         for sample in family.samples:
-            labels = sample.labels
-            if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
-                raise ValueError("label too long")
-            uuid = labels.get("UUID") or labels.get("uuid", "")
-            key = (labels.get("gpu", ""), uuid, labels.get("GPU_I_ID", ""))
-            if key not in rows and len(rows) >= most:
-                # Two different names may look the same before they are parsed.
-                raise ValueError("one GPU too many")
-            row = rows.setdefault(key, PageRow(_gpu(key, labels)))
-            _put(row, name, _float(sample.value))
+            if key is None:
+                key = _add_row(rows, sample.labels, most)
+                if len(keys) < MOST_NAMED and len(labels) <= MOST_LABELS_CHARS:
+                    keys[labels] = key
+            _put(rows[key], name, _float(sample.value))
+
+
+def _add_row(rows: dict[Key, PageRow], labels: Mapping[str, str], most: int) -> Key:
+    """The key of the row that has these labels."""
+    if any(len(value) > MAX_LABEL_CHARS for value in labels.values()):
+        raise ValueError("label too long")
+    uuid = labels.get("UUID") or labels.get("uuid", "")
+    key = (labels.get("gpu", ""), uuid, labels.get("GPU_I_ID", ""))
+    if key not in rows:
+        if len(rows) >= most:
+            # Two different names may look the same before they are parsed.
+            raise ValueError("one GPU too many")
+        rows[key] = PageRow(_gpu(key, labels))
+    return key
 
 
 def _put(row: PageRow, name: str, value: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations, permutations
 
 import pytest
@@ -20,7 +21,13 @@ def counted(values: Sequence[float], start: int, end: int) -> float:
         for rank, place in enumerate(sorted(range(len(values)), key=lambda i: values[i]), 1)
     }
     total = sum(ranks[place] for place in range(start, end))
-    sums = [sum(chosen) for chosen in combinations(range(1, len(values) + 1), end - start)]
+    return share_of_sums(len(values), end - start, total)
+
+
+@cache
+def share_of_sums(count: int, points: int, total: int) -> float:
+    """Two-sided, of all sets of so many ranks."""
+    sums = [sum(chosen) for chosen in combinations(range(1, count + 1), points)]
     low = sum(each <= total for each in sums) / len(sums)
     high = sum(each >= total for each in sums) / len(sums)
     return min(1.0, 2 * min(low, high))

@@ -198,5 +198,5 @@ def test_it_fits_the_width_of_a_phone(tmp_path: Path) -> None:
         "<script>onmessage = told => document.title = told.data</script>"
         f'<iframe width="{PHONE}" height="900" src="{inner.as_uri()}"></iframe>'
     )
-    width = re.findall("<title>(.*?)</title>", seen(outer, tmp_path / "profile"))[0]
+    width = re.findall("<title>(.*?)</title>", seen(outer))[0]
     assert 0 < int(width) <= PHONE

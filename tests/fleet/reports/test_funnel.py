@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.tables import document
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 from tests.helpers import fleet_truth
+from tests.helpers.agent import call
 from tests.helpers.fleets import BEGIN as SIMULATED_BEGIN
 from tests.helpers.fleets import with_history
 from tests.helpers.stored_fleet import (
@@ -46,9 +45,9 @@ JOB = ScheduledJob("1", "ada", (MIXED,), 0, 3, 0.4)
 def told(
     url: str, *flags: str, end: float = BEGIN + HOURS * HOUR, hours: int = HOURS
 ) -> FleetReport:
-    command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--format", "json"]
-    asked = ["--prometheus", url, "--since", f"{hours}h", "--until", iso(end), *flags]
-    done = subprocess.run([*command, *asked], check=True, capture_output=True, text=True)
+    asked = ("--prometheus", url, "--since", f"{hours}h", "--until", iso(end), *flags)
+    done = call("fleet", "report", "--format", "json", *asked)
+    assert done.returncode == 0, done.stderr
     return FleetReport.model_validate_json(done.stdout)
 
 

@@ -51,7 +51,7 @@ def told(deeds: str, folder: Path) -> list[Any]:
     """What the picture showed each time the deeds said `tell()`. Nothing was fetched meanwhile."""
     page = folder / "page.html"
     page.write_text(with_script(PAGE, TOOLS + deeds + END))
-    (found,) = re.findall(r'<pre id="told">(.*?)</pre>', seen(page, folder / "profile"), re.S)
+    (found,) = re.findall(r'<pre id="told">(.*?)</pre>', seen(page), re.S)
     steps, fetched = json.loads(html.unescape(found))
     assert fetched == 0
     return list(steps)

@@ -65,11 +65,11 @@ def with_policy(text: str, policy: str = POLICY) -> str:
 def test_the_policy_lets_our_script_and_style_work_and_no_other(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(with_policy(page_of("node")))
-    assert '<th scope="col"><button>GPU</button></th>' in seen(page, tmp_path / "one")
+    assert '<th scope="col"><button>GPU</button></th>' in seen(page)
     page.write_text(
         with_policy(page_of("node").replace("setInterval(refresh", "setInterval( refresh"))
     )
-    assert "<button>" not in seen(page, tmp_path / "other")
+    assert "<button>" not in seen(page)
 
 
 @needs_browser
@@ -102,7 +102,7 @@ def test_nothing_is_cut_off_from_a_phone_to_a_wide_screen(name: str, tmp_path: P
     page.write_text(
         with_script(frames(page_of(name), *((width, 900, "light") for width in WIDTHS)), measured)
     )
-    for width, *beyond in found_by(seen(page, tmp_path / "profile")):
+    for width, *beyond in found_by(seen(page)):
         assert len(beyond) >= 3
         assert not any(beyond), f"at {width} px"
 
@@ -120,18 +120,18 @@ READER = (
 """Sorts the GPUs by OFU, highest first, goes to the first job, scrolls, and says 12.5 s later what there is."""
 
 
-def read_for_a_while(then: str, tmp_path: Path) -> Any:
+def read_for_a_while(then: str) -> Any:
     """What a reader has of the node's page after some seconds in which the agent serves another one."""
     shown: Iterator[str] = iter([with_script(page_of("node"), READER)])
     with page_server(lambda: next(shown, then), "text/html") as url:
-        return found_by(seen(url, tmp_path / "profile", "--window-size=800,500", seconds=15))
+        return found_by(seen(url, window=(800, 360), seconds=15))
 
 
 @needs_browser
 @pytest.mark.slow
-def test_the_page_refreshes_itself_and_keeps_order_focus_and_place(tmp_path: Path) -> None:
+def test_the_page_refreshes_itself_and_keeps_order_focus_and_place() -> None:
     later = node_after(905.0)
-    found = read_for_a_while(later.node_page(), tmp_path)
+    found = read_for_a_while(later.node_page())
     ofus = {
         view.gpu.index: view.window.utilization or 0.0
         for view in later.snapshot.gpus
@@ -148,9 +148,9 @@ def test_the_page_refreshes_itself_and_keeps_order_focus_and_place(tmp_path: Pat
 
 @needs_browser
 @pytest.mark.slow
-def test_what_is_not_the_agents_page_does_not_take_its_place(tmp_path: Path) -> None:
+def test_what_is_not_the_agents_page_does_not_take_its_place() -> None:
     """Such as the form of a proxy that wants a password."""
-    found = read_for_a_while("<html><body>Who are you?</body></html>", tmp_path)
+    found = read_for_a_while("<html><body>Who are you?</body></html>")
     assert found["seen"] == "the agent does not answer"
     assert len(found["gpus"]) == len(node().snapshot.gpus)
 
