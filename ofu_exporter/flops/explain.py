@@ -17,7 +17,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import candidates
 from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
-from ofu_exporter.flops.causes.peaks import is_the_peak
+from ofu_exporter.flops.causes.peaks import SAME
 from ofu_exporter.flops.causes.training import real_work, tile_quantization, with_whole_packs
 from ofu_exporter.flops.mfu import above_zero
 from ofu_exporter.hardware.gpu_models import GpuModel
@@ -152,7 +152,7 @@ def _contradiction(
 def _wrong_peak(mfu: float, facts: CauseFacts) -> str:
     """What to check if the report is known to divide by a wrong peak; "" otherwise."""
     right, given = facts.right_peak(), facts.peak_flops
-    if right is None or given is None or is_the_peak(facts, 1.0):
+    if right is None or given is None or abs(right / given - 1) <= SAME:
         return ""
     return (
         f"the report divides by {given / 1e12:,.5g} TFLOP/s, and the dense peak is {right / 1e12:,.5g}: against this "
