@@ -17,7 +17,7 @@ from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.bench.process import resident_mib
-from tests.helpers.agent import Agent, agent, until
+from tests.helpers.agent import COMMAND, Agent, agent, until
 
 GPUS = 8
 EVERY = 1000
@@ -33,7 +33,7 @@ def main(count: int) -> None:
             *("--scheduler", "slurm", "--job-dir", str(jobs), "--slurm-poll", "0.02s"),
             *("--state-file", str(Path(folder) / "state.sqlite"), "--state-interval", "5s"),
         ]
-        with agent(*flags) as running:
+        with agent(*flags, command=COMMAND) as running:
             until(lambda: running.value("ofu_gpu_up", gpu="0"))
             print("| jobs until then | shown | RSS MiB | series | page ms |\n|---|---|---|---|---|")
             show(running, 0)

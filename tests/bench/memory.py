@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.bench.process import mapped_mib, resident_mib, threads
 from tests.bench.reports import give
-from tests.helpers.agent import Agent, agent, page_server, until
+from tests.helpers.agent import COMMAND, Agent, agent, page_server, until
 
 PATHS = ("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/history", "/readyz", "/nope")
 LIBRARIES = (
@@ -81,7 +81,7 @@ def used(gpus: int, name: str, *source: str) -> None:
             *("--scheduler", "slurm", "--job-dir", str(jobs)),
             *("--state-file", str(Path(folder) / "state.sqlite"), "--interval", "1s"),
         ]
-        with agent(*flags) as running:
+        with agent(*flags, command=COMMAND) as running:
             until(lambda: running.values("ofu_job_gpu_seconds_total"))
             pid = running.process.pid
             steps = [resident_mib(pid)]

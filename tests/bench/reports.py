@@ -30,7 +30,7 @@ from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from tests.bench.process import cpu_seconds, resident_mib
-from tests.helpers.agent import Agent, agent, until
+from tests.helpers.agent import COMMAND, Agent, agent, until
 
 GPUS = 8
 CONNECTIONS = 64
@@ -284,7 +284,7 @@ def main(seconds: float, names: Sequence[str]) -> None:
             *("--scheduler", "slurm", "--job-dir", str(jobs), "--slurm-poll", "1s"),
             *("--state-file", str(Path(folder) / "state.sqlite")),
         ]
-        with agent(*flags) as running:
+        with agent(*flags, command=COMMAND) as running:
             for task in Path(f"/proc/{running.process.pid}/task").iterdir():
                 os.sched_setaffinity(int(task.name), {first})
             os.sched_setaffinity(0, {*others} or {first})

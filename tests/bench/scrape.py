@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.bench.process import cpu_seconds, free_port
-from tests.helpers.agent import agent, until
+from tests.helpers.agent import COMMAND, agent, until
 
 ROUNDS = 7
 GETS = 300
@@ -140,7 +140,9 @@ def _is_open(port: int) -> bool:
 def targets() -> Iterator[list[Target]]:
     """Every server, each in a process of its own."""
     with contextlib.ExitStack() as stack:
-        running = stack.enter_context(agent("run", "--source", "simulate", "--scheduler", "none"))
+        running = stack.enter_context(
+            agent("run", "--source", "simulate", "--scheduler", "none", command=COMMAND)
+        )
         until(lambda: len(running.values("ofu_gpu_utilization_ratio")) == 8)
         port = int(running.url.rpartition(":")[2])
         pid = running.process.pid

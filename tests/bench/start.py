@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.process import cpu_seconds
-from tests.helpers.agent import agent
+from tests.helpers.agent import COMMAND, agent
 
 RUNS = 9
 
@@ -52,7 +52,7 @@ def command(*words: str, environment: dict[str, str] | None = None) -> Callable[
 
 
 def first_page() -> float:
-    with agent("run", "--source", "simulate", "--scheduler", "none") as running:
+    with agent("run", "--source", "simulate", "--scheduler", "none", command=COMMAND) as running:
         running.get("/metrics")
         return cpu_seconds(running.process.pid)
 
