@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.sample import FRAMES, LATENT, PROMPT, ModuleSample, first, ones, zeros
+from ofu_exporter.flops.trace.sample import ModuleSample, first, ones, zeros
 
 TEXT_WIDTHS = ("text_dim", "text_embed_dim", "cap_feat_dim")
 WIDTHS = ("joint_attention_dim", "caption_channels", "cross_attention_dim", *TEXT_WIDTHS)
@@ -30,9 +30,9 @@ def inputs_of_diffusion(module: Any, lengths: Mapping[str, int]) -> dict[str, An
     inputs["hidden_states" if "hidden_states" in names else "sample"] = _latent(sample)
     width = first(WIDTHS, config)
     if "encoder_hidden_states" in names and width is not None:
-        inputs["encoder_hidden_states"] = zeros(1, sample.length(PROMPT), int(width))
+        inputs["encoder_hidden_states"] = zeros(1, sample.length("prompt"), int(width))
         if sample.needs("encoder_attention_mask"):
-            inputs["encoder_attention_mask"] = ones(1, sample.length(PROMPT))
+            inputs["encoder_attention_mask"] = ones(1, sample.length("prompt"))
     inputs |= _places(sample)
     if "pooled_projections" in names:
         inputs["pooled_projections"] = zeros(1, config["pooled_projection_dim"])
@@ -49,11 +49,11 @@ def _listed(sample: ModuleSample) -> dict[str, Any]:
     """A list of one latent and a list of one prompt (Z-Image)."""
     config = sample.config
     patch, depth = config["all_patch_size"][0], config["all_f_patch_size"][0]
-    frames, side = _frames(sample), _side(sample)
+    frames, side = sample.frames, _side(sample)
     return {
         "x": [zeros(config["in_channels"], frames * depth, side * patch, side * patch)],
         "t": torch.ones(1, device="meta"),
-        "cap_feats": [zeros(sample.length(PROMPT), config["cap_feat_dim"])],
+        "cap_feats": [zeros(sample.length("prompt"), config["cap_feat_dim"])],
         "patch_size": patch,
         "f_patch_size": depth,
     }
@@ -64,14 +64,14 @@ def _latent(sample: ModuleSample) -> Any:
     config = sample.config
     channels = first(("in_channels", "num_channels_latents"), config)
     if {"img_ids", "img_shapes", "num_frames"} & {*sample.names}:
-        return zeros(1, sample.length(LATENT), channels)
+        return zeros(1, sample.length("latent"), channels)
     depth, patch = _patch(config)
-    side = _side(sample) * patch if LATENT in sample.lengths else config.get("sample_size")
+    side = _side(sample) * patch if "latent" in sample.lengths else config.get("sample_size")
     if not side:
         raise ConfigError("executed: the model needs --length latent=N")
     if depth is None:
         return zeros(1, channels, side, side)
-    frames = _frames(sample) * depth
+    frames = sample.frames * depth
     before = (frames, channels) if "sample_frames" in config else (channels, frames)
     return zeros(1, *before, side, side)
 
@@ -86,16 +86,12 @@ def _patch(config: Any) -> tuple[int | None, int]:
     return None, int(patch)
 
 
-def _frames(sample: ModuleSample) -> int:
-    return sample.lengths.get(FRAMES, 1)
-
-
 def _side(sample: ModuleSample) -> int:
     """The patches to a side of a frame, which is a square."""
-    tokens, frames = sample.length(LATENT), _frames(sample)
+    tokens, frames = sample.length("latent"), sample.frames
     side = isqrt(tokens // frames)
     if side**2 * frames != tokens or not tokens:
-        of_frames = f" in each of {frames} frames" if FRAMES in sample.lengths else ""
+        of_frames = f" in each of {frames} frames" if "frames" in sample.lengths else ""
         raise ConfigError(f"executed: latent={tokens} is not the square of a side{of_frames}")
     return side
 
@@ -105,15 +101,15 @@ def _places(sample: ModuleSample) -> dict[str, Any]:
     names, inputs = sample.names, dict[str, Any]()
     if "num_frames" in names:
         inputs |= dict.fromkeys(("height", "width"), _side(sample))
-        inputs["num_frames"] = _frames(sample)
+        inputs["num_frames"] = sample.frames
     if "img_ids" in names:
         axes = len(sample.config.get("axes_dims_rope", (1, 1, 1)))
-        inputs["img_ids"] = zeros(sample.length(LATENT), axes)
-        inputs["txt_ids"] = zeros(sample.length(PROMPT), axes)
+        inputs["img_ids"] = zeros(sample.length("latent"), axes)
+        inputs["txt_ids"] = zeros(sample.length("prompt"), axes)
     if "img_shapes" in names:
         side = _side(sample)
-        inputs["img_shapes"] = [[(_frames(sample), side, side)]]
-        inputs["encoder_hidden_states_mask"] = ones(1, sample.length(PROMPT))
+        inputs["img_shapes"] = [[(sample.frames, side, side)]]
+        inputs["encoder_hidden_states_mask"] = ones(1, sample.length("prompt"))
     return inputs
 
 

@@ -10,13 +10,21 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.products import Uncounted
+from ofu_exporter.flops.fields import listed
 from ofu_exporter.flops.trace.recorder import Recorder
 from ofu_exporter.flops.trace.shapes_only import ShapesOnly
 
 FORWARD_ALONE = "count with forward only"
+WORDS = listed(
+    """
+    addbmm addmv addr attention bilinear bmm cdist conv convolution dot einsum fft ger gru linalg lstm matmul mm mv
+    rnn tensordot vdot
+    """
+)
+"""Words in the names of operators that multiply: one that torch's counter doesn't know is reported."""
 
 
 @dataclass(frozen=True)
@@ -24,18 +32,17 @@ class Executed:
     """What torch executed: FLOPs by operator, 2 per multiply-add."""
 
     forward: Mapping[str, int]
-    backward: Mapping[str, int] = field(default_factory=dict)
-    parameters: int = 0
-    trained: int = 0
-    warnings: tuple[str, ...] = ()
-    recorder: Recorder | None = field(default=None, compare=False, repr=False)
+    backward: Mapping[str, int]
+    parameters: int
+    trained: int
+    warnings: tuple[str, ...]
+    recorder: Recorder = field(compare=False, repr=False)
     """Every product, with its module and weights."""
 
     @property
     def attends(self) -> bool:
         """Whether products of activations ran in a module that calls itself attention."""
-        products = self.recorder.products if self.recorder else ()
-        return any(each.weights is None and each.attends for each in products)
+        return any(each.weights is None and each.attends for each in self.recorder.products)
 
     @property
     def forward_flops(self) -> int:
@@ -80,7 +87,13 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
 
 
 def _backward(output: Any) -> None:
-    start = _start(output)
+    loss = getattr(output, "loss", None)
+    plain = [*output.values()] if isinstance(output, Mapping) else output
+    outputs = [loss] if loss is not None else pytree.tree_leaves(plain)
+    tensors = (each for each in outputs if isinstance(each, torch.Tensor))
+    start = next((each.sum() for each in tensors if each.requires_grad), None)
+    if start is None:
+        raise ConfigError(f"executed: no output has a gradient; {FORWARD_ALONE}")
     try:
         start.backward()
     except Exception as error:
@@ -88,19 +101,33 @@ def _backward(output: Any) -> None:
         raise ConfigError(f"executed: the backward pass fails: {first}; {FORWARD_ALONE}") from error
 
 
-def _start(output: Any) -> Any:
-    """The scalar at which the backward pass begins."""
-    loss = getattr(output, "loss", None)
-    plain = [*output.values()] if isinstance(output, Mapping) else output
-    outputs = [loss] if loss is not None else pytree.tree_leaves(plain)
-    for each in outputs:
-        if isinstance(each, torch.Tensor) and each.requires_grad:
-            return each.sum()
-    raise ConfigError(f"executed: no output has a gradient; {FORWARD_ALONE}")
-
-
 def _warnings(uncounted: Uncounted, shapes: ShapesOnly) -> Iterator[str]:
     if uncounted.names:
         names = ", ".join(sorted(uncounted.names))
         yield f"not counted, because torch's counter does not know them: {names}"
     yield from sorted(shapes.notes)
+
+
+class Uncounted(TorchDispatchMode):
+    """Watches for operators that multiply and that the counter does not know."""
+
+    def __init__(self, counted: Any) -> None:
+        super().__init__()
+        self.counted, self.names = counted, set[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._overloadpacket not in self.counted and _multiplies(func):
+            self.names.add(str(func._overloadpacket))
+        return func(*args, **(kwargs or {}))
+
+
+def _multiplies(func: Any) -> bool:
+    """Whether an operator may be a product: by its name, or because only its library knows."""
+    library, _, name = str(func._overloadpacket).partition(".")
+    if library not in {"aten", "prims", "prim", "profiler", "inductor"}:
+        return True
+    words = {*name.split("_")}
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
+    return not composite and bool(WORDS & words) and "norm" not in words

@@ -54,28 +54,27 @@ class Fitted:
     fit: Fit
 
 
-def _once_each(run: Run) -> Run:
-    """The same executions, none of which runs twice."""
-    once = cache(lambda key: run(dict(key)))
-    return lambda lengths: once(tuple(sorted(each for each in lengths.items() if each[1])))
-
-
 def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     """The polynomials of what `run` executes of some samples, through the given lengths of each.
 
     Raises what `run` raises at these.
     """
-    runs = _once_each(run)
+    once = cache(lambda key: run(dict(key)))
+
+    def runs(at: Lengths) -> Executed:
+        return once(tuple(sorted(each for each in at.items() if each[1])))
+
     full = dict(lengths)
     whole = runs(full)
     variations = [each for name in full if (each := _variation(runs, full, name)) is not None]
     shorter = {each: runs({**full, each.stream: each.fitted[0]}) for each in variations}
-    varied = [each for each in variations if _groups(shorter[each]) != _groups(whole)]
-    unused = {each.stream for each in variations if each not in varied}
+    of_whole = groups(whole.recorder)
+    varied = [each for each in variations if groups(shorter[each].recorder) != of_whole]
     named = {each.stream for each in varied}
+    unused = {each.stream for each in variations} - named
     factors = _factors(varied)
     points = [*_points(varied, full)]
-    counts = [_groups(runs(point)) for point in points]
+    counts = [groups(runs(point).recorder) for point in points]
     everything = dict.fromkeys(group for count in counts for group in count)
     inverse = Matrix([[_value(factor, point) for factor in factors] for point in points]).inv()
     polynomials = {
@@ -83,20 +82,17 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
         for group in everything
     }
     verified_at = {**full, **{each.stream: each.verified for each in varied}}
+    verified = runs(verified_at)
+    each_activation_once = verified.flops - verified.recorder.recomputed
     fit = Fit(
         fitted_at=tuple({name: point[name] for name in sorted(named)} for point in points),
         verified_at={name: verified_at[name] for name in sorted(named)} if named else None,
-        executed_flops=round(Fraction(_once(runs(verified_at)), samples)),
+        executed_flops=round(Fraction(each_activation_once, samples)),
         recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
     )
     lengths = {name: full[name] for name in full if name in named}
     fixed = {name: full[name] for name in full if name not in named | unused}
     return Fitted(whole, lengths, fixed, polynomials, fit)
-
-
-def _groups(executed: Executed) -> dict[Group, int]:
-    assert executed.recorder is not None
-    return groups(executed.recorder.products)
 
 
 def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:
@@ -156,12 +152,6 @@ def _value(factor: str, lengths: Lengths) -> int:
 def _polynomial(factors: list[str], inverse: Matrix, counts: list[int]) -> dict[str, Fraction]:
     values = (Fraction(int(value.p), int(value.q)) for value in inverse * Matrix(counts))
     return {factor: value for factor, value in zip(factors, values, strict=True) if value}
-
-
-def _once(executed: Executed) -> int:
-    """FLOPs of both passes, each activation computed once."""
-    assert executed.recorder is not None
-    return executed.flops - executed.recorder.recomputed
 
 
 def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> Fraction:

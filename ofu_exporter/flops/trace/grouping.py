@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,10 +39,10 @@ class Group:
     gradients: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
 
 
-def groups(products: Iterable[TracedProduct]) -> dict[Group, int]:
+def groups(recorder: Recorder) -> dict[Group, int]:
     """FLOPs of the forward pass of each group."""
     members: Counter[Group] = Counter()
-    for each in products:
+    for each in recorder.products:
         members[group_of(each)] += each.flops
     return dict(members)
 
@@ -85,52 +85,41 @@ def part_of(group: Group, polynomial: dict[str, Fraction]) -> Part:
     return next((part for part, fits in kinds.items() if fits), Part.PROJECTION)
 
 
-@dataclass
-class Accounts:
-    """Gives each parameter of a model to one term."""
+def recipe_terms(
+    recorder: Recorder,
+    polynomials: Mapping[Group, dict[str, Fraction]],
+    tokens: Fraction,
+    is_composed: bool,
+) -> Iterator[RecipeTerm]:
+    """The terms of a recipe: tables, the groups, and parameters that no product has. Each parameter is in one of them.
 
-    recorder: Recorder
-    tokens: Fraction
-    """Tokens of the recorded batch, by which the active parameters are known."""
-    is_composed: bool
-    """Whether the model has towers beside a language model."""
+    `tokens` are those of the recorded batch, by which the active parameters are known; `is_composed` is whether the
+    model has towers beside a language model.
+    """
+    left = dict(recorder.parameters)
+    members = defaultdict[Group, list[TracedProduct]](list)
+    for each in recorder.products:
+        members[group_of(each)].append(each)
 
-    def __post_init__(self) -> None:
-        self._left = dict(self.recorder.parameters)
-        self._members: dict[Group, list[TracedProduct]] = {}
-        for each in self.recorder.products:
-            self._members.setdefault(group_of(each), []).append(each)
+    def taken(storages: set[int]) -> int:
+        return sum(left.pop(each).numel() for each in storages & left.keys())
 
-    def terms(self, polynomials: dict[Group, dict[str, Fraction]]) -> Iterator[RecipeTerm]:
-        """The terms of a recipe: tables, the groups, and parameters that no product has."""
-        looked_up = self._taken(self.recorder.looked_up)
-        yield from self._without_products(TABLES, Part.EMBEDDING, looked_up)
-        for group, polynomial in polynomials.items():
-            yield self._term(group, polynomial)
-        yield from self._without_products(REST, Part.NORM, self._taken({*self._left}))
-
-    def _taken(self, storages: set[int]) -> int:
-        return sum(self._left.pop(each).numel() for each in storages & self._left.keys())
-
-    def _without_products(self, name: str, part: Part, number: int) -> Iterator[RecipeTerm]:
-        if number:
-            tower = self._tower(LANGUAGE)
+    def without_products(name: str, part: Part, storages: set[int]) -> Iterator[RecipeTerm]:
+        tower = LANGUAGE if is_composed else "model"
+        if number := taken(storages):
             yield RecipeTerm(
                 name=name, part=part.value, tower=tower, parameters=number, active=number
             )
 
-    def _tower(self, name: str) -> str:
-        return name if self.is_composed else "model"
-
-    def _term(self, group: Group, polynomial: dict[str, Fraction]) -> RecipeTerm:
-        members = self._members.get(group, [])
-        stored = self._taken({each.weights.storage for each in members if each.weights})
-        used = int(sum(each.flops for each in members) / 2 / self.tokens)
+    yield from without_products(TABLES, Part.EMBEDDING, recorder.looked_up)
+    for group, polynomial in polynomials.items():
+        stored = taken({each.weights.storage for each in members[group] if each.weights})
+        used = int(sum(each.flops for each in members[group]) / 2 / tokens)
         is_paired = any("*" in factor for factor in polynomial)
-        return RecipeTerm(
+        yield RecipeTerm(
             name=group.name,
             part=part_of(group, polynomial).value,
-            tower=self._tower(group.tower),
+            tower=group.tower if is_composed else "model",
             in_layers=group.in_layers,
             forward={factor: exactly(value) for factor, value in polynomial.items()},
             gradients=(exactly(group.gradients[0]), exactly(group.gradients[1])),
@@ -140,6 +129,7 @@ class Accounts:
             active=min(stored, used) if group.is_routed else stored,
             matrix=_matrix(group, stored),
         )
+    yield from without_products(REST, Part.NORM, {*left})
 
 
 def _matrix(group: Group, stored: int) -> Matrix | None:

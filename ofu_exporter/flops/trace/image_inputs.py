@@ -9,17 +9,7 @@ from typing import Any
 import torch
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.trace.sample import (
-    FRAMES,
-    IMAGE,
-    IMAGES,
-    TOKENS,
-    ModuleSample,
-    first,
-    ones,
-    with_inner,
-    zeros,
-)
+from ofu_exporter.flops.trace.sample import ModuleSample, first, ones, with_inner, zeros
 
 USUAL = 224
 """Pixels per side of an image if the configuration does not say."""
@@ -41,7 +31,7 @@ def pixels(sample: ModuleSample) -> dict[str, Any]:
 
 def _sized(sample: ModuleSample) -> dict[str, Any]:
     """One image with the given number of patches, and its height and width (Mistral 3)."""
-    sides = _sides(sample.length(IMAGE), sample.config, sample.vision)
+    sides = _sides(sample.length("image"), sample.config, sample.vision)
     height, width = (side * sample.vision.patch_size for side in sides)
     image = zeros(1, _channels(sample.vision), height, width)
     return {"pixel_values": image, "image_sizes": torch.tensor([[height, width]], device="cpu")}
@@ -54,7 +44,7 @@ def _plain(sample: ModuleSample) -> dict[str, Any]:
         return {"pixel_values": frames_of(sample)}
     # A backbone inside a configuration may have the size (SAM 2, LW-DETR).
     size = first(("image_size",), vision, *with_inner(config)) or _timm_size(sample.module)
-    shape = (sample.lengths.get(IMAGES, 1), _channels(vision), *_both_sides(size))
+    shape = (sample.lengths.get("images", 1), _channels(vision), *_both_sides(size))
     if "pixel_attention_mask" in sample.names:  # such a model checks which images are not padding
         return {"pixel_values": torch.ones(1, *shape, device="cpu")}
     return {"pixel_values": zeros(*shape)}
@@ -97,7 +87,7 @@ def _whole(patches: int, side: int) -> int:
 def _grid(sample: ModuleSample, name: str) -> dict[str, Any]:
     """The patches of one image in sequence, and its sides."""
     vision = sample.vision
-    height, width = _sides(sample.length(IMAGE), vision)
+    height, width = _sides(sample.length("image"), vision)
     shape: tuple[int, ...] = (_channels(vision), vision.patch_size, vision.patch_size)
     if not hasattr(vision, "merge_kernel_size"):  # Kimi's patches keep their sides
         frames = first(("temporal_patch_size", "patch_temporal"), vision) or 1
@@ -113,7 +103,7 @@ def _grid(sample: ModuleSample, name: str) -> dict[str, Any]:
 def _padded(sample: ModuleSample, name: str) -> dict[str, Any]:
     """One image as a batch of patches that could be padded (SigLIP 2)."""
     vision = sample.vision
-    height, width = _sides(sample.lengths.get(IMAGE, vision.num_patches), vision)
+    height, width = _sides(sample.lengths.get("image", vision.num_patches), vision)
     return {
         "pixel_values": zeros(1, height * width, _channels(vision) * vision.patch_size**2),
         name: torch.tensor([[height, width]], device="cpu"),
@@ -123,7 +113,7 @@ def _padded(sample: ModuleSample, name: str) -> dict[str, Any]:
 
 def _placed(sample: ModuleSample, name: str) -> dict[str, Any]:
     """One image as a batch of patches with their places (Gemma 4)."""
-    vision, number = sample.vision, sample.length(IMAGE)
+    vision, number = sample.vision, sample.length("image")
     pooled = getattr(vision, "pooling_kernel_size", 1)
     _whole(number, pooled)
     places = torch.arange(number, device="cpu")
@@ -146,13 +136,13 @@ def _tiles(sample: ModuleSample) -> dict[str, Any]:
 
 def _tiled(sample: ModuleSample, name: str) -> dict[str, Any]:
     """Images with as many tiles as the model takes; the whole text attends to them (Llama 3.2 Vision)."""
-    number, vision = sample.lengths.get(IMAGES, 1), sample.vision
+    number, vision = sample.lengths.get("images", 1), sample.vision
     tiles, size = vision.max_num_tiles, vision.image_size
     return {
         "pixel_values": zeros(1, number, tiles, _channels(vision), size, size),
         name: ones(1, number),
         "aspect_ratio_mask": ones(1, number, tiles),
-        "cross_attention_mask": ones(1, sample.length(TOKENS), number, tiles),
+        "cross_attention_mask": ones(1, sample.length("tokens"), number, tiles),
     }
 
 
@@ -170,7 +160,7 @@ MAKERS: dict[str, Callable[[ModuleSample, str], dict[str, Any]]] = {
 def frames_of(sample: ModuleSample) -> Any:
     """Frames of a video: as many as the configuration fixes, else as are given."""
     vision = sample.vision
-    frames = first(("num_frames", "frames_per_clip"), vision) or sample.length(FRAMES)
+    frames = first(("num_frames", "frames_per_clip"), vision) or sample.length("frames")
     size = first(("image_size", "crop_size"), vision) or USUAL
     return zeros(1, frames, _channels(vision), *_both_sides(size))
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from ofu_exporter.flops.recipes import Recipe, RecipeTerm, tokens_of
+from ofu_exporter import __version__
+from ofu_exporter.flops.recipes import Recipe, tokens_of
 from ofu_exporter.flops.trace import from_config
 from ofu_exporter.flops.trace.execution import Executed, executed
 from ofu_exporter.flops.trace.fitting import Fitted, fitted
-from ofu_exporter.flops.trace.grouping import Accounts, tower_of
+from ofu_exporter.flops.trace.grouping import recipe_terms, tower_of
 
-TOKENS = "tokens"
+TOWERS = ("vision", "sound", "language", "model")
+WRAPPERS = {"DistributedDataParallel", "DataParallel"}
 
 
 def recipe_of_config(
@@ -41,7 +43,6 @@ def recipe_of_config(
 
 def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Recipe:
     recorder = fit.at.recorder
-    assert recorder is not None
     share = Fraction(1, samples)
     polynomials = {
         group: {factor: value * share for factor, value in polynomial.items()}
@@ -49,35 +50,24 @@ def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Re
     }
     tokens = Fraction(max(tokens_of(fit.lengths), 1) * samples)
     towers = {tower_of(each.module) for each in recorder.products}
-    is_composed = TOKENS in fit.lengths and len(towers) > 1
-    terms = tuple(Accounts(recorder, tokens, is_composed).terms(polynomials))
+    is_composed = "tokens" in fit.lengths and len(towers) > 1
+    libraries = filter(None, ("torch", library))
+    versions = {name: str(importlib.import_module(name).__version__) for name in libraries}
+    terms = tuple(recipe_terms(recorder, polynomials, tokens, is_composed))
     return Recipe(
         recipe_version=1,
         architecture=name,
-        made_with=dict(_versions(library)),
+        made_with={"ofu-exporter": __version__, **versions},
         lengths=fit.lengths,
         fixed=fit.fixed,
-        towers=_towers(terms),
+        # What the others feed stands last.
+        towers=tuple(name for name in TOWERS if any(term.tower == name for term in terms)),
         layers=recorder.layers(),
         trained_parameters=fit.at.trained,
         terms=terms,
         fit=fit.fit,
         notes=tuple(text[:400] for text in fit.at.warnings),
     )
-
-
-def _towers(terms: tuple[RecipeTerm, ...]) -> tuple[str, ...]:
-    """The towers in their order: what the others feed stands last."""
-    names = {term.tower for term in terms}
-    return tuple(name for name in ("vision", "sound", "language", "model") if name in names)
-
-
-def _versions(library: str | None) -> Iterator[tuple[str, str]]:
-    from ofu_exporter import __version__  # noqa: PLC0415
-
-    yield "ofu-exporter", __version__
-    for name in filter(None, ("torch", library)):
-        yield name, str(importlib.import_module(name).__version__)
 
 
 def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
@@ -89,25 +79,18 @@ def recipe_of_module(module: Any, batch: Any, backward: bool = True) -> Recipe:
     GPUs. Raises ConfigError where it cannot be run on shapes.
     """
     module = getattr(module, "module", module) if type(module).__name__ in WRAPPERS else module
-    shapes = pytree.tree_map(_shape, _arguments(batch))
+    arguments = (batch,) if isinstance(batch, torch.Tensor) else batch
+    if isinstance(batch, Mapping):  # torch does not look into a tokenizer's answer
+        arguments = dict(batch)
+    shapes = pytree.tree_map(_shape, arguments)
     samples, tokens = _sizes(shapes)
 
     def run(lengths: Mapping[str, int]) -> Executed:
-        cut = pytree.tree_map(lambda each: _cut(each, tokens, lengths.get(TOKENS)), shapes)
+        cut = pytree.tree_map(lambda each: _cut(each, tokens, lengths.get("tokens")), shapes)
         return _run(module, cut, backward)
 
-    fit = fitted(run, {TOKENS: tokens} if tokens else {}, samples)
+    fit = fitted(run, {"tokens": tokens} if tokens else {}, samples)
     return _recipe(type(module).__name__, None, fit, samples)
-
-
-def _arguments(batch: Any) -> Any:
-    """A batch as arguments. A tokenizer's answer is a mapping that torch does not look into."""
-    if isinstance(batch, torch.Tensor):
-        return (batch,)
-    return dict(batch) if isinstance(batch, Mapping) else batch
-
-
-WRAPPERS = {"DistributedDataParallel", "DataParallel"}
 
 
 def _run(module: Any, batch: Any, backward: bool) -> Executed:

@@ -7,9 +7,11 @@ autograd gives its node, so that each product knows which of its gradients were 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import Any
 
 import torch
@@ -18,7 +20,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
-from ofu_exporter.flops.trace.products import FORMULAS
 from ofu_exporter.flops.trace.sample import is_tensor
 
 aten = torch.ops.aten
@@ -31,6 +32,42 @@ CONVOLUTIONS = {aten.convolution, aten._convolution, aten.convolution_overrideab
 CONVOLUTION_NAMES = {str(each).removeprefix("aten.") for each in CONVOLUTIONS}
 WHOLE = "Global"
 """The name that torch's counter gives to the sum over all modules."""
+
+
+def _vector_flops(place: int, *shapes: Sequence[int], out_shape: Any = None) -> int:
+    """FLOPs of a matrix or vector, which stands at a place, by a vector: each of its elements is used once."""
+    return 2 * prod(shapes[place])
+
+
+def _grouped_flops(
+    one: Sequence[int], other: Sequence[int], *rest: Any, out_shape: Any = None, **named: Any
+) -> int:
+    """FLOPs of grouped products: every row meets one group's matrix, or the rows of each group are summed over."""
+    return 2 * prod(one) * other[-1]
+
+
+def _convolution_backward_flops(
+    gradient: Sequence[int], inputs: Sequence[int], weights: Sequence[int], *rest: Any, **named: Any
+) -> int:
+    """FLOPs of the gradients of a convolution, each as many as forward.
+
+    Every position of the output (transposed: of the input) meets every weight once, so a gradient costs 2 * samples *
+    positions * weights. torch's own formula multiplies the weights' gradient by the number of groups.
+    """
+    transposed, wanted = rest[4], rest[7]
+    over = inputs if transposed else gradient
+    each = 2 * over[0] * prod(over[2:]) * prod(weights)
+    return each * (bool(wanted[0]) + bool(wanted[1]))
+
+
+FORMULAS = {
+    aten.mv: partial(_vector_flops, 0),
+    aten.dot: partial(_vector_flops, 0),
+    aten.addmv: partial(_vector_flops, 1),
+    aten._grouped_mm: _grouped_flops,
+    aten.convolution_backward: _convolution_backward_flops,
+}
+"""What operators cost that torch's counter leaves out or counts wrong."""
 
 
 @dataclass

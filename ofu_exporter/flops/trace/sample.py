@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from ofu_exporter.errors import ConfigError
 
-TOKENS, SOURCE, TARGET = "tokens", "source", "target"
-IMAGE, IMAGES, FRAMES, AUDIO = "image", "images", "frames", "audio"
-LATENT, PROMPT = "latent", "prompt"
+Stream = (
+    Literal["tokens", "source", "target", "prompt"]
+    | Literal["image", "images", "frames", "audio", "latent"]
+)
+"""The texts of a sample, and its images, sounds and latents."""
 
 
 class ModuleSample:
@@ -25,10 +27,14 @@ class ModuleSample:
         self.vision = getattr(self.config, "vision_config", None) or self.config
         """The configuration of what reads images."""
 
-    def length(self, stream: str) -> int:
+    @property
+    def frames(self) -> int:
+        return self.lengths.get("frames", 1)
+
+    def length(self, stream: Stream) -> int:
         """The length of a stream. Raises ConfigError, which names the option that gives it."""
         if stream not in self.lengths:
-            option = "--seq-len N" if stream == TOKENS else f"--length {stream}=N"
+            option = "--seq-len N" if stream == "tokens" else f"--length {stream}=N"
             raise ConfigError(f"executed: the model needs {option}")
         return self.lengths[stream]
 
