@@ -159,9 +159,10 @@ def _polynomial(factors: list[str], inverse: Matrix, counts: list[int]) -> dict[
 
 
 def _once(executed: Executed) -> int:
-    """FLOPs of both passes, each activation computed once."""
-    assert executed.recorder is not None
-    return executed.flops - executed.recorder.recomputed
+    """FLOPs of both passes, each activation computed once, of the experts that were chosen."""
+    recorder = executed.recorder
+    assert recorder is not None
+    return executed.flops - recorder.recomputed - recorder.unchosen
 
 
 def _both_passes(polynomials: Mapping[Group, Mapping[str, Fraction]], lengths: Lengths) -> Fraction:
