@@ -52,6 +52,8 @@ class Fitted:
     fixed: dict[str, int]
     polynomials: dict[Group, dict[str, Fraction]]
     fit: Fit
+    warnings: tuple[str, ...]
+    """Those of all executions: masks of long texts have no values, those of short ones may hide nothing."""
 
 
 def _once_each(run: Run) -> Run:
@@ -91,7 +93,9 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     )
     lengths = {name: full[name] for name in full if name in named}
     fixed = {name: full[name] for name in full if name not in named | unused}
-    return Fitted(whole, lengths, fixed, polynomials, fit)
+    counted = (*map(runs, points), runs(verified_at))
+    warnings = tuple(dict.fromkeys(text for each in counted for text in each.warnings))
+    return Fitted(whole, lengths, fixed, polynomials, fit, warnings)
 
 
 def _groups(executed: Executed) -> dict[Group, int]:

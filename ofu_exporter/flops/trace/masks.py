@@ -28,9 +28,13 @@ FAR = 1 << 19
 """Where queries are asked what they see: beyond the windows of models."""
 QUERIES = (FAR, FAR + 12_345)
 KEYS = 2 * FAR
+aten = torch.ops.aten
 MOST_PRODUCTS = 16
 """Scores that are a sum of more products than this are no attention's."""
 MASKS = "transformers.masking_utils"
+UNDETERMINED = "masks let other pairs of query and key through than are counted, at some lengths"
+HIDES = -1e4
+"""What is added to a score that is to vanish, at most."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,35 @@ def _keys(mask: Mask, query: int) -> tuple[int, int]:
     return 0, query if mask.is_causal else KEYS - 1
 
 
+def pairs_let_through(func: Any, scores: Any, args: Any) -> Iterator[Any]:
+    """The pairs that a mask with values lets through, which an operator lays over scores."""
+    for each in args:
+        if not is_tensor(each) or each.is_meta or each.dim() < 2 or scores.dim() < 2:
+            continue
+        queries, keys = scores.shape[-2:]
+        if each.shape[-2:] != (queries, keys) or queries != keys or keys < 2:
+            continue
+        with _disable_current_modes():
+            lets_through = each if each.dtype is torch.bool else each > HIDES
+            if each.dtype is torch.bool and func is not aten.where.self:
+                lets_through = ~each  # masked_fill
+            yield lets_through.reshape(-1, queries, keys).any(0)
+
+
+def _differs(product: TracedProduct, visible: Any) -> bool:
+    """Whether other pairs are visible than are counted."""
+    mask = Mask(product.is_causal, product.window, product.chunk)
+    with _disable_current_modes():
+        places = torch.arange(len(visible))
+        ahead = places[None] - places[:, None]
+        counted = ahead <= 0 if mask.is_causal else torch.ones_like(visible)
+        if mask.window:
+            counted &= ahead.abs() < (mask.window if mask.is_causal else mask.window // 2 + 1)
+        if mask.chunk:
+            counted &= places[None] // mask.chunk == places[:, None] // mask.chunk
+        return bool((counted != visible).any())
+
+
 @dataclass(frozen=True)
 class Mark:
     """What a tensor was made of: the scores of some products, a mask, or both."""
@@ -127,6 +160,8 @@ class MaskWatch(TorchDispatchMode):
         self.recorder = recorder
         self.undetermined: set[str] = set()
         """Modules whose masks let pairs through in a way that a recipe cannot say."""
+        self._visible: list[tuple[TracedProduct, Any]] = []
+        """Which pairs a mask of unknown making lets through: of queries and keys, by their values."""
         self._marks: dict[int, tuple[Mark, StorageWeakRef]] = {}
         """By storage. The weak reference keeps the address of a storage from being used again, and not its memory."""
         self._interface = ExitStack()
@@ -152,22 +187,28 @@ class MaskWatch(TorchDispatchMode):
             self._lay_over(activations, marks)
             self._mark(result, Mark(activations))
         elif marks and not products:
-            self._mark(result, self._combined(marks))
+            mark = self._combined(marks)
+            self._mark(result, mark)
+            if mark.products:
+                others = [each for each in args if not self._is_marked(each)]
+                visible = pairs_let_through(func, result, others)
+                self._visible += [(mark.products[0], each) for each in visible]
         return result
 
     def warnings(self) -> Iterator[str]:
         """Which modules are counted by what they call themselves, because their masks do not say."""
-        names = sorted({re.sub(r"\d+", "N", name) for name in self.undetermined})
+        others = {each.module for each, visible in self._visible if _differs(each, visible)}
+        names = sorted({re.sub(r"\d+", "N", name) for name in self.undetermined | others})
         if names:
-            yield (
-                "which keys a query sees does not follow from the mask alone, and was taken from the module's names: "
-                f"{', '.join(names)}"
-            )
+            yield f"{UNDETERMINED}: {', '.join(names)}"
 
     def _marks_of(self, arguments: Any) -> Iterator[Mark]:
         for each in pytree.tree_leaves(arguments):
             if is_tensor(each) and storage_of(each) in self._marks:
                 yield self._marks[storage_of(each)][0]
+
+    def _is_marked(self, value: Any) -> bool:
+        return is_tensor(value) and storage_of(value) in self._marks
 
     def _mark(self, result: Any, mark: Mark) -> None:
         for each in pytree.tree_leaves(result):
