@@ -113,23 +113,27 @@ def _keys(mask: Mask, query: int) -> tuple[int, int]:
     return 0, query if mask.is_causal else KEYS - 1
 
 
-def pairs_let_through(func: Any, scores: Any, args: Any) -> Iterator[Any]:
-    """The pairs that a mask with values lets through, which an operator lays over scores."""
-    for each in args:
-        if not is_tensor(each) or each.is_meta or each.dim() < 2 or scores.dim() < 2:
+def pairs_let_through(func: Any, scores: Any, others: list[Any]) -> Iterator[Any]:
+    """The pairs that a mask lets through, which an operator lays over scores; None for a mask without values."""
+    pairs = scores.shape[-2:]
+    for each in others:
+        if not is_tensor(each) or each.dim() < 2 or each.shape[-2:] != pairs or len({*pairs}) != 1:
             continue
-        queries, keys = scores.shape[-2:]
-        if each.shape[-2:] != (queries, keys) or queries != keys or keys < 2:
+        is_mask = each.dtype is torch.bool
+        if each.is_meta:
+            yield from [None] if is_mask else []
             continue
         with _disable_current_modes():
-            lets_through = each if each.dtype is torch.bool else each > HIDES
-            if each.dtype is torch.bool and func is not aten.where.self:
+            lets_through = each if is_mask else each > HIDES
+            if is_mask and func is not aten.where.self:
                 lets_through = ~each  # masked_fill
-            yield lets_through.reshape(-1, queries, keys).any(0)
+            yield lets_through.reshape(-1, *pairs).any(0)
 
 
 def _differs(product: TracedProduct, visible: Any) -> bool:
-    """Whether other pairs are visible than are counted."""
+    """Whether other pairs are visible than are counted, as far as is known."""
+    if visible is None:
+        return True
     mask = Mask(product.is_causal, product.window, product.chunk)
     with _disable_current_modes():
         places = torch.arange(len(visible))
@@ -198,7 +202,9 @@ class MaskWatch(TorchDispatchMode):
     def warnings(self) -> Iterator[str]:
         """Which modules are counted by what they call themselves, because their masks do not say."""
         others = {each.module for each, visible in self._visible if _differs(each, visible)}
-        names = sorted({re.sub(r"\d+", "N", name) for name in self.undetermined | others})
+        names = sorted(
+            {re.sub(r"\d+", "N", name) or "model" for name in self.undetermined | others}
+        )
         if names:
             yield f"{UNDETERMINED}: {', '.join(names)}"
 

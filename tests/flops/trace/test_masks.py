@@ -16,6 +16,7 @@ torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
 pytest.importorskip("transformers", reason="pip install .[test-torch]")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 making = importlib.import_module("ofu_exporter.flops.trace.making")
+masks = importlib.import_module("ofu_exporter.flops.trace.masks")
 
 HIDDEN, HEADS, GROUPS, WIDE, INNER, VOCABULARY = 64, 4, 2, 16, 96, 320
 WINDOW, FITTED = 96, 256
@@ -154,3 +155,127 @@ def test_masks_are_made_as_before_afterwards() -> None:
     makers = dict(masking.ALL_MASK_ATTENTION_FUNCTIONS)
     making.from_config.executed_of(CASES[0].config(), {"tokens": 16})
     assert dict(masking.ALL_MASK_ATTENTION_FUNCTIONS) == makers
+
+
+def test_a_text_that_sees_only_what_stands_before_is_causal_whatever_its_layers_say() -> None:
+    """CLIP's layers are those of its images, too, which see everything."""
+    fields = {"hidden_size": HIDDEN, "intermediate_size": INNER, "num_hidden_layers": 4}
+    fields |= {"num_attention_heads": HEADS, "vocab_size": VOCABULARY, "eos_token_id": 2}
+    case = Case(
+        "CLIPTextModel",
+        {**fields, "max_position_embeddings": 1000},
+        layer=4 * HIDDEN**2 + 2 * HIDDEN * INNER,
+        limits=(None,) * 4,
+        head=0,
+    )
+    recipe = making.recipe_of_config(case.config(), {"tokens": 64})
+    for length in (40, 64, 1000):
+        counted = flops.count(recipe.model(), flops.fixed(1, tokens=length))
+        assert counted.model_flops_per_step == case.flops(length)
+
+
+NEO: dict[str, Any] = {
+    "hidden_size": HIDDEN,
+    "num_layers": 2,
+    "num_heads": HEADS,
+    "vocab_size": VOCABULARY,
+}
+NEO |= {"attention_types": [[["global", "local"], 1]], "window_size": WINDOW}
+
+
+@pytest.mark.parametrize(("fitted", "longest"), [(FITTED, 512), (64, 4096)])
+def test_a_mask_that_a_model_makes_alone_is_a_warning_where_it_is_not_what_is_counted(
+    fitted: int, longest: int
+) -> None:
+    """GPT-Neo has its windows in a table, whose values show them; one of 4096 tokens has none."""
+    case = Case("GPTNeoForCausalLM", {**NEO, "max_position_embeddings": longest})
+    recipe = making.recipe_of_config(case.config(), {"tokens": fitted})
+    text = f"{masks.UNDETERMINED}: transformer.h.N.attn.attention"
+    assert text in recipe.model().notes
+
+
+def test_a_mask_that_a_module_makes_alone_is_none_where_it_is_what_is_counted() -> None:
+    class Attention(torch.nn.Module):  # type: ignore[misc]
+        is_causal = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(VOCABULARY, HIDDEN)
+
+        def forward(self, input_ids: Any) -> Any:
+            x = self.table(input_ids)
+            hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+            return (x @ x.mT).masked_fill(hidden, float("-inf")).softmax(-1) @ x
+
+    recipe = flops.recipe(Attention(), {"input_ids": torch.full((1, 64), 3)})
+    assert recipe.model().notes == ()
+
+
+def test_a_prompt_that_sees_itself_is_counted_whole() -> None:
+    """PaliGemma's text, whose types of tokens are given, sees all of its prompt and image."""
+    text = {**BASE, "model_type": "gemma", "num_hidden_layers": 2}
+    seen = {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 64}
+    seen |= {"num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32, "patch_size": 16}
+    fields = {"text_config": text, "vision_config": seen, "projection_dim": HIDDEN}
+    case = Case("PaliGemmaForConditionalGeneration", {**fields, "image_token_id": 300})
+    recipe = making.recipe_of_config(case.config(), {"tokens": 64, "images": 1})
+    cores = [term for term in recipe.terms if term.name.endswith("language_model.layers.self_attn")]
+    assert [term.causal for term in cores if term.part == "core"] == [False]
+
+
+def test_a_function_of_positions_shows_its_mask_at_any_length() -> None:
+    """Also with images between the words, with padding before them, and in chunks of any size."""
+    masking = importlib.import_module("transformers.masking_utils")
+    padding = torch.zeros(1, dtype=torch.int)
+    images = torch.tensor([[-1, 0, 0, 0, -1, -1]])
+    window = masking.sliding_window_causal_mask_function(4096)
+    expected = {
+        masking.causal_mask_function: masks.Mask(is_causal=True),
+        masking.bidirectional_mask_function: masks.Mask(is_causal=False),
+        window: masks.Mask(is_causal=True, window=4096),
+        masking.or_masks(window, masking.blockwise_overlay(images)): masks.Mask(True, 4096),
+        masking.sliding_window_bidirectional_mask_function(64): masks.Mask(False, window=129),
+        masking.chunked_causal_mask_function(8192, padding): masks.Mask(True, chunk=8192),
+        masking.chunked_causal_mask_function(37, padding): masks.Mask(True, chunk=37),
+        masking.chunked_overlay(500, padding): masks.Mask(False, chunk=500),
+    }
+    for function, mask in expected.items():
+        assert masks.mask_of(function) == mask
+
+
+def test_a_function_of_another_kind_shows_no_mask() -> None:
+    """Every second key, more keys before than behind, the first keys beside a window, none at all."""
+    for function in (
+        lambda _, __, query, key: (key <= query) & (key % 2 == query % 2),
+        lambda _, __, query, key: (key > query - 16) & (key < query + 4),
+        lambda _, __, query, key: (key <= query) & ((key > query - 16) | (key < 4)),
+        lambda _, __, query, key: key < query * 0,
+    ):
+        assert masks.mask_of(function) is None
+
+
+def test_a_mask_of_another_kind_is_a_warning() -> None:
+    """Attention with the first keys beside a window: it is counted by what the module says of itself."""
+    transformers = importlib.import_module("transformers")
+    masking = importlib.import_module("transformers.masking_utils")
+
+    class Sinks(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = transformers.LlamaConfig(**BASE)
+            self.config._attn_implementation = "eager"
+            self.table = torch.nn.Embedding(VOCABULARY, HIDDEN)
+
+        def forward(self, input_ids: Any) -> Any:
+            x = self.table(input_ids)
+            mask = masking.create_causal_mask(
+                self.config,
+                x,
+                None,
+                None,
+                and_mask_function=lambda _, __, query, key: (key > query - 16) | (key < 4),
+            )
+            return (x @ x.mT + mask[:, 0]).softmax(-1) @ x
+
+    recipe = flops.recipe(Sinks(), {"input_ids": torch.full((1, 64), 3)})
+    assert recipe.model().notes == (f"{masks.UNDETERMINED}: model",)
