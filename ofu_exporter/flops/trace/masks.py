@@ -32,7 +32,7 @@ aten = torch.ops.aten
 MOST_PRODUCTS = 16
 """Scores that are a sum of more products than this are no attention's."""
 MASKS = "transformers.masking_utils"
-UNDETERMINED = "masks let other pairs of query and key through than are counted, at some lengths"
+UNDETERMINED = "masks may let other pairs of query and key through than are counted"
 HIDES = -1e4
 """What is added to a score that is to vanish, at most."""
 
@@ -72,7 +72,7 @@ def mask_of(function: Callable[..., Any]) -> Mask | None:
             seen = {query: _seen(function, query) for query in QUERIES}
             start = seen[FAR][0]
             chunk = start - _seen(function, start - 1)[0] if start else 0
-    except Exception:  # noqa: BLE001 - a model's function may raise anything
+    except (LookupError, RuntimeError, TypeError, ValueError):
         return None
     for mask in _candidates(*seen[FAR], chunk):
         if all(_keys(mask, query) == keys for query, keys in seen.items()):
@@ -114,7 +114,10 @@ def _keys(mask: Mask, query: int) -> tuple[int, int]:
 
 
 def pairs_let_through(func: Any, scores: Any, others: list[Any]) -> Iterator[Any]:
-    """The pairs that a mask lets through, which an operator lays over scores; None for a mask without values."""
+    """The pairs that a mask lets through, which an operator lays over scores; None for a mask without values.
+
+    What hides nothing may be no mask: a bias of positions.
+    """
     pairs = scores.shape[-2:]
     for each in others:
         if not is_tensor(each) or each.dim() < 2 or each.shape[-2:] != pairs or len({*pairs}) != 1:
@@ -127,11 +130,12 @@ def pairs_let_through(func: Any, scores: Any, others: list[Any]) -> Iterator[Any
             lets_through = each if is_mask else each > HIDES
             if is_mask and func is not aten.where.self:
                 lets_through = ~each  # masked_fill
-            yield lets_through.reshape(-1, *pairs).any(0)
+            if not lets_through.all():
+                yield lets_through.reshape(-1, *pairs).any(0)
 
 
 def _differs(product: TracedProduct, visible: Any) -> bool:
-    """Whether other pairs are visible than are counted, as far as is known."""
+    """Whether other pairs are visible than are counted; True where that cannot be seen."""
     if visible is None:
         return True
     mask = Mask(product.is_causal, product.window, product.chunk)

@@ -194,21 +194,28 @@ def test_a_mask_that_a_model_makes_alone_is_a_warning_where_it_is_not_what_is_co
     assert text in recipe.model().notes
 
 
-def test_a_mask_that_a_module_makes_alone_is_none_where_it_is_what_is_counted() -> None:
-    class Attention(torch.nn.Module):  # type: ignore[misc]
-        is_causal = True
+class Alone(torch.nn.Module):  # type: ignore[misc]
+    """Causal attention without the functions of transformers, with a bias of each distance."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = torch.nn.Embedding(VOCABULARY, HIDDEN)
+    is_causal = True
 
-        def forward(self, input_ids: Any) -> Any:
-            x = self.table(input_ids)
-            hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-            return (x @ x.mT).masked_fill(hidden, float("-inf")).softmax(-1) @ x
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(VOCABULARY, HIDDEN)
 
-    recipe = flops.recipe(Attention(), {"input_ids": torch.full((1, 64), 3)})
-    assert recipe.model().notes == ()
+    def forward(self, input_ids: Any) -> Any:
+        x = self.table(input_ids)
+        places = torch.arange(x.shape[1])
+        ahead = places[None] - places[:, None]
+        scores = x @ x.mT + ahead * 0.1
+        return scores.masked_fill(ahead > 0, float("-inf")).softmax(-1) @ x
+
+
+def test_a_mask_that_a_module_makes_alone_is_no_warning_where_it_is_what_is_counted() -> None:
+    """With values and without."""
+    ids = torch.full((1, 64), 3)
+    assert flops.recipe(Alone(), {"input_ids": ids}).model().notes == ()
+    assert flops.executed(Alone(), (ids,)).warnings == ()
 
 
 def test_a_prompt_that_sees_itself_is_counted_whole() -> None:
