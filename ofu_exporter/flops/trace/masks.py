@@ -197,7 +197,7 @@ class MaskWatch(TorchDispatchMode):
         elif marks and not products:
             mark = self._combined(marks)
             self._mark(result, mark)
-            if mark.products:
+            if mark.products and is_tensor(result):
                 others = [each for each in args if not self._is_marked(each)]
                 visible = pairs_let_through(func, result, others)
                 self._visible += [(mark.products[0], each) for each in visible]
