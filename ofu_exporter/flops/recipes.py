@@ -78,6 +78,9 @@ class RecipeTerm(_Strict):
     causal: StrictBool = False
     """Whether a query sees only the keys before it. `forward` has every pair."""
     window: Annotated[StrictInt, Field(ge=1, le=LONGEST)] | None = None
+    """How many keys a query sees, its own with them: before it if causal, else half of them on either side."""
+    chunk: Annotated[StrictInt, Field(ge=1, le=LONGEST)] | None = None
+    """A query sees only the keys among this many neighbours."""
     parameters: Whole = 0
     active: Whole = 0
     """Parameters that one token uses."""
@@ -212,8 +215,8 @@ def _extent(term: RecipeTerm, per: str, merged: int, main: str) -> Extent:
         return Extent(Per.TOKEN, one, merged=merged)
     if one != other:
         return Extent(Per.CROSS, one, other, merged=merged)
-    window = term.window if term.causal else None
-    return Extent(Per.PAIR, one, causal=term.causal, window=window, merged=merged)
+    causal, window, chunk = term.causal, term.window, term.chunk
+    return Extent(Per.PAIR, one, causal=causal, window=window, chunk=chunk, merged=merged)
 
 
 def _linear(matrix: Matrix | None, flops: Fraction) -> Linear | None:

@@ -75,6 +75,23 @@ def test_a_recipe_is_counted_at_any_lengths(tokens: int, images: int) -> None:
     assert both.model_flops_per_step == 3 * (3 * forward(tokens, images) - missing)
 
 
+@pytest.mark.parametrize(
+    ("limit", "pairs"),
+    [
+        ({"causal": True, "window": 4}, 4 * 10 - 6),
+        ({"causal": False, "window": 5}, 5 * 10 - 2 * 3),
+        ({"causal": True, "chunk": 4}, 8 + 8 + 2),
+        ({"causal": False, "chunk": 4}, 16 + 16 + 4),
+    ],
+)
+def test_a_core_has_the_pairs_of_its_window_or_chunk(limit: dict[str, Any], pairs: int) -> None:
+    """10 tokens: a triangle and a band, a band on both sides, two chunks of 4 and one of 2."""
+    core = {"name": "attn", "part": "core", "forward": {"tokens*tokens": 32}, "gradients": [2, 0]}
+    model = read(lengths={"tokens": 10}, towers=["model"], terms=[{**core, **limit}])
+    counted = flops.count(model, flops.fixed(1, tokens=10))
+    assert counted.model_flops_per_step == 3 * 32 * pairs
+
+
 def test_a_frozen_tower_and_adapters_follow_from_the_terms() -> None:
     lengths, whole = flops.fixed(1, tokens=64, images=1), 3 * forward(64, 1)
     frozen = flops.Passes(frozen=frozenset({"vision"}))
@@ -175,6 +192,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("terms.0.surprise", 1, "terms.0.surprise"),
         ("terms.1.matrix", {"inputs": 0, "outputs": 1, "stored": 1}, "terms.1.matrix.inputs"),
         ("terms.2.window", 0, "terms.2.window"),
+        ("terms.2.chunk", 0, "terms.2.chunk"),
         ("lengths", {"tokens": 10**12}, "lengths.tokens"),
         ("lengths", {"../../etc": 1}, "lengths"),
         ("layers", 10**9, "layers"),

@@ -14,8 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.fields import listed
+from ofu_exporter.flops.trace.masks import MaskWatch
 from ofu_exporter.flops.trace.recorder import Recorder
-from ofu_exporter.flops.trace.shapes_only import ShapesOnly
+from ofu_exporter.flops.trace.shapes_only import SPREAD, ShapesOnly
 
 FORWARD_ALONE = "count with forward only"
 WORDS = listed(
@@ -65,11 +66,12 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     args, named = ((), inputs) if isinstance(inputs, Mapping) else (tuple(inputs), {})
     recorder = Recorder(module, dict(module.named_parameters()))
     uncounted, shapes = Uncounted(recorder.flop_registry), ShapesOnly()
+    masks = MaskWatch(recorder)
     tensors = [*module.parameters(), *pytree.tree_leaves((args, named))]
     on_meta = any(isinstance(each, torch.Tensor) and each.is_meta for each in tensors)
     gradients = torch.enable_grad() if backward else torch.no_grad()
     without_values = shapes if on_meta else contextlib.nullcontext()
-    with sdpa_kernel(SDPBackend.MATH), recorder, uncounted, gradients, without_values:
+    with sdpa_kernel(SDPBackend.MATH), recorder, uncounted, gradients, without_values, masks:
         output = module(*args, **named)
         forward = recorder.by_operator()
         if backward:
@@ -81,7 +83,7 @@ def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
         dict(both - forward),
         parameters=sum(each.numel() for each in module.parameters()),
         trained=sum(each.numel() for each in module.parameters() if each.requires_grad),
-        warnings=tuple(_warnings(uncounted, shapes)),
+        warnings=tuple(_warnings(uncounted, shapes, masks)),
         recorder=recorder,
     )
 
@@ -101,11 +103,14 @@ def _backward(output: Any) -> None:
         raise ConfigError(f"executed: the backward pass fails: {first}; {FORWARD_ALONE}") from error
 
 
-def _warnings(uncounted: Uncounted, shapes: ShapesOnly) -> Iterator[str]:
+def _warnings(uncounted: Uncounted, shapes: ShapesOnly, masks: MaskWatch) -> Iterator[str]:
     if uncounted.names:
         names = ", ".join(sorted(uncounted.names))
         yield f"not counted, because torch's counter does not know them: {names}"
-    yield from sorted(shapes.notes)
+    routing = masks.recorder.routing
+    yield from sorted(shapes.notes - ({SPREAD} if routing.computes_all else set()))
+    yield from sorted(routing.warnings())
+    yield from masks.warnings()
 
 
 class Uncounted(TorchDispatchMode):

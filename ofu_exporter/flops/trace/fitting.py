@@ -52,6 +52,8 @@ class Fitted:
     fixed: dict[str, int]
     polynomials: dict[Group, dict[str, Fraction]]
     fit: Fit
+    warnings: tuple[str, ...]
+    """Those of all executions: masks of long texts have no values, those of short ones may hide nothing."""
 
 
 def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
@@ -83,16 +85,19 @@ def fitted(run: Run, lengths: Lengths, samples: int = 1) -> Fitted:
     }
     verified_at = {**full, **{each.stream: each.verified for each in varied}}
     verified = runs(verified_at)
-    each_activation_once = verified.flops - verified.recorder.recomputed
+    # Each activation is computed once, of the experts that were chosen.
+    needed = verified.flops - verified.recorder.recomputed - verified.recorder.unchosen
     fit = Fit(
         fitted_at=tuple({name: point[name] for name in sorted(named)} for point in points),
         verified_at={name: verified_at[name] for name in sorted(named)} if named else None,
-        executed_flops=round(Fraction(each_activation_once, samples)),
+        executed_flops=round(Fraction(needed, samples)),
         recipe_flops=round(_both_passes(polynomials, verified_at) / samples),
     )
     lengths = {name: full[name] for name in full if name in named}
     fixed = {name: full[name] for name in full if name not in named | unused}
-    return Fitted(whole, lengths, fixed, polynomials, fit)
+    counted = (*map(runs, points), verified)
+    warnings = tuple(dict.fromkeys(text for each in counted for text in each.warnings))
+    return Fitted(whole, lengths, fixed, polynomials, fit, warnings)
 
 
 def _variation(runs: Run, full: Lengths, stream: str) -> Variation | None:

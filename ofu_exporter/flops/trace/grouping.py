@@ -36,6 +36,7 @@ class Group:
     matrix: tuple[int, int] | None = None
     is_causal: bool = False
     window: int | None = None
+    chunk: int | None = None
     gradients: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
 
 
@@ -61,6 +62,7 @@ def group_of(product: TracedProduct) -> Group:
         product.matrix,
         product.is_causal,
         product.window,
+        product.chunk,
         (backward - weights, weights),
     )
 
@@ -125,6 +127,7 @@ def recipe_terms(
             gradients=(exactly(group.gradients[0]), exactly(group.gradients[1])),
             causal=group.is_causal and is_paired,
             window=group.window if is_paired else None,
+            chunk=group.chunk if is_paired else None,
             parameters=stored,
             active=min(stored, used) if group.is_routed else stored,
             matrix=_matrix(group, stored),

@@ -66,7 +66,7 @@ def _recipe(name: str, library: str | None, fit: Fitted, samples: int = 1) -> Re
         trained_parameters=fit.at.trained,
         terms=terms,
         fit=fit.fit,
-        notes=tuple(text[:400] for text in fit.at.warnings),
+        notes=tuple(text[:400] for text in fit.warnings),
     )
 
 

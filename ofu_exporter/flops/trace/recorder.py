@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from math import prod
 from typing import Any
@@ -20,7 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils.flop_counter import FlopCounterMode
 
-from ofu_exporter.flops.trace.sample import is_tensor
+from ofu_exporter.flops.trace.routing import Routing
+from ofu_exporter.flops.trace.sample import is_tensor, storage_of
 
 aten = torch.ops.aten
 SECOND = {aten.mm: 1, aten.bmm: 1, aten._grouped_mm: 1, aten.mv: 0, aten.convolution: 1}
@@ -88,8 +90,10 @@ class TracedProduct:
     module: str
     operator: str
     flops: int
+    """What the model needs of what is executed."""
     backward: int = 0
-    """FLOPs of its gradients."""
+    """FLOPs of its gradients, of which the model needs the same share."""
+    share: Fraction = Fraction(1)
     weights: Weights | None = None
     is_trained: bool = False
     """Whether its weights want a gradient."""
@@ -97,6 +101,7 @@ class TracedProduct:
     """The sides of its weights, if they are a matrix."""
     is_causal: bool = False
     window: int | None = None
+    chunk: int | None = None
     attends: bool = False
     """Whether its module, or one around it, calls itself attention."""
 
@@ -143,13 +148,16 @@ class Recorder(FlopCounterMode):
         super().__init__(display=False, custom_mapping=FORMULAS)
         self.mod_tracker = Untracked()
         self.products: list[TracedProduct] = []
-        self.parameters = {_storage(each): each for each in parameters.values()}
+        self.parameters = {storage_of(each): each for each in parameters.values()}
         """One parameter of each storage."""
         self.looked_up: set[int] = set()
         """Storages of tables that are looked up."""
         self.is_backward = False
         self.recomputed = 0
         """FLOPs of activations that are computed again in the backward pass."""
+        self.unchosen = 0
+        """FLOPs of experts that their token did not choose."""
+        self.routing = Routing()
         self._is_decoder = type(module).__name__.endswith("ForCausalLM")
         self._names = {id(each): name for name, each in module.named_modules()}
         self._stack: list[Any] = [module]
@@ -209,6 +217,7 @@ class Recorder(FlopCounterMode):
                 self.recomputed += flops
                 product = self._first(product)
             else:
+                self.unchosen += flops - product.flops
                 self.products.append(product)
                 self._alike.setdefault(product.kind, deque()).append(product)
             self._nodes[torch._C._autograd._get_sequence_nr() - 1] = product
@@ -223,7 +232,9 @@ class Recorder(FlopCounterMode):
         node = torch._C._current_autograd_node()
         product = self._nodes.get(node._sequence_nr()) if node is not None else None
         if product is not None:
-            product.backward += flops
+            needed = int(flops * product.share)
+            self.unchosen += flops - needed
+            product.backward += needed
 
     def _product(self, operator: Any, args: Any, flops: int) -> TracedProduct:
         weights, tensor = self._weights_of(operator, args)
@@ -235,6 +246,10 @@ class Recorder(FlopCounterMode):
             product.attends = any("attention" in name.lower() for name in classes)
             return product
         product.weights, product.is_trained = weights, bool(tensor.requires_grad)
+        if operator is aten.bmm and tensor is args[1] and tensor.numel() == weights.numel:
+            product.share = self.routing.share(product.module, args[0], tensor)
+            product.flops = int(flops * product.share)
+            product.weights = replace(weights, is_routed=weights.is_routed or product.share < 1)
         if operator not in CONVOLUTIONS and tensor.dim() >= 2:
             product.matrix = (int(tensor.shape[-2]), int(tensor.shape[-1]))
         return product
@@ -246,7 +261,7 @@ class Recorder(FlopCounterMode):
             tensor = args[place] if place < len(args) else None
             is_bias = operator in {aten.addmm, aten.baddbmm} and place == 0
             if is_tensor(tensor) and not is_bias:
-                weights = self._weights.get(_storage(tensor))
+                weights = self._weights.get(storage_of(tensor))
                 if weights is not None and (operator is not aten.convolution or place < 2):
                     return weights, tensor
         return None, None
@@ -263,8 +278,9 @@ class Recorder(FlopCounterMode):
                 return causal, window if type(window) is int and window > 0 else None
         return self._is_decoder, None
 
-    def _name(self) -> str:
-        for module in reversed(self._stack):
+    def _name(self, around: int = 0) -> str:
+        """The name of the module that runs, or of the one around it."""
+        for module in reversed(self._stack[: len(self._stack) - around]):
             if id(module) in self._names:
                 return str(self._names[id(module)])
         return ""
@@ -274,21 +290,18 @@ class Recorder(FlopCounterMode):
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if is_tensor(each)]
         if not tensors or self.is_backward:
             return
+        self.routing.follow(operator, args, self._name(around=1))
         if operator in LOOKED_UP:
-            self.looked_up |= {_storage(each) for each in tensors} & self._weights.keys()
+            self.looked_up |= {storage_of(each) for each in tensors} & self._weights.keys()
             return
         values = [each for each in tensors if each.is_floating_point()]
-        origins = [self._weights.get(_storage(each)) for each in values]
+        origins = [self._weights.get(storage_of(each)) for each in values]
         if not origins or None in origins:
             return
         largest = max((each for each in origins if each), key=lambda each: each.numel)
         is_routed = largest.is_routed or (operator in GATHERS and len(values) < len(tensors))
         derived = Weights(largest.storage, largest.numel, is_routed)
         for each in pytree.tree_leaves(out):
-            if is_tensor(each) and _storage(each) not in self._weights:
-                self._weights[_storage(each)] = derived
+            if is_tensor(each) and storage_of(each) not in self._weights:
+                self._weights[storage_of(each)] = derived
                 self._kept.append(each)
-
-
-def _storage(tensor: Any) -> int:
-    return int(tensor.untyped_storage()._cdata)

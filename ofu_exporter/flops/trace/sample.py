@@ -58,6 +58,11 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tensors that share their elements have in common, as long as one of them lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
 def first(names: tuple[str, ...], *configs: Any) -> Any:
     """The first of some fields that is there and neither null nor 0; None for none."""
     values = (getattr(config, name, None) for config in configs for name in names)

@@ -167,6 +167,11 @@ def _integers(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, tor
         yield "qformer_input_ids", torch.full((1, sample.length("tokens")), 3, device="cpu")
     if "task_inputs" in wanted:
         yield "task_inputs", torch.full((1, config.task_seq_len), 3, device="cpu")
+    if "token_type_ids" in wanted and any(_reads_both_ways(each) for each in with_inner(config)):
+        yield (
+            "token_type_ids",
+            torch.zeros((1, sample.length("tokens")), dtype=torch.long, device="cpu"),
+        )
     if "bbox" in wanted:
         shape = (1, sample.length("tokens"), 4)
         yield "bbox", torch.zeros(shape, dtype=torch.long, device="cpu")
@@ -176,3 +181,8 @@ def _integers(sample: ModuleSample, wanted: set[str]) -> Iterator[tuple[str, tor
         yield "image_embeds_position_mask", places[None]
     if "lang_ids" in wanted and hasattr(config, "languages"):
         yield "lang_ids", torch.zeros(1, dtype=torch.long, device="cpu")
+
+
+def _reads_both_ways(config: Any) -> bool:
+    """Whether the tokens of a prompt see each other, as PaliGemma's do where their type is given."""
+    return bool(getattr(config, "use_bidirectional_attention", False))
