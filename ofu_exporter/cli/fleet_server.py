@@ -79,7 +79,7 @@ def asked_server(
     client = PrometheusClient(options["server"], access)
     line = ProgressLine(options["progress"])
     try:
-        yield client, PartReader(line), _asked_time(client, options)
+        yield client, PartReader(line, partial=client.partial_answer), _asked_time(client, options)
     finally:
         line.end()
         client.close()

@@ -24,13 +24,15 @@ from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.values.text import shown
 
+FORGOTTEN = "knows nothing of it (without a state file it forgets a job five minutes after its end)"
+
 
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
     """Print a job's totals on this node. Raises OfuError, which says who was asked and what each answered."""
     agent = agent or default_url()
     answer = ask(agent, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
-    problems = [f"the agent at {shown_url(agent)} {answer.problem or 'knows nothing of it'}"]
+    problems = [f"the agent at {shown_url(agent)} {answer.problem or FORGOTTEN}"]
     if state_file is None:
         problems.append("no --state-file was given")
     elif totals is None:

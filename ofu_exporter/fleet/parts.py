@@ -23,6 +23,9 @@ HOURS_AT_ONCE = 24
 _LOST_IN_A_ROW = 3
 """After this many parts in a row without an answer the server is taken to be away, and no further part is asked for."""
 
+SOME_SERIES = "some series"
+"""What is missing where a server answers with a part of its data."""
+
 
 class MissingPart(NamedTuple):
     """A stretch of time of which something could not be read."""
@@ -38,6 +41,11 @@ Progress = Callable[[str, int, int], object]
 
 def silent(what: str, done: int, total: int) -> None:
     """Tells nobody."""
+
+
+def complete() -> str:
+    """Says of every answer that it has all data."""
+    return ""
 
 
 def _next_of(parts: Iterator[PartT]) -> Future[PartT | None]:
@@ -57,9 +65,16 @@ def _next_of(parts: Iterator[PartT]) -> Future[PartT | None]:
 class PartReader:
     """Reads parts one after the other, in the order of time."""
 
-    def __init__(self, progress: Progress = silent, hours_at_once: int = HOURS_AT_ONCE) -> None:
+    def __init__(
+        self,
+        progress: Progress = silent,
+        hours_at_once: int = HOURS_AT_ONCE,
+        partial: Callable[[], str] = complete,
+    ) -> None:
+        """`partial`: why an answer since it was last asked had only a part of the data, or an empty text."""
         self.missing: list[MissingPart] = []
         self._progress = progress
+        self._partial = partial
         self._hours_at_once = hours_at_once
         self._lost = 0
 
@@ -89,6 +104,8 @@ class PartReader:
             self._progress(what, done, span.hours)
             answer, why = self._fetched(fetch, part)
             if answer is not None:
+                if partial := self._partial():
+                    self._note_partial(part, partial)
                 yield part, answer
             elif why is not None and why.reason is QueryReason.TOO_MUCH and part.hours > 1:
                 hours = max(1, part.hours // 2)
@@ -115,6 +132,15 @@ class PartReader:
             return None, error
         self._lost = 0
         return answer, None
+
+    def _note_partial(self, part: TimeSpan, why: str) -> None:
+        """One entry for all answers that lack series, since a store that is away is missing in each."""
+        noted = next((each for each in self.missing if each.what == SOME_SERIES), None)
+        if noted is None:
+            self.missing.append(MissingPart(SOME_SERIES, part, why))
+            return
+        whole = TimeSpan(min(noted.span.start, part.start), max(noted.span.end, part.end))
+        self.missing[self.missing.index(noted)] = noted._replace(span=whole)
 
     def _note(self, what: str, part: TimeSpan, why: str) -> None:
         """One entry for parts that follow each other and are missing for the same reason."""

@@ -53,7 +53,7 @@ class QueryCost:
     samples: int = 0
     """Samples that the server read, as far as it says."""
     warnings: list[str] = field(default_factory=list)
-    """What the server said beside its answers, each once."""
+    """What the server said of the queries, beside its answers, each once."""
 
 
 class PrometheusClient:
@@ -75,6 +75,7 @@ class PrometheusClient:
                 f"{shown_url(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
             )
         self.cost = QueryCost()
+        self._partial = ""
         self.shown_url = url.rstrip("/")
         self._sleep = sleep
         self._timeout = timeout
@@ -113,6 +114,11 @@ class PrometheusClient:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         times = {"start": f"{start + step:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         return self._asked("query_range", {"query": expression, **times})
+
+    def partial_answer(self) -> str:
+        """Why an answer since the last call of this had only a part of the data; empty where none was so."""
+        why, self._partial = self._partial, ""
+        return why
 
     def server_time(self) -> float:
         """The server's clock. Raises QueryError."""
@@ -203,10 +209,15 @@ class PrometheusClient:
         return QueryError(reason, f"{self.shown_url}: {detail}", retry_after)
 
     def _note(self, document: dict[str, Any]) -> None:
+        """Of a store that did not answer Thanos, Mimir and remote read warn; VictoriaMetrics marks the answer."""
+        if document.get("isPartial") is True:
+            self._partial = "the server marks its answer as partial"
         warnings = document.get("warnings")
-        for text in warnings if isinstance(warnings, list) else ():
-            if str(text) not in self.cost.warnings and len(self.cost.warnings) < 10:
-                self.cost.warnings.append(str(text)[:300])
+        for text in map(str, warnings if isinstance(warnings, list) else ()):
+            if not text.startswith("PromQL "):  # the others are of the expression, not of the data
+                self._partial = f"the server warns: {text[:300]}"
+            elif text not in self.cost.warnings and len(self.cost.warnings) < 10:
+                self.cost.warnings.append(text[:300])
         with suppress(KeyError, TypeError, ValueError):  # not every server counts
             self.cost.samples += int(document["data"]["stats"]["samples"]["totalQueryableSamples"])
 

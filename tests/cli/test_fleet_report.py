@@ -118,6 +118,24 @@ class TestOnARealPrometheus:
         assert "--until: 2999-01-01 has not come yet" in str(result.exception)
 
 
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_a_store_behind_the_server_that_is_away_is_a_part_that_was_not_read(tmp_path: Path) -> None:
+    """Prometheus answers with what it has itself, and warns."""
+    read_in(tmp_path, pages([NODE], [JOB], 4))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"http://127.0.0.1:{free.getsockname()[1]}/read"
+    with stored(tmp_path, remote_read=[{"url": away, "read_recent": True}]) as prometheus:
+        result = run(prometheus.url, *UNTIL)
+    assert result.exit_code == 4
+    assert result.stdout.startswith("The fleet delivered 15.0% of its peak.")
+    assert result.stdout.count("Not read: ") == 1
+    assert (
+        "Not read: some series, 2026-01-05T00:00:00Z to 2026-01-05T05:00:00Z: the server warns: remote_read: "
+        in result.stdout
+    )
+
+
 def working(asked: Question) -> ServerAnswer:
     """Answers the time, and fails at whatever is asked of jobs."""
     if asked.form["query"] == "time()":

@@ -66,6 +66,15 @@ def test_hours_that_no_server_answers_are_named_and_the_others_are_read(bad: set
     assert sorted(found + missing) == [*range(DAYS.hours)]
 
 
+def test_answers_with_a_part_of_the_data_are_read_and_named_once() -> None:
+    answers = iter(["", "a store is away", "", "a store is late", *[""] * 24])
+    reader = PartReader(partial=lambda: next(answers))
+    for what in ("jobs", "GPUs"):
+        hours = [part for _, part in reader.read(what, DAYS, lambda part: part.hours)]
+        assert sum(hours) == 14 * 24
+    assert reader.missing == [("some series", TimeSpan(24 * HOUR, 96 * HOUR), "a store is away")]
+
+
 def test_a_part_that_fails_for_another_reason_is_missing_as_a_whole() -> None:
     def fetch(part: TimeSpan) -> int:
         if part.start == 24 * HOUR:

@@ -6,6 +6,7 @@ import gc
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import bcrypt
 import pytest
@@ -172,15 +173,36 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     assert [series.points for series in found] == [[], [], [(1.0, 0.5)], []]
 
 
-def test_what_a_server_warns_of_is_kept_once() -> None:
-    """Thanos says in this way that a store did not answer: https://thanos.io/tip/components/query.md/."""
-    body = {**vector().body, "warnings": ["No StoreAPIs matched for this query"]}
-    with query_server(lambda _: ServerAnswer(200, body)) as server:
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [  # https://thanos.io/tip/components/query.md/
+        (
+            {"warnings": ["No StoreAPIs matched for this query"]},
+            "the server warns: No StoreAPIs matched for this query",
+        ),
+        # https://docs.victoriametrics.com/victoriametrics/cluster-victoriametrics/#cluster-availability
+        ({"isPartial": True}, "the server marks its answer as partial"),
+        ({"isPartial": False}, ""),
+    ],
+)
+def test_an_answer_with_a_part_of_the_data_says_so_once(fields: dict[str, Any], why: str) -> None:
+    with query_server(lambda _: ServerAnswer(200, {**vector().body, **fields})) as server:
+        asked = client(server.url)
+        asked.instant("x")
+        assert (asked.partial_answer(), asked.partial_answer()) == (why, "")
+    assert asked.cost.warnings == []
+
+
+def test_what_a_server_warns_of_an_expression_is_kept_once_and_no_part_is_missing() -> None:
+    """How Prometheus begins them: util/annotations/annotations.go, PromQLInfo and PromQLWarning."""
+    text = 'PromQL info: metric might not be a counter, name does not end in _total: "x" (1:6)'
+    with query_server(lambda _: ServerAnswer(200, {**vector().body, "warnings": [text]})) as server:
         asked = client(server.url)
         asked.instant("x")
         asked.instant("x")
-    assert asked.cost.warnings == ["No StoreAPIs matched for this query"]
+    assert asked.cost.warnings == [text]
     assert asked.cost.queries == 2
+    assert asked.partial_answer() == ""
 
 
 def test_a_token_and_a_tenant_are_sent_with_every_question(tmp_path: Path) -> None:

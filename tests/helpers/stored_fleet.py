@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from tests.deploy.monitoring import VictoriaMetrics, free_port, program
@@ -289,9 +289,9 @@ def recorded(
 
 
 @contextmanager
-def stored(folder: Path, flags: Sequence[str] = ()) -> Iterator[Prometheus]:
-    """A Prometheus over what is in `folder`/data."""
-    prometheus = Prometheus(folder, {}, (*RETENTION, *flags))
+def stored(folder: Path, flags: Sequence[str] = (), **sections: Any) -> Iterator[Prometheus]:
+    """A Prometheus over what is in `folder`/data; `sections` of its configuration."""
+    prometheus = Prometheus(folder, {}, (*RETENTION, *flags), **sections)
     try:
         until(prometheus.ready, seconds=30)
         yield prometheus

@@ -10,8 +10,8 @@ from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
+    JobHours,
     funnel,
-    held,
     installed,
     no_job_row,
     outside,
@@ -60,9 +60,9 @@ def fleet_report(
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
-    of_jobs = held(total, wanted.prices)
-    rest = outside(history.models, wanted.prices, of_jobs, total)
-    steps = funnel(installed(history.models, wanted.prices), of_jobs, total, rest)
+    of_jobs = JobHours(jobs, wanted.prices)
+    rest = outside(history.models, wanted.prices, of_jobs.of("held"), total)
+    steps = funnel(installed(history.models, wanted.prices), of_jobs, rest)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
@@ -73,7 +73,7 @@ def fleet_report(
         currency=wanted.prices.currency,
         target=target,
         funnel=steps,
-        waterfall=waterfall(steps, total),
+        waterfall=waterfall(steps, of_jobs, total),
         total=total,
         no_job=no_job_row(rest, target),
         ofu=ratio(

@@ -7,11 +7,12 @@ the rules kept the looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import add, attrgetter
 from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums, ratio
+from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.job_rows import sums_of, times
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import (
@@ -50,6 +51,19 @@ class PricedHours(NamedTuple):
 UNKNOWN = PricedHours(None, None)
 
 
+class JobHours:
+    """The GPU-hours of all jobs, those of each at the price of its own GPUs."""
+
+    def __init__(self, jobs: Sequence[RatedJob], prices: Prices) -> None:
+        self._priced = [(job.row, prices.of_mix(job.history.models)) for job in jobs]
+        self._prices = prices
+
+    def of(self, name: str) -> PricedHours:
+        """The sum of a field of SumsRow. Its cost is known where the price of each job's GPUs is."""
+        value = attrgetter(f"{name}_gpu_hours")
+        return _priced(((value(row) or 0.0, price) for row, price in self._priced), self._prices)
+
+
 class Outside(NamedTuple):
     """GPU-hours outside of jobs."""
 
@@ -66,7 +80,7 @@ class Outside(NamedTuple):
 
 def installed(models: Models, prices: Prices) -> PricedHours:
     """All GPU-hours of GPUs. None where nobody knows how many there are."""
-    whole = _priced(models, prices, lambda sums: sums.installed)
+    whole = _of_models(models, prices, lambda sums: sums.installed)
     return whole if whole.gpu_hours else UNKNOWN
 
 
@@ -74,10 +88,10 @@ def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -
     """The hours of these GPUs that jobs did not have."""
     whole = installed(models, prices)
     price = ratio(whole.cost or 0.0, whole.gpu_hours or 0.0) if whole.cost is not None else None
-    jobless = _priced(models, prices, lambda sums: sums.jobless.observed)
-    idle = _priced(models, prices, lambda sums: sums.jobless.idle)
+    jobless = _of_models(models, prices, lambda sums: sums.jobless.observed)
+    idle = _of_models(models, prices, lambda sums: sums.jobless.idle)
     busy = jobless.less(idle)
-    used = _priced(models, prices, lambda sums: sums.jobless.utilized)
+    used = _of_models(models, prices, lambda sums: sums.jobless.utilized)
     observed = sum(sums.observed for sums in models.values()) - jobs.observed_gpu_hours
     utilized = sum(sums.utilized for sums in models.values()) - jobs.effective_gpu_hours
     effective = _at_least(used, utilized, price)
@@ -118,15 +132,20 @@ def _at_least(counted: PricedHours, hours: float, price: float | None) -> Priced
     return counted if more <= 0 else counted.plus(PricedHours(more, times(more, price)))
 
 
-def _priced(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
-    """The sum of a value over all models. Without a price for any of it there is no cost."""
+def _of_models(models: Models, prices: Prices, value: Callable[[ModelSums], float]) -> PricedHours:
+    """The sum of a value over all models."""
+    ordered = sorted(models.items(), key=lambda item: item[0])
+    return _priced(((value(sums), prices.of(model)) for (_, _, model), sums in ordered), prices)
+
+
+def _priced(parts: Iterable[tuple[float, float | None]], prices: Prices) -> PricedHours:
+    """The sum of hours, each at its price. Without a price for any of them there is no cost."""
     hours, cost = 0.0, 0.0
     has_prices = bool(prices.gpu_hour)
-    for (_, _, model), sums in sorted(models.items(), key=lambda item: item[0]):
-        price = prices.of(model)
-        hours += value(sums)
-        cost += value(sums) * (price or 0.0)
-        has_prices = has_prices and (price is not None or not value(sums))
+    for part, price in parts:
+        hours += part
+        cost += part * (price or 0.0)
+        has_prices = has_prices and (price is not None or not part)
     return PricedHours(hours, cost if has_prices else None)
 
 
@@ -143,36 +162,22 @@ _MEANINGS: Mapping[StepName, str] = {
 }
 
 
-def held(total: GroupRow, prices: Prices) -> PricedHours:
-    """The GPU-hours of jobs. Their cost is known where that of all of them is."""
-    if not total.held_gpu_hours:
-        return PricedHours(0.0, 0.0 if prices.gpu_hour else None)
-    return PricedHours(total.held_gpu_hours, total.cost if total.priced_ratio == 1 else None)
-
-
-def funnel(
-    whole: PricedHours, of_jobs: PricedHours, total: GroupRow, rest: Outside
-) -> list[FunnelStep]:
+def funnel(whole: PricedHours, jobs: JobHours, rest: Outside) -> list[FunnelStep]:
     """The steps from what is installed to what it amounted to: by jobs, and by GPUs not held by exactly one job."""
-    price = None if of_jobs.cost is None else of_jobs.cost / (total.held_gpu_hours or 1.0)
-
-    def priced(hours: float) -> PricedHours:
-        return PricedHours(hours, times(hours, price))
-
-    idle_cost = None if price is None else total.idle_cost or 0.0
+    held, observed, idle = jobs.of("held"), jobs.of("observed"), jobs.of("idle")
     is_seen = whole.gpu_hours is not None or rest.observed > 0
     steps: dict[StepName, PricedHours] = {
         "installed": whole,
         "free": rest.idle if is_seen else UNKNOWN,
         "unclaimed": rest.busy if is_seen else UNKNOWN,
         "unknown": rest.whole.less(rest.idle).less(rest.busy),
-        "held": of_jobs,
-        "unmeasured": priced(max(0.0, total.held_gpu_hours - total.observed_gpu_hours)),
-        "idle": PricedHours(total.idle_gpu_hours, idle_cost),
-        "active": priced(total.observed_gpu_hours - total.idle_gpu_hours).plus(rest.busy),
-        "effective": priced(total.effective_gpu_hours).plus(rest.effective),
+        "held": held,
+        "unmeasured": held.less(observed),
+        "idle": idle,
+        "active": observed.less(idle).plus(rest.busy),
+        "effective": jobs.of("effective").plus(rest.effective),
     }
-    base = whole.gpu_hours or total.held_gpu_hours + rest.observed
+    base = whole.gpu_hours or (held.gpu_hours or 0.0) + rest.observed
     return [
         FunnelStep(
             name=name,
@@ -226,15 +231,15 @@ def largest_loss(total: GroupRow) -> str:
     return f"Jobs lost most to {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
 
 
-def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallStep]:
+def waterfall(funnel: Sequence[FunnelStep], jobs: JobHours, total: GroupRow) -> list[WaterfallStep]:
     """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
-    price = None if total.cost is None else total.cost / (total.held_gpu_hours or 1.0)
     of_jobs = [
-        (loss.value, loss.meaning, hours, ADVICE[loss]) for loss, hours in lost_hours(total).items()
+        (loss.value, loss.meaning, jobs.of(f"lost_{loss.value}"), ADVICE[loss])
+        for loss in lost_hours(total)
     ]
-    delivered = ("delivered", "what jobs used of the peak: OFU", total.effective_gpu_hours, "")
+    delivered = ("delivered", "what jobs used of the peak: OFU", jobs.of("effective"), "")
     before = [
         WaterfallStep(**by_name[name].model_dump(), advice="", page="docs/fleet.md")
         for name in ("installed", *BEFORE_JOBS)
@@ -244,10 +249,10 @@ def waterfall(funnel: Sequence[FunnelStep], total: GroupRow) -> list[WaterfallSt
             name=name,
             meaning=meaning,
             gpu_hours=hours,
-            share=hours / base if base else None,
-            cost=times(hours, price),
+            share=hours / base if hours is not None and base else None,
+            cost=cost,
             advice=advice,
             page=PAGE,
         )
-        for name, meaning, hours, advice in (*of_jobs, delivered)
+        for name, meaning, (hours, cost), advice in (*of_jobs, delivered)
     ]

@@ -108,6 +108,19 @@ def test_the_funnel_adds_up_in_gpu_hours_and_money() -> None:
     assert steps["effective"].share == pytest.approx(45 / 400)
 
 
+def test_every_step_of_a_job_costs_what_its_own_gpus_cost() -> None:
+    """The cheap card holds 80 hours and is idle; all the work is done on the dear one."""
+    cheap = job("5", "ada", JobSums(80, 80, 0.0, idle=80), models={"NVIDIA L4": 1.0})
+    dear = job("6", "eve", JobSums(20, 16, 10.0), models={H100: 1.0})
+    prices = Prices(gpu_hour={"*H100*": 3.0, "*L4*": 0.5})
+    found = report(history(cheap, dear, installed=0.0), prices=prices)
+    costs = {step.name: step.cost for step in found.funnel}
+    assert costs["held"] == 80 * 0.5 + 20 * 3
+    assert (costs["idle"], costs["unmeasured"]) == (80 * 0.5, 4 * 3)
+    assert (costs["active"], costs["effective"]) == (16 * 3, 10 * 3)
+    assert {step.name: step.cost for step in found.waterfall}["delivered"] == 10 * 3
+
+
 def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_sentence() -> None:
     """Eight GPUs for a day, half of them busy at an OFU of 0.5, and no scheduler that tells of a job."""
     made = history(installed=0.0)
@@ -202,8 +215,10 @@ def test_without_a_price_there_is_no_cost_and_that_is_said_where_some_have_one()
     assert found.total.cost == pytest.approx(2 * 110)
     assert found.total.priced_ratio == pytest.approx(110 / 150)
     assert "The price of 26.7% of the held GPU-hours is not known." in found.notes
-    of_gpus = ("installed", "free", "unclaimed")
-    assert {step.cost for step in found.funnel if step.name not in of_gpus} == {None}
+    costs = {step.name: step.cost for step in found.funnel}
+    assert costs["idle"] == 2 * 10, "all of it was on GPUs with a price"
+    of_jobs = ("held", "unmeasured", "active", "effective", "unknown")
+    assert {costs[name] for name in of_jobs} == {None}
 
 
 def test_where_nobody_knows_what_is_installed_shares_are_of_what_is_held() -> None:
