@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -183,11 +184,13 @@ def count(
     runs = plan(terms, how.passes, model.towers, model.layers, not is_own)
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
+    lines = tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops)
+    _check_modules(lines)
     return Count(
         family=model.family,
         convention=how.convention,
         parameters=parameters(model, how.counting),
-        lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
+        lines=lines,
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
         warnings=tuple(_warnings(model, lengths, convention, how.counting)),
@@ -210,7 +213,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
     once = lengths.of(run.term.extent) * flops
     more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
     if more < 0:
-        raise ConfigError("executed: a padded step is not smaller than the step without padding")
+        raise ConfigError("executed: a padded step is smaller than the step without padding")
     return TermCount(
         run.term,
         forward=whole(once),
@@ -218,6 +221,16 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
         recomputed=whole(once * run.recomputed),
         padding=whole(more * (run.model + run.recomputed)),
     )
+
+
+def _check_modules(lines: Iterable[TermCount]) -> None:
+    """Raise ConfigError for a module below 0 FLOPs, as a recipe makes them far below the lengths of its fit."""
+    sums: defaultdict[tuple[str, str], Exact] = defaultdict(int)
+    for line in lines:
+        sums[line.term.tower, line.term.name] += line.forward
+    for (_, name), flops in [*sums.items(), (("", "the model"), total(sums.values()))]:
+        if flops <= -1:  # a fraction of a FLOP is what the rounding of a fit makes of 0
+            raise ConfigError(f"lengths: {name} has FLOPs below 0 at these lengths")
 
 
 def complete(model: Model, lengths: Lengths) -> Lengths:
@@ -231,8 +244,8 @@ def complete(model: Model, lengths: Lengths) -> Lengths:
                 f"lengths: the length of stream {name!r} is missing; needed: {streams}"
             )
     full = lengths.with_fixed(model.lengths)
-    if not any(full.tokens(stream) for stream in model.counted):
-        raise ConfigError(f"lengths: no token in {', '.join(model.counted)}")
+    if not full.sequences(model.counted[0]):
+        raise ConfigError(f"lengths: {model.counted[0]} must be at least 1")
     return full
 
 

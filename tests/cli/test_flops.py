@@ -26,6 +26,7 @@ KEYS = [
     "model_flops_per_token",
     "hardware_flops_per_token",
     "model_flops_per_step",
+    "hardware_flops_per_step",
     "mfu",
     "hfu",
     "peak_tflops",
@@ -57,6 +58,7 @@ def test_the_report_of_a_model() -> None:
     assert out["model_flops_per_token"] * 8192 == out["model_flops_per_step"]
     assert sum(term["flops_per_token"] for term in out["terms"]) == out["model_flops_per_token"]
     assert out["hardware_flops_per_token"] == out["model_flops_per_token"]
+    assert out["hardware_flops_per_step"] == out["model_flops_per_step"]
     assert (out["mfu"], out["hfu"], out["peak_tflops"], out["warnings"]) == (None, None, None, [])
 
 
@@ -197,7 +199,15 @@ def test_a_table_for_people() -> None:
     ("args", "line"),
     [
         (["flops", LLAMA], "LlamaForCausalLM needs --seq-len N"),
-        (["flops", LLAMA, "--seq-len", "0"], "lengths: no token in tokens"),
+        (["flops", LLAMA, "--seq-len", "0"], "--seq-len must be at least 1"),
+        (
+            ["flops", "t5-3b", "--length", "source=0", "--length", "target=100"],
+            "--length source must be at least 1",
+        ),
+        (
+            ["flops", LLAMA, "--seq-len", "4096", "--padded-to", "100"],
+            "--padded-to 100 is shorter than a sequence (4096)",
+        ),
         (["flops", LLAMA, "--seq-len", "8", "--moments", "8,64"], "give the lengths in one way"),
         (["flops", LLAMA, "--moments", "8"], "--moments: '' is not a number"),
         (["flops", LLAMA, "--length", "tokens"], "--length: 'tokens' is not STREAM=N"),
