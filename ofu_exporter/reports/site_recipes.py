@@ -41,13 +41,17 @@ def named_recipe(folder: Path | None, name: str) -> Recipe:
     if folder is None:
         raise ConfigError(f"recipe {name!r}: this agent has no folder of recipes (recipe_folder)")
     path = folder / f"{name}.json"
-    return _read(read_small(path, "the recipe", MOST_BYTES), str(path))
+    try:
+        text = read_small(path, "the recipe", MOST_BYTES)
+    except ConfigError as error:  # where the site keeps its files is nothing that a job has to know
+        raise ConfigError(str(error).replace(str(path), path.name)) from error
+    return _read(text, path.name)
 
 
 @lru_cache(KEPT)
-def _read(text: str, path: str) -> Recipe:
-    fields = parsed(text, f"the recipe {path}")
+def _read(text: str, name: str) -> Recipe:
+    fields = parsed(text, f"the recipe {name}")
     try:
         return recipes.read(fields)
     except ConfigError as error:
-        raise ConfigError(f"the recipe {path}: {error}") from error
+        raise ConfigError(f"the recipe {name}: {error}") from error

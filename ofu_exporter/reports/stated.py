@@ -79,7 +79,7 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= quantities.MOST:
         stated_field = next(name for name in WAYS if getattr(report, name) is not None)
-        detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible"
+        detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible: it is a ratio, 0.4 and not 40"
         raise out_of_range(stated_field, detail)
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
