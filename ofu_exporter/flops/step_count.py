@@ -206,6 +206,18 @@ def _warnings(
     length = lengths.longest() if TOKENS in lengths.streams else 0
     if model.longest is not None and length > model.longest:  # usually a mistake in the length
         yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
+    for stream, merged in model.merged.items():
+        yield from _misfits(lengths, stream, merged)
+
+
+def _misfits(lengths: Lengths, stream: str, merged: int) -> Iterator[str]:
+    """What is impossible of patches that are merged into tokens of the sequences."""
+    sizes = {dict(sample).get(stream, 0) for sample, _ in lengths.samples}
+    if odd := sorted(size for size in sizes if size % merged):
+        yield f"{stream}: {odd[0]} patches are no multiple of the {merged} that become one token"
+    inside, tokens = whole(Fraction(lengths.tokens(stream)) / merged), lengths.tokens()
+    if inside > tokens:
+        yield f"{stream}: {inside} tokens of patches are more than all {tokens} of the sequences, which hold them"
 
 
 def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:

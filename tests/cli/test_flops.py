@@ -141,6 +141,25 @@ def test_streams_frozen_parts_and_adapters() -> None:
     assert [term["name"] for term in adapted["terms"]][-1] == "attention.q_proj.lora"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "image", "warnings"),
+    [
+        ("1000", "2304", []),
+        ("576", "2304", []),
+        ("100", "2304", ["image: 576 tokens of patches are more than all 100 of the sequences"]),
+        ("100", "101", ["image: 101 patches are no multiple of the 4 that become one token"]),
+    ],
+)
+def test_an_image_that_does_not_fit_its_sequence_is_told(
+    tokens: str, image: str, warnings: list[str]
+) -> None:
+    """Four patches are a token of the sequence (Qwen2.5-VL, arXiv:2502.13923, section 2.1)."""
+    model = str(CONFIGS / "qwen2.5-vl-7b.json")
+    told = report("flops", model, "--seq-len", tokens, "--length", f"image={image}")["warnings"]
+    assert len(told) == len(warnings)
+    assert all(text.startswith(start) for text, start in zip(told, warnings, strict=True))
+
+
 MFU = ("mfu", LLAMA, "--seq-len", "8192", "--gpu", H100, "--gpus", "256")
 
 
