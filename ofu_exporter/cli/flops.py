@@ -36,8 +36,8 @@ MODEL_OPTIONS = (
 )
 OF_A_ROW = (
     *("config", "architecture", "family", "convention", "parameters", "active_parameters"),
-    *("model_flops_per_token", "hardware_flops_per_token", "model_flops_per_step"),
-    *("mfu", "hfu", "error"),
+    *("model_flops_per_token", "hardware_flops_per_token"),
+    *("model_flops_per_step", "hardware_flops_per_step", "mfu", "hfu", "error"),
 )
 SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
 """The keys of a row, and those that the table shows."""
@@ -202,6 +202,7 @@ def as_data(
         "model_flops_per_token": plain(counted.model_flops_per_token),
         "hardware_flops_per_token": plain(counted.hardware_flops_per_token),
         "model_flops_per_step": plain(counted.model_flops_per_step),
+        "hardware_flops_per_step": plain(counted.hardware_flops_per_step),
         "mfu": used.mfu if used else None,
         "hfu": used.hfu if used else None,
         "peak_tflops": used.peak_flops / 1e12 if used else None,

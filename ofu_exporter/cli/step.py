@@ -113,6 +113,12 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     if missing:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
         raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
+    first = model.counted[0]
+    if first in lengths.streams and not lengths.sequences(first):
+        option = "--seq-len" if first == "tokens" else f"--length {first}"
+        raise ConfigError(f"{option} must be at least 1")
+    if padded is not None and padded < lengths.longest():
+        raise ConfigError(f"--padded-to {padded} is shorter than a sequence ({lengths.longest()})")
     executed = None if padded is None else package.fixed(lengths.sequences(), tokens=padded)
     return model, lengths, executed
 

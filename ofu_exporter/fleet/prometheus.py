@@ -28,6 +28,8 @@ TIMEOUT_SECONDS = 130.0
 _PAUSES = (0.5, 2.0, 8.0)
 """Seconds between the tries of a query while the server is busy or away."""
 _LONGEST_PAUSE = 60.0
+LATEST = 1e11
+"""A clock that shows this, the year 5138, gives milliseconds or no time at all."""
 _TOO_MUCH = re.compile(
     r"too many|timed? ?out|timeout|deadline|exceed|limit|maximum|maxSamples|maxUniqueTimeseries"
     r"|cannot select more|too long|too large|canceled",
@@ -136,9 +138,12 @@ class PrometheusClient:
         result = self._data("query", {"query": "time()"})["result"]
         try:  # a scalar; VictoriaMetrics makes a series of it
             one = result[0]["value"] if isinstance(result[0], dict) else result
-            return float(one[1])
+            seconds = float(one[1])
         except (TypeError, ValueError, KeyError, IndexError) as error:
             raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time") from error
+        if not 0 <= seconds < LATEST:  # NaN is refused, too
+            raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time")
+        return seconds
 
     @collector_paused()
     def _asked(self, path: str, form: dict[str, str]) -> list[Series]:

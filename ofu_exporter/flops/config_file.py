@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from functools import cache as cached
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.support import unique_keys
 from ofu_exporter.support.small_files import read_small
 
 PLACES = ("config.json", "transformer/config.json", "unet/config.json")
@@ -30,7 +30,9 @@ def read_configuration(given: Path) -> Mapping[str, object]:
 def parsed(text: str, named: str) -> Mapping[str, object]:
     """The configuration or recipe in a text; errors call it `named`. Raises ConfigError."""
     try:
-        config = json.loads(text)
+        config = unique_keys.parsed(text)
+    except unique_keys.RepeatedKey as error:
+        raise ConfigError(f"{named}: {error.msg}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{named} is not JSON: {error}") from error
     if not isinstance(config, Mapping):

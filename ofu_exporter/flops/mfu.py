@@ -69,12 +69,19 @@ class Utilization:
 
 
 def _hint(gpu: str) -> str:
-    """A hint at GPU names: those that contain the text, otherwise the nearest, otherwise all."""
+    """A hint at GPU names: those that contain the text, otherwise of the chip in it, otherwise the nearest, or all."""
     import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
 
     names = [name for each in gpu_models.ROWS for name in each.names]
     within = [name for name in names if gpu and gpu.lower() in name.lower()]
-    near = within or difflib.get_close_matches(gpu, names, 1)
+    words = {word for word in gpu.casefold().split() if re.search(r"\d", word)}
+    of_chip = {
+        row.key.casefold().replace("-", " "): row.names[0]
+        for row in gpu_models.ROWS
+        if row.names and words & {*row.key.casefold().split("-")}
+    }
+    nearest = difflib.get_close_matches(gpu.casefold(), of_chip, 3, cutoff=0.5)
+    near = within or [of_chip[key] for key in nearest] or difflib.get_close_matches(gpu, names, 1)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"known: {', '.join(names)}"

@@ -48,6 +48,8 @@ class Model:
     """The streams whose lengths the user gives; every sample has the first of them."""
     usual: Mapping[str, int] = field(default_factory=dict)
     """Lengths of streams that are counted where none are given (a recipe's own)."""
+    merged: Mapping[str, int] = field(default_factory=dict)
+    """How many neighbouring tokens of a stream are one of the sequence's (patches of an image)."""
     longest: int | None = None
     """Tokens of the longest sequence that the model is made for, by its configuration; None = not stated."""
     softmax_heads: int = 0

@@ -8,13 +8,16 @@ every number in it has a bound.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from math import lcm, prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -39,6 +42,9 @@ SAMPLES = "1"
 LARGEST = 10**30
 LONGEST = 1 << 31
 MOST_TERMS, MOST_FACTORS, MOST_PASSES = 512, 16, 100
+MOST_BITS = 8192
+"""The longest common denominator of all fractions: that of 270 with nine digits, to which a fit is rounded. The time of
+a sum grows with its square."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\w.:+/<>() -]+$")]
 Stream = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,31}$")]
@@ -47,8 +53,20 @@ Length = Annotated[StrictInt, Field(ge=0, le=LONGEST)]
 Lengths_ = Annotated[dict[Stream, Length], Field(max_length=8)]
 Whole = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
 Signed = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
-Share = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}/[1-9][0-9]{0,11}$")]
-Exactly = Signed | Share
+SHARE = re.compile(r"-?[0-9]{1,30}/[1-9][0-9]{0,11}", re.ASCII)
+Share = Annotated[str, Field(pattern=f"^{SHARE.pattern}$")]
+
+
+def _exactly(value: object) -> object:
+    """Refuse what is neither in one sentence; the union alone has one for each."""
+    is_whole = type(value) is int and abs(value) <= LARGEST
+    if not is_whole and not (isinstance(value, str) and SHARE.fullmatch(value)):
+        most = f"{LARGEST:.0e}"
+        raise ValueError(f'is neither a whole number up to {most} nor a fraction such as "3/4"')
+    return value
+
+
+Exactly = Annotated[Signed | Share, BeforeValidator(_exactly)]
 """A whole number, or an exact fraction such as "3/4"."""
 
 
@@ -116,6 +134,15 @@ class Recipe(_Strict):
     fit: Fit
     notes: Annotated[tuple[Annotated[str, Field(max_length=400)], ...], Field(max_length=32)] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_of_this_version(cls, value: Any) -> Any:
+        version = value.get(KEY) if isinstance(value, Mapping) else VERSION
+        if type(version) is not int or version != VERSION:
+            what = f"{str(version)[:40]!r} cannot be read here; this version reads {VERSION}"
+            raise ValueError(f"{KEY}: {what}")
+        return value
+
     @model_validator(mode="after")
     def _has_what_it_names(self) -> Recipe:
         for term in self.terms:
@@ -131,6 +158,26 @@ class Recipe(_Strict):
                 most = f"{MOST_PASSES} forward passes"
                 raise ValueError(f"term {term.name}: a gradient costs more than {most}")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_summed(self) -> Recipe:
+        """A single coefficient may be below 0: a convolution without padding has fewer outputs than inputs."""
+        common = 1
+        for term in self.terms:
+            values = {per: Fraction(value) for per, value in term.forward.items()}
+            for value in (*values.values(), *map(Fraction, term.gradients)):
+                common = lcm(common, value.denominator)
+                if common.bit_length() > MOST_BITS:
+                    raise ValueError("terms: the common denominator of the fractions is too long")
+            if sum(value * self._units(per) for per, value in values.items()) <= -1:
+                raise ValueError(
+                    f"term {term.name}: its FLOPs are below 0 at the recipe's own lengths"
+                )
+        return self
+
+    def _units(self, per: str) -> int:
+        """How many units a factor has at the recipe's own lengths."""
+        return 1 if per == SAMPLES else prod(self.lengths[name] for name in per.split("*"))
 
     def text(self) -> str:
         """The recipe as it is kept: JSON, a term a line."""
@@ -230,13 +277,10 @@ def _linear(matrix: Matrix | None, flops: Fraction) -> Linear | None:
 
 def read(config: Mapping[str, Any]) -> Recipe:
     """The recipe in a mapping. Raises ConfigError, which names the field that cannot be used."""
-    if config.get(KEY) != VERSION or isinstance(config.get(KEY), bool):
-        raise ConfigError(
-            f"{KEY}: {str(config.get(KEY))[:40]!r} cannot be read here; this version reads {VERSION}"
-        )
     try:
         return Recipe.model_validate(config)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "recipe"
-        raise ConfigError(f"{where[:200]}: {first['msg'][:200]}") from error
+        where = ".".join(map(str, first["loc"]))
+        message = first["msg"].removeprefix("Value error, ")[:200]
+        raise ConfigError(f"{where[:200]}: {message}" if where else message) from error

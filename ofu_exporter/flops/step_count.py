@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -185,11 +186,13 @@ def count(
     own = terms if is_own else own_terms(model, replace(how.counting, causal=None))
     full = complete(model, lengths)
     padded = full if executed is None else complete(model, executed)
+    lines = tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops)
+    _check_modules(lines)
     return Count(
         family=model.family,
         convention=how.convention,
         parameters=parameters(own),
-        lines=tuple(_line(run, full, padded, how.passes.repeats) for run in runs if run.term.flops),
+        lines=lines,
         tokens=total(full.tokens(stream) for stream in model.counted),
         sequences=full.sequences(model.counted[0]),
         warnings=tuple(_warnings(model, lengths, convention, how.counting)),
@@ -205,6 +208,18 @@ def _warnings(
     length = lengths.longest() if TOKENS in lengths.streams else 0
     if model.longest is not None and length > model.longest:  # usually a mistake in the length
         yield f"sequences of {length} tokens are longer than the model's own maximum of {model.longest}"
+    for stream, merged in model.merged.items():
+        yield from _misfits(lengths, stream, merged)
+
+
+def _misfits(lengths: Lengths, stream: str, merged: int) -> Iterator[str]:
+    """What is impossible of patches that are merged into tokens of the sequences."""
+    sizes = {dict(sample).get(stream, 0) for sample, _ in lengths.samples}
+    if odd := sorted(size for size in sizes if size % merged):
+        yield f"{stream}: {odd[0]} patches are no multiple of the {merged} that become one token"
+    inside, tokens = whole(Fraction(lengths.tokens(stream)) / merged), lengths.tokens()
+    if inside > tokens:
+        yield f"{stream}: {inside} tokens of patches are more than all {tokens} of the sequences, which hold them"
 
 
 def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> TermCount:
@@ -212,7 +227,7 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
     once = lengths.of(run.term.extent) * flops
     more = 0 if padded is lengths else padded.of(run.term.extent) * flops - once
     if more < 0:
-        raise ConfigError("executed: a padded step is not smaller than the step without padding")
+        raise ConfigError("executed: a padded step is smaller than the step without padding")
     return TermCount(
         run.term,
         forward=whole(once),
@@ -220,6 +235,16 @@ def _line(run: TermPasses, lengths: Lengths, padded: Lengths, repeats: int) -> T
         recomputed=whole(once * run.recomputed),
         padding=whole(more * (run.model + run.recomputed)),
     )
+
+
+def _check_modules(lines: Iterable[TermCount]) -> None:
+    """Raise ConfigError for a module below 0 FLOPs, as a recipe makes them far below the lengths of its fit."""
+    sums: defaultdict[tuple[str, str], Exact] = defaultdict(int)
+    for line in lines:
+        sums[line.term.tower, line.term.name] += line.forward
+    for (_, name), flops in [*sums.items(), (("", "the model"), total(sums.values()))]:
+        if flops <= -1:  # a fraction of a FLOP is what the rounding of a fit makes of 0
+            raise ConfigError(f"lengths: {name} has FLOPs below 0 at these lengths")
 
 
 def complete(model: Model, lengths: Lengths) -> Lengths:
@@ -233,8 +258,8 @@ def complete(model: Model, lengths: Lengths) -> Lengths:
                 f"lengths: the length of stream {name!r} is missing; needed: {streams}"
             )
     full = lengths.with_fixed(model.lengths)
-    if not any(full.tokens(stream) for stream in model.counted):
-        raise ConfigError(f"lengths: no token in {', '.join(model.counted)}")
+    if not full.sequences(model.counted[0]):
+        raise ConfigError(f"lengths: {model.counted[0]} must be at least 1")
     return full
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
+from types import NoneType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
+from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values import quantities
 
@@ -86,6 +88,24 @@ FlopsPerSecond = Annotated[NotNegative, AfterValidator(quantities.flops_per_seco
 TflopsDone = Annotated[NotNegative, AfterValidator(quantities.tflops)]
 Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]
 Text = Annotated[str, AfterValidator(_printable)]
+JobId = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
+Framework = Annotated[str, Field(max_length=64), AfterValidator(_printable)]
+_RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_Name = Annotated[str, Field(pattern=f"^{_RECIPE_NAME.pattern}$")]
+
+
+def _recipe(value: object) -> object:
+    """A recipe or its name. The union alone answers with the errors of both, under names of pydantic's own."""
+    if isinstance(value, dict):
+        return Recipe.model_validate(value)
+    if isinstance(value, str) and not _RECIPE_NAME.fullmatch(value):
+        raise ValueError("a name has up to 100 letters, digits, dots, dashes and underscores")
+    if not isinstance(value, (str, Recipe, NoneType)):
+        raise ValueError("is neither a recipe nor the name of one")
+    return value
+
+
+RecipeOrName = Annotated[Recipe | _Name | None, BeforeValidator(_recipe)]
 
 
 def checked_text(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import (
     BaseModel,
@@ -17,16 +17,19 @@ from pydantic import (
 )
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.flops.recipes import Length, Recipe
+from ofu_exporter.flops.recipes import Length
 from ofu_exporter.flops.terms import TOKENS
 from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.reports.fields import (
     Config,
     FlopsPerSecond,
+    Framework,
+    JobId,
     NotNegative,
     Overhead,
     Positive,
     Ratio,
+    RecipeOrName,
     Shares,
     Text,
     Tflops,
@@ -46,7 +49,6 @@ FACTS = (
     *("framework", "tile_overhead", "tile_overhead_bound"),
 )
 """Fields that hold until the job reports another value."""
-RecipeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 _FACTS_OF = attrgetter(*FACTS)
 
 
@@ -70,7 +72,7 @@ class ModelBody(_Body):
 
     config: Config | None = None
     """The model's own config.json, as it is."""
-    recipe: Recipe | RecipeName | None = None
+    recipe: RecipeOrName = None
     """In place of config: a recipe, or its name in the site's folder of recipes."""
     seq_len: StrictInt | None = Field(default=None, gt=0, le=1 << 30)
     """Tokens per sequence; default: a recipe's own."""
@@ -109,7 +111,7 @@ class MfuReport(_Body):
     def _is_no_flood(cls, value: object) -> object:
         return checked_text(_few_fields(value))  # in this order: to look at a flood is dear
 
-    job_id: Annotated[Text, Field(min_length=1, max_length=256)]
+    job_id: JobId
     """SLURM_JOB_ID, or namespace/name of a workload or a pod."""
     mfu: Ratio | None = None
     """Model FLOP utilization: 0.41 or "41%"; from 1.5 on "150%" only."""
@@ -141,7 +143,7 @@ class MfuReport(_Body):
     """Micro-batches whose gradients a step adds up."""
     pack_length: Length | None = Field(default=None, gt=0)
     """Tokens of a pack, where sequences are packed."""
-    framework: Annotated[Text, Field(max_length=64)] | None = None
+    framework: Framework | None = None
     """Whose formula it is."""
     tile_overhead: Overhead | None = None
     """What tiles add to the FLOPs: 0.02 or "2%"."""

@@ -87,7 +87,7 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= quantities.MOST:
         stated_field = next(name for name in WAYS if getattr(report, name) is not None)
-        detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible"
+        detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible: it is a ratio, 0.4 and not 40"
         raise out_of_range(stated_field, detail)
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
@@ -137,16 +137,20 @@ def named_recipe(folder: Path | None, name: str) -> Recipe:
     if folder is None:
         raise ConfigError(f"recipe {name!r}: this agent has no folder of recipes (recipe_folder)")
     path = folder / f"{name}.json"
-    return _recipe(read_small(path, "the recipe", MOST_RECIPE_BYTES), str(path))
+    try:
+        text = read_small(path, "the recipe", MOST_RECIPE_BYTES)
+    except ConfigError as error:  # where the site keeps its files is nothing that a job has to know
+        raise ConfigError(str(error).replace(str(path), path.name)) from error
+    return _recipe(text, path.name)
 
 
 @lru_cache(MOST_RECIPES)
-def _recipe(text: str, path: str) -> Recipe:
-    fields = parsed(text, f"the recipe {path}")
+def _recipe(text: str, name: str) -> Recipe:
+    fields = parsed(text, f"the recipe {name}")
     try:
         return recipe_format.read(fields)
     except ConfigError as error:
-        raise ConfigError(f"the recipe {path}: {error}") from error
+        raise ConfigError(f"the recipe {name}: {error}") from error
 
 
 def _shares(report: MfuReport, hardware: Hardware) -> Mapping[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,6 +10,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from ofu_exporter.errors import ReportError
@@ -17,6 +18,7 @@ from ofu_exporter.reports.book import UNOWNED, ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
 from ofu_exporter.serving.guard import refusal, writer_of
+from ofu_exporter.support import unique_keys
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
@@ -28,7 +30,7 @@ MOST_CHARS = 500
 """Most problems of a body that an answer names, and most characters of each."""
 
 
-UNREADABLE = {"loc": ("body",), "msg": "is not JSON that can be read"}
+UNREADABLE = {"loc": ("body",), "msg": "is not JSON that can be read", "type": ""}
 
 
 class Problem(BaseModel):
@@ -54,9 +56,28 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
+class _ReportRequest(Request):
+    """A request whose body has no key twice: a report with two job ids is of neither."""
+
+    async def json(self) -> Any:
+        return unique_keys.parsed(await self.body())
+
+
+class _ReportRoute(APIRoute):
+    """A route that reads its body so."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            return await handle(_ReportRequest(request.scope, request.receive))
+
+        return handled
+
+
 def report_routes(reports: ReportBook, access: Access) -> APIRouter:
     """The route POST /v1/mfu of an application behind a `Guard`."""
-    router = APIRouter()
+    router = APIRouter(route_class=_ReportRoute)
     most_at_work = CapacityLimiter(MOST_AT_WORK)
 
     @router.post(PATH, summary="A job reports its MFU", responses=REFUSALS)
@@ -100,5 +121,7 @@ def answer_refusals(app: FastAPI, reports: ReportBook) -> None:
 def _problem(item: Mapping[str, Any]) -> dict[str, Any]:
     """A problem without the value that was sent, which may be large, or no JSON at all (NaN)."""
     where = [part if isinstance(part, int) else str(part)[:MOST_CHARS] for part in item["loc"]]
-    message = str(item["msg"]).removeprefix("Value error, ")[:MOST_CHARS]
-    return {"loc": where, "msg": message, "type": ReportRejection.MALFORMED.value}
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "json_invalid":
+        message = f"{message}: {item['ctx']['error']}"
+    return {"loc": where, "msg": message[:MOST_CHARS], "type": ReportRejection.MALFORMED.value}

@@ -253,7 +253,7 @@ class ReportRejection(str, Enum):
         422,
         "Send the fields that /openapi.json describes; `loc` names the one at fault.",
     )
-    OUT_OF_RANGE = "out_of_range", 422, "Send a possible value: an MFU is a ratio, 0.4 and not 40."
+    OUT_OF_RANGE = "out_of_range", 422, "Send a possible value; `loc` names the field at fault."
     IN_FUTURE = (
         "in_future",
         422,

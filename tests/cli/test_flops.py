@@ -26,6 +26,7 @@ KEYS = [
     "model_flops_per_token",
     "hardware_flops_per_token",
     "model_flops_per_step",
+    "hardware_flops_per_step",
     "mfu",
     "hfu",
     "peak_tflops",
@@ -57,6 +58,7 @@ def test_the_report_of_a_model() -> None:
     assert out["model_flops_per_token"] * 8192 == out["model_flops_per_step"]
     assert sum(term["flops_per_token"] for term in out["terms"]) == out["model_flops_per_token"]
     assert out["hardware_flops_per_token"] == out["model_flops_per_token"]
+    assert out["hardware_flops_per_step"] == out["model_flops_per_step"]
     assert (out["mfu"], out["hfu"], out["peak_tflops"], out["warnings"]) == (None, None, None, [])
 
 
@@ -139,6 +141,25 @@ def test_streams_frozen_parts_and_adapters() -> None:
     assert [term["name"] for term in adapted["terms"]][-1] == "attention.q_proj.lora"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "image", "warnings"),
+    [
+        ("1000", "2304", []),
+        ("576", "2304", []),
+        ("100", "2304", ["image: 576 tokens of patches are more than all 100 of the sequences"]),
+        ("100", "101", ["image: 101 patches are no multiple of the 4 that become one token"]),
+    ],
+)
+def test_an_image_that_does_not_fit_its_sequence_is_told(
+    tokens: str, image: str, warnings: list[str]
+) -> None:
+    """Four patches are a token of the sequence (Qwen2.5-VL, arXiv:2502.13923, section 2.1)."""
+    model = str(CONFIGS / "qwen2.5-vl-7b.json")
+    told = report("flops", model, "--seq-len", tokens, "--length", f"image={image}")["warnings"]
+    assert len(told) == len(warnings)
+    assert all(text.startswith(start) for text, start in zip(told, warnings, strict=True))
+
+
 MFU = ("mfu", LLAMA, "--seq-len", "8192", "--gpu", H100, "--gpus", "256")
 
 
@@ -197,7 +218,15 @@ def test_a_table_for_people() -> None:
     ("args", "line"),
     [
         (["flops", LLAMA], "LlamaForCausalLM needs --seq-len N"),
-        (["flops", LLAMA, "--seq-len", "0"], "lengths: no token in tokens"),
+        (["flops", LLAMA, "--seq-len", "0"], "--seq-len must be at least 1"),
+        (
+            ["flops", "t5-3b", "--length", "source=0", "--length", "target=100"],
+            "--length source must be at least 1",
+        ),
+        (
+            ["flops", LLAMA, "--seq-len", "4096", "--padded-to", "100"],
+            "--padded-to 100 is shorter than a sequence (4096)",
+        ),
         (["flops", LLAMA, "--seq-len", "8", "--moments", "8,64"], "give the lengths in one way"),
         (["flops", LLAMA, "--moments", "8"], "--moments: '' is not a number"),
         (["flops", LLAMA, "--length", "tokens"], "--length: 'tokens' is not STREAM=N"),

@@ -156,6 +156,16 @@ def test_nobody_there_is_unreachable() -> None:
     assert caught.value.reason is QueryReason.UNREACHABLE
 
 
+@pytest.mark.parametrize("time_", ["NaN", "+Inf", "-1", "1e300"])
+def test_a_server_whose_clock_shows_no_time_is_no_prometheus(time_: str) -> None:
+    text = f'{{"status":"success","data":{{"resultType":"scalar","result":[5,"{time_}"]}}}}'
+    answer = ServerAnswer(200, text.encode())
+    refused = pytest.raises(QueryError, match="gives no time")
+    with query_server(lambda _: answer) as server, refused as caught:
+        client(server.url).server_time()
+    assert caught.value.reason is QueryReason.NOT_PROMETHEUS
+
+
 def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
     with (

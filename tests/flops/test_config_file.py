@@ -28,6 +28,12 @@ def test_a_pipelines_folder_stands_for_its_denoiser(tmp_path: Path) -> None:
     assert flops.read_file(tmp_path).architecture == "QwenImageTransformer2DModel"
 
 
+def test_a_field_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"hidden_size": 2560, "hidden_size": 5120}')
+    with pytest.raises(ConfigError, match=r"config\.json: the key 'hidden_size' is there twice$"):
+        flops.read_file(tmp_path)
+
+
 def test_an_empty_folder_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has no config\.json"):
         flops.read_file(tmp_path)

@@ -123,7 +123,7 @@ def test_lengths_that_cannot_be(make: object, message: str) -> None:
     ("name", "lengths", "message"),
     [
         ("llama-3-8b", flops.fixed(1), "the length of stream 'tokens' is missing; needed: tokens"),
-        ("llama-3-8b", flops.fixed(1, tokens=0), "lengths: no token in tokens"),
+        ("llama-3-8b", flops.fixed(1, tokens=0), "lengths: tokens must be at least 1"),
         (
             "llama-3-8b",
             flops.fixed(1, tokens=4, latent=4),

@@ -74,6 +74,12 @@ def test_peaks_are_dense(gpu: str, precision: str, tflops: float) -> None:
             "gpu: 'NVIDIA H1000' is not known; did you mean 'NVIDIA H100.*'\\?$",
         ),
         ("h200 nv", "bf16", r"gpu: 'h200 nv' is not known; did you mean 'NVIDIA H200 NVL'\?$"),
+        (
+            "H100 SXM",
+            "bf16",
+            r"did you mean 'NVIDIA H100' or 'NVIDIA H100 80GB HBM3' or 'NVIDIA H100 NVL'\?$",
+        ),
+        ("B200 SXM", "bf16", r"gpu: 'B200 SXM' is not known; did you mean 'NVIDIA B200'\?$"),
         ("Z80", "bf16", "gpu: 'Z80' is not known; known: Tesla V100-SXM2-16GB, "),
         (H100, "bf15", "precision: 'bf15' is not known; known: fp64, tf32, bf16"),
         ("Tesla V100-SXM2-16GB", "bf16", "has no known dense peak in bf16; known: fp16"),

@@ -170,6 +170,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     [
         ("recipe_version", 2, "recipe_version: '2' cannot be read here; this version reads 1"),
         ("recipe_version", True, "recipe_version: 'True' cannot be read here"),
+        ("recipe_version", 1.0, "recipe_version: '1.0' cannot be read here"),
         ("recipe_version", "9" * 10_000, "recipe_version: '9999"),
         ("terms", [], "terms: "),
         ("terms", RECIPE["terms"] * 200, "terms: "),
@@ -184,6 +185,9 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("terms.0.forward", {"a*b*c": 1}, "terms.0.forward"),
         ("terms.0.forward", {"audio": 1}, "stream audio is not in lengths"),
         ("terms.0.forward", {f"x{'a' * n}": 1 for n in range(20)}, "terms.0.forward"),
+        ("terms.1.forward", {"tokens": 1.5}, "terms.1.forward.tokens: is neither a whole number"),
+        ("terms.1.forward", {"tokens": -1}, "term layers.q_proj: its FLOPs are below 0"),
+        ("terms.1.forward", {"tokens": -2, "1": 100}, "term layers.q_proj: its FLOPs are below 0"),
         ("terms.0.gradients", ["-1/2", 1], "a gradient costs less than nothing"),
         ("terms.0.gradients", [10**9, 1], "a gradient costs more than"),
         ("terms.0.tower", "tail", "tower tail is not in towers"),
@@ -209,6 +213,40 @@ def test_what_cannot_be_read_is_refused_in_a_sentence_that_names_it(
     assert text in str(caught.value)
     assert len(str(caught.value)) < 500
     assert "\n" not in str(caught.value)
+
+
+def test_a_coefficient_may_be_below_zero_where_its_module_is_not() -> None:
+    """A convolution without padding: L - 3 outputs. Where it has none, the recipe says nothing."""
+    terms = [{"name": "conv", "part": "convolution", "forward": {"tokens": 10, "1": -30}}]
+    model = read(terms=terms, towers=["model"])
+    assert flops.count(model, flops.fixed(1, tokens=8, images=0)).model_flops_per_step == 150
+    with pytest.raises(ConfigError, match="lengths: conv has FLOPs below 0 at these lengths"):
+        flops.count(model, flops.fixed(1, tokens=2, images=0))
+
+
+def test_fractions_that_take_seconds_to_sum_are_refused_before_they_are_summed() -> None:
+    """Denominators near 10^12 without a common factor; a fit has some hundred of 10^9 at most."""
+    streams = {f"s{chr(97 + n)}": 8 for n in range(8)}
+    denominators = iter(range(10**12 - 1, 0, -2))
+    terms = [
+        {"name": "x", "part": "mlp"}
+        | {"forward": {name: f"1/{next(denominators)}" for name in streams}}
+        for _ in range(recipes.MOST_TERMS)
+    ]
+    with pytest.raises(ConfigError, match="the common denominator of the fractions is too long"):
+        read(lengths=streams, towers=["model"], terms=terms)
+    fit = [{**term, "forward": {"sa": f"1/{10**9 - n}"}} for n, term in enumerate(terms[:100])]
+    assert read(lengths=streams, towers=["model"], terms=fit).terms
+
+
+@pytest.mark.parametrize(
+    ("name", "empty"), [("t5-3b", {"source": 0, "target": 100}), ("flux.1-dev", {"latent": 0})]
+)
+def test_a_sample_without_its_first_stream_is_refused(name: str, empty: dict[str, int]) -> None:
+    model = flops.read_file(Path(name))
+    lengths = flops.fixed(1, **{**model.usual, **empty})
+    with pytest.raises(ConfigError, match=f"lengths: {next(iter(empty))} must be at least 1"):
+        flops.count(model, lengths)
 
 
 VALUES = st.recursive(

@@ -15,6 +15,7 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.reports.messages import MOST_FIELDS, Comparison, MfuReport
 from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
 from tests.flops.counting import config
+from tests.flops.test_recipes import RECIPE
 from tests.helpers.desk import said
 from tests.helpers.every import every
 
@@ -128,6 +129,45 @@ def test_a_model_is_a_configuration_or_a_recipe(model: dict[str, Any], why: str)
 @every(["../own", "a/b", "", ".own", "o" * 101, "own\n"])
 def test_a_recipes_name_leads_nowhere_but_into_its_folder(name: str) -> None:
     assert refused(mfu=0.4, model={"recipe": name})[0][:2] == ("model", "recipe")
+
+
+@every(
+    [
+        (7, "is neither a recipe nor the name of one"),
+        ("../../etc/passwd", "a name has up to 100 letters, digits, dots, dashes and underscores"),
+    ]
+)
+def test_what_is_no_recipe_has_one_problem(wrong: object, why: str) -> None:
+    assert problems(recipe=wrong) == [(("model", "recipe"), why)]
+
+
+@every(
+    [
+        ("layers", {"layers": math.nan}, "Input should be a valid integer"),
+        ("", {"recipe_version": True}, "recipe_version: 'True' cannot be read here"),
+        ("", {"terms": [{**RECIPE["terms"][1], "forward": {"tokens": -1}}]}, "below 0"),
+    ]
+)
+def test_the_problem_of_a_recipe_is_where_it_is(
+    field: str, wrong: dict[str, Any], why: str
+) -> None:
+    ((where, what),) = problems(recipe={**RECIPE, **wrong})
+    assert where == ("model", "recipe", *([field] if field else []))
+    assert why in what
+
+
+def problems(**model: Any) -> list[tuple[tuple[int | str, ...], str]]:
+    """Every problem of a report with a model: where, and why."""
+    with pytest.raises(ValidationError) as error:
+        said(mfu=0.4, model=model)
+    return [
+        (each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.value.errors()
+    ]
+
+
+def test_a_name_of_a_wrong_length_is_told_in_characters() -> None:
+    assert refused(mfu=0.4, job_id="") == (("job_id",), "String should have at least 1 character")
+    assert refused(mfu=0.4, framework="x" * 65)[1] == "String should have at most 64 characters"
 
 
 def test_a_percentage_is_named_as_the_likely_slip() -> None:

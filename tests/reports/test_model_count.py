@@ -93,6 +93,6 @@ def test_a_recipe_is_counted_at_its_own_lengths_or_at_others() -> None:
 
 
 def test_a_recipe_that_comes_to_nothing_is_refused() -> None:
-    terms = [{"name": "x", "part": "mlp", "tower": "language", "forward": {"tokens": -5}}]
+    terms = [{"name": "x", "part": "mlp", "tower": "language", "forward": {"tokens": 0}}]
     body = model({"recipe": {**RECIPE, "terms": terms}})
     assert "has no FLOPs at these lengths" in (problem(body) or "")

@@ -288,6 +288,7 @@ def test_a_report_of_tokens_needs_its_recipe(folder: Path) -> None:
         (b"[" * 100_000, "is not JSON"),
         (b'{"recipe_version": 2}', "'2' cannot be read here; this version reads 1"),
         (b"{}", "'None' cannot be read here"),
+        (b'{"recipe_version": 1, "recipe_version": 1}', "the key 'recipe_version' is there twice"),
         (b" " * (300 << 10), "is larger than 256 KiB"),
         (json.dumps({**RECIPE, "terms": 5}).encode(), "terms: "),
     ],
@@ -297,6 +298,7 @@ def test_what_is_no_recipe_is_a_sentence(folder: Path, content: bytes, text: str
     with pytest.raises(ConfigError, match=text) as caught:
         named_recipe(folder, "odd")
     assert "odd.json" in str(caught.value)
+    assert str(folder) not in str(caught.value), "nothing that a job has to know"
     assert "\n" not in str(caught.value)
 
 

@@ -76,7 +76,14 @@ def test_what_is_no_report_is_refused_with_its_problems_and_counted(
     assert reports.rejected == {"malformed": 1}
 
 
+def test_a_report_with_a_key_twice_is_of_no_job(client: Client, reports: ReportBook) -> None:
+    told = answer(client, b'{"job_id": "103", "job_id": "104", "mfu": 0.4}')[1]["detail"]
+    why = "JSON decode error: the key 'job_id' is there twice"
+    assert told == [{"loc": ["body", 0], "msg": why, "type": "malformed"}]
+    assert reports.rejected == {"malformed": 1}
+
+
 def test_where_json_ends_too_early_is_said(client: Client) -> None:
     assert answer(client, b'{"job_id": }')[1]["detail"] == [
-        {"loc": ["body", 11], "msg": "JSON decode error", "type": "malformed"}
+        {"loc": ["body", 11], "msg": "JSON decode error: Expecting value", "type": "malformed"}
     ]

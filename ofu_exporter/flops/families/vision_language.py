@@ -79,6 +79,7 @@ def read(fields: Fields, architecture: str) -> Model:
         towers=(VISION, LANGUAGE),
         layers=vision.size("depth") + text.size("num_hidden_layers"),
         streams=(TOKENS, IMAGE),
+        merged={IMAGE: vision.size("spatial_merge_size") ** 2},
     )
 
 
