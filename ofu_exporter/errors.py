@@ -1,15 +1,13 @@
 """The errors of this program, and what the program does about each.
 
-OfuError
-├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
-├── HungError       a call, mostly of a file system, does not return: the caller goes on without it
-├── SourceError     a whole counter source cannot be used: the agent runs on and tries again
-├── PageError       a page of metrics cannot be fetched: the caller goes on without it
-├── DriverReplacedError  only a new process can use the new driver: the agent ends (exit 6)
-├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is tried again
-├── SchedulerError  a scheduler does not say who has which GPU: its last answer counts for a while, GPUs stay measured
-├── QueryError      a Prometheus does not answer a query: the caller goes on, and says what is missing
-└── ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
+OfuError ├── ConfigError     settings that cannot be used: the start fails (exit 2); at a reload the last good ones stay
+├── HungError       a call, mostly of a file system, does not return: the caller goes on without it ├── SourceError
+a whole counter source cannot be used: the agent runs on and tries again ├── PageError       a page of metrics cannot be
+fetched: the caller goes on without it ├── DriverReplacedError  only a new process can use the new driver: the agent
+ends (exit 6) ├── GpuError        one GPU cannot be measured: that GPU is down with a reason, the others go on, it is
+tried again ├── SchedulerError  a scheduler does not say who has which GPU: its last answer counts for a while, GPUs
+stay measured ├── QueryError      a Prometheus does not answer a query: the caller goes on, and says what is missing └──
+ReportError     what a job says of itself is refused: the job is told why, nothing is stored, it is counted
 """
 
 from __future__ import annotations

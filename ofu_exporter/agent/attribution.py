@@ -130,8 +130,7 @@ class Attribution:
         self._changed: Callable[[], None] = lambda: None
 
     def start(self, changed: Callable[[], None] = lambda: None) -> None:
-        """Begin to ask. `changed` is called when GPUs get other owners, on the thread of the scheduler that says
-        so."""
+        """Begin to ask. `changed` is called when GPUs get other owners, on the thread of the scheduler that says so."""
         self._changed = changed
         for poller in self._pollers:
             poller.start()

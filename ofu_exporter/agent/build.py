@@ -79,8 +79,7 @@ def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Schedul
 
 
 def what_is_sampled(configured: Configured) -> tuple[object, ...]:
-    """Everything that a sampler and an attribution are built from. A reload restarts them only if this has
-    changed."""
+    """Everything that a sampler and an attribution are built from. A reload restarts them only if this has changed."""
     settings = configured.settings
     return (
         *(configured.sources, configured.schedulers, settings.scheduler == "auto"),

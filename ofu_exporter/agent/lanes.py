@@ -94,8 +94,7 @@ Inbox = queue.SimpleQueue["Delivery | None"]
 
 
 class Lane:
-    """One probe, and the results of its calls. One thread at a time drives the lane; other threads read its
-    fields."""
+    """One probe, and the results of its calls. One thread at a time drives the lane; other threads read its fields."""
 
     def __init__(self, probe: Probe, pace: SamplingPace, inbox: Inbox, clock: Clock) -> None:
         self._probe = probe

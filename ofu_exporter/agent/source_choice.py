@@ -18,8 +18,7 @@ UNABLE = frozenset(
         Reason.NO_TENSOR_COUNTER,
     }
 )
-"""Reasons why a source cannot measure a GPU that another source may measure. Temporary problems are not among
-them."""
+"""Reasons why a source cannot measure a GPU that another source may measure. Temporary problems are not among them."""
 
 Named = Mapping[str, Sequence[Gpu]]
 """The GPUs that each open source names, best source first."""

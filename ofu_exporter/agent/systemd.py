@@ -20,8 +20,7 @@ class Notifier:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
         self.watchdog_seconds = _watchdog_seconds(environ) if self._address else None
-        """Seconds without a message after which systemd kills the agent; None = systemd does not watch this
-        process."""
+        """Seconds without a message after which systemd kills the agent; None = systemd does not watch this process."""
 
     def ready(self, status: str) -> None:
         """Say that the agent serves. This also ends a reload, successful or not."""

@@ -1,10 +1,9 @@
 """Reports from Hugging Face's Trainer: `Trainer(..., callbacks=[OfuCallback(seq_len=4096)])`.
 
-The work of a step is the first of these that is known: the user's value (`model_flops_per_step`, or
-`tokens_per_step`), the tokens that the Trainer counts when `include_num_input_tokens_seen` is set, and the Trainer's
-`total_flos`. The last counts 6 FLOPs for each token and each parameter outside of the embedding. It leaves attention
-out, and counts every expert of a mixture, frozen parameters in full, and padding. The report says in `framework`
-which of these was used.
+The work of a step is the first of these that is known: the user's value (`model_flops_per_step`, or `tokens_per_step`),
+the tokens that the Trainer counts when `include_num_input_tokens_seen` is set, and the Trainer's `total_flos`. The last
+counts 6 FLOPs for each token and each parameter outside of the embedding. It leaves attention out, and counts every
+expert of a mixture, frozen parameters in full, and padding. The report says in `framework` which of these was used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Finds out which user's program is at the other end of a connection within this machine.
 
-While the agent is down, any user may take its port. A client must not send that program a token or believe its
-answer.
+While the agent is down, any user may take its port. A client must not send that program a token or believe its answer.
 """
 
 from __future__ import annotations

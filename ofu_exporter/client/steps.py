@@ -113,8 +113,7 @@ class LoggedAnswers:
 
 
 class OfuReporting:
-    """Base of the callbacks. They must not disturb the training, so they log the first error and ignore the
-    others."""
+    """Base of the callbacks. They must not disturb the training, so they log the first error and ignore the others."""
 
     complained = False
     _counted = ""

@@ -2,8 +2,7 @@
 
 `latent` are the tokens that are denoised: image, video or audio latents after patching, followed by reference or
 control latents. `prompt` are the tokens that condition them. Modulation, time and pooled embeddings run once per
-sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count the same two
-streams.
+sample, not per token. VeRL-Omni `verl_omni/utils/mfu` and its page "Diffusion FLOPs / MFU" count the same two streams.
 """
 
 from __future__ import annotations

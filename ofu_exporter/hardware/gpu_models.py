@@ -97,8 +97,7 @@ def _in_table(gpu: Gpu) -> GpuModel | None:
 
 
 def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """The NVML name that a short name such as `H100` or `h100-pcie` stands for, and the other models that it may
-    mean.
+    """The NVML name that a short name such as `H100` or `h100-pcie` stands for, and the other models that it may mean.
 
     Of several models the first in the table is used, which is the SXM part. None if no model has this name.
     """

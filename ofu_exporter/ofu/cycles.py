@@ -1,10 +1,9 @@
 """Judges whether the driver's cycle counters may be believed, and what they say about one window.
 
-NVML GPM ids 248 (SM cycles elapsed) and 250 (tensor cycles) would make OFU exact, but no document
-says whether they are per SM or summed over the SMs. So they are compared with the polled clock and
-the any-tensor ratio first, and used only after they have agreed several windows in a row. Until the
-polled clock of these windows together is known well, that is how well the counters are known: it is
-better than the polled clock of one window.
+NVML GPM ids 248 (SM cycles elapsed) and 250 (tensor cycles) would make OFU exact, but no document says whether they are
+per SM or summed over the SMs. So they are compared with the polled clock and the any-tensor ratio first, and used only
+after they have agreed several windows in a row. Until the polled clock of these windows together is known well, that is
+how well the counters are known: it is better than the polled clock of one window.
 """
 
 from __future__ import annotations

@@ -141,9 +141,8 @@ def hold(
 ) -> tuple[dict[JobKey, JobState], Credited]:
     """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
 
-    For a job that this process sees for the first time, the time since its start counts too, as
-    held and not observed, but for what another job is credited with. A job whose scheduler does not
-    answer waits until it does.
+    For a job that this process sees for the first time, the time since its start counts too, as held and not observed,
+    but for what another job is credited with. A job whose scheduler does not answer waits until it does.
     """
     after = dict(jobs)
     for one in job_gpus:

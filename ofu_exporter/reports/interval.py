@@ -36,10 +36,9 @@ def interval_of(
 ) -> Interval:
     """The interval of a report.
 
-    `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that
-    this report gave for its end. `began` is the Unix time at which the job was first seen; a first report covers
-    nothing before it. Raises ReportError for an interval in the future, too long ago, or of time that was already
-    reported.
+    `reported_until` is the end of the job's last report on the monotonic clock, and `last_end` the Unix time that this
+    report gave for its end. `began` is the Unix time at which the job was first seen; a first report covers nothing
+    before it. Raises ReportError for an interval in the future, too long ago, or of time that was already reported.
     """
     unix_end = now.unix if report.end is None else report.end
     for field, at in (("end", unix_end), ("start", report.start or 0.0)):

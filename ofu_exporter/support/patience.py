@@ -34,8 +34,7 @@ def within(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
 
 
 async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
-    """The same on an event loop, which is not blocked. If an earlier call of this name still runs, it does not
-    wait."""
+    """The same on an event loop, which is not blocked. If an earlier call of this name still runs, it does not wait."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(_begun(name, work)), seconds)
     except (asyncio.TimeoutError, FutureTimeoutError) as error:

@@ -121,8 +121,7 @@ class ObservedSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GpuUsage:
-    """The use of one GPU or MIG instance of this node by one job. Seconds are GPU-seconds: time x share of the
-    GPU."""
+    """The use of one GPU or MIG instance of this node by one job. Seconds are GPU-seconds: time x share of the GPU."""
 
     index: str
     key: GpuKey

@@ -19,8 +19,7 @@ _LONGEST = 40
 
 
 def file_name(name: str) -> str:
-    """The name itself if all of its characters are safe; otherwise the safe ones, a tilde and a hash of the whole
-    name.
+    """The name itself if all of its characters are safe; otherwise the safe ones, a tilde and a hash of the whole name.
 
     No safe name has a tilde, so nobody can choose a name that overwrites another's file.
     """

@@ -135,8 +135,7 @@ class SimulatedAgent:
         )
 
     def _changes(self, now: float) -> Sequence[Ownership]:
-        """What the scheduler says, if that has changed; nothing if it has not, or if the scheduler does not
-        answer."""
+        """What the scheduler says, if that has changed; nothing if it has not, or if the scheduler does not answer."""
         unsure = self._has("scheduler_lost")
         if now % MINUTE and self._claims is not None and unsure == self._unsure:
             return ()

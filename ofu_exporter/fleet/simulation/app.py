@@ -29,8 +29,7 @@ class FleetClock:
     def __init__(
         self, begin_unix: float, speed: float = 1.0, unix: Callable[[], float] = time.time
     ) -> None:
-        """`begin_unix` is the Unix time at which the fleet begins. The time from then until now counts with speed
-        1."""
+        """`begin_unix` is the Unix time at which the fleet begins. The time from then until now counts with speed 1."""
         self.begin_unix = begin_unix
         self._speed = speed
         self._unix = unix

@@ -1,10 +1,9 @@
 """Encoder-only transformers like BERT: attention in both directions, a head over the vocabulary.
 
-Per token 4 h^2 + 2 h f multiply-adds per layer, every pair of the sequence, and for masked-language models
-h^2 + h V on every token (frameworks that gather the masked ones first execute less; VeRL and Megatron-LM do not).
-Sources: BERT (arXiv:1810.04805), RoBERTa (arXiv:1907.11692), ELECTRA (arXiv:2003.10555), ModernBERT (arXiv:2412.13663),
-and the model classes in Hugging Face transformers. Counting half of the pairs, as Megatron-LM does for every model, is
-wrong here.
+Per token 4 h^2 + 2 h f multiply-adds per layer, every pair of the sequence, and for masked-language models h^2 + h V on
+every token (frameworks that gather the masked ones first execute less; VeRL and Megatron-LM do not). Sources: BERT
+(arXiv:1810.04805), RoBERTa (arXiv:1907.11692), ELECTRA (arXiv:2003.10555), ModernBERT (arXiv:2412.13663), and the model
+classes in Hugging Face transformers. Counting half of the pairs, as Megatron-LM does for every model, is wrong here.
 """
 
 from __future__ import annotations

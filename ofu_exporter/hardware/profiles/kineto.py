@@ -1,8 +1,7 @@
 """Reads a trace of PyTorch's profiler (Kineto): kernels, and the operators that launched them with their shapes.
 
-A kernel has the id of the operator that was running when it was launched (`External id`), or else the id of the
-launch (`correlation`), which in turn has the operator's. The operator's `Input Dims` are there with
-`record_shapes=True`.
+A kernel has the id of the operator that was running when it was launched (`External id`), or else the id of the launch
+(`correlation`), which in turn has the operator's. The operator's `Input Dims` are there with `record_shapes=True`.
 """
 
 from __future__ import annotations

@@ -108,8 +108,7 @@ def _total(parts: Mapping[tuple[str, str], int]) -> int:
 
 
 def _whole(path: Path, name: str, text: str, unit: str) -> int:
-    """A whole count. A count in thousands or millions has lost digits, and a point may be another language's
-    comma."""
+    """A whole count. A count in thousands or millions has lost digits, and a point may be another language's comma."""
     value = amount(path, text)
     if unit[:1] in SCALED or not value.is_integer():
         raise ConfigError(

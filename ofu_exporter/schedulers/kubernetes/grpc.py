@@ -1,8 +1,7 @@
 """Makes unary gRPC calls over a Unix socket, without grpcio.
 
-grpcio would cost the agent a quarter of its memory and a pool of threads, for one small call every few
-seconds. A unary call is one HTTP/2 exchange, which h2 speaks: a message with a five-byte head each way,
-and the status in the trailers.
+grpcio would cost the agent a quarter of its memory and a pool of threads, for one small call every few seconds. A unary
+call is one HTTP/2 exchange, which h2 speaks: a message with a five-byte head each way, and the status in the trailers.
 """
 
 from __future__ import annotations

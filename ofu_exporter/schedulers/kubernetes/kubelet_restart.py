@@ -17,8 +17,7 @@ from ofu_exporter.values.reasons import SchedulerReason
 SETTLE_SECONDS = 30.0
 """How long a restarted kubelet may leave out pods that it had, after it lists the first one."""
 BLANK_SECONDS = 300.0
-"""How long a restarted kubelet may list no pods at all; the last answer is not believed for longer than that
-anyway."""
+"""How long a restarted kubelet may list no pods at all; the last answer is not believed for longer than that anyway."""
 
 Kubelet = tuple[int, int] | None
 """Identifies one run of kubelet; None where that is not known."""

@@ -1,9 +1,8 @@
 """Reads which Slurm job has which GPUs from the files that `ofu-exporter job` writes in its hooks.
 
-Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file counts
-until the job's epilog removes it, whatever its time limit was. `docs/slurm.md` says what happens to the
-file of a job whose epilog did not run. The files of the jobs that ended last are read as well, so that an agent that
-was down learns of them.
+Slurm itself is never asked: the agents of a large cluster would keep its controller busy. A file counts until the job's
+epilog removes it, whatever its time limit was. `docs/slurm.md` says what happens to the file of a job whose epilog did
+not run. The files of the jobs that ended last are read as well, so that an agent that was down learns of them.
 """
 
 from __future__ import annotations

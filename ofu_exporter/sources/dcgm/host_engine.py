@@ -258,8 +258,7 @@ class FieldWatch:
         self._since_micros = max(since, self._first_micros)
 
     def _first_silent(self, keys: Iterable[_SampleKey]) -> Entity | None:
-        """The first entity with an unanswered field: the host engine answers for each field, even if it has no
-        data."""
+        """The first entity with an unanswered field: the host engine answers for each field, even if it has no data."""
         answered = {(entity, field) for entity, field, _ in keys}
         return next(
             (e for e in self.entities if any((e, field) not in answered for field in self.fields)),

@@ -191,8 +191,7 @@ def mean(points: Sequence[Point]) -> float:
 HOLE_INTERVALS = 2.5
 """If a sample comes later than this number of intervals after the last one, the time between is a gap."""
 DMMA_TOLERANCE = 0.02
-"""The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this
-much."""
+"""The FP64 cycles are used if the tensor cycles of the same sample match the measured activity to within this much."""
 
 
 class DeviceSeries:

@@ -107,8 +107,7 @@ class Probe:
         self._answered = False
         """Whether a page came since the last read."""
         self._last: tuple[object, ExporterPage] = NO_PAGE
-        """Length and hash of the last page. The next page is often the same, and the text may be too large to
-        keep."""
+        """Length and hash of the last page. The next page is often the same, and the text may be too large to keep."""
 
     def gpus(self) -> Sequence[Gpu]:
         return self._gpus

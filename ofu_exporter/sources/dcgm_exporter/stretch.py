@@ -1,14 +1,13 @@
 """Decides which time each value of a page stands for, because a page has no time stamps. Pure, one object per GPU.
 
 dcgm-exporter collects every `collect` seconds. A value that it shows is the mean over the collection that ended when
-the value appeared. So a new value stands for the time before it was seen, back to the end of the collection before.
-A value that stays while several collections end is the mean of each of them: a page does not show whether a
-collection brought the same value, or none. When a value changes after that, only the last collection is the new
-value's, and the time before it is the old one's.
+the value appeared. So a new value stands for the time before it was seen, back to the end of the collection before. A
+value that stays while several collections end is the mean of each of them: a page does not show whether a collection
+brought the same value, or none. When a value changes after that, only the last collection is the new value's, and the
+time before it is the old one's.
 
-Collections come at a steady pace. So their ends are known better than from the two pages between which a value
-changed: a collection ended between these two pages, as close as possible to a whole number of collections after the
-last one.
+Collections come at a steady pace. So their ends are known better than from the two pages between which a value changed:
+a collection ended between these two pages, as close as possible to a whole number of collections after the last one.
 """
 
 from __future__ import annotations

@@ -150,8 +150,7 @@ class GpuProbe:
             self._drop(key)
 
     def _look_for_instances(self) -> None:
-        """Find the instances that the GPU has now. An instance that has changed since the last window starts
-        again."""
+        """Find the instances that the GPU has now. An instance that has changed since the last window starts again."""
         before = self._gpus
         self._divided = mig.is_on(self._nvml, self._handle, self._divided)
         instances = mig.instances(self._nvml, self._handle, self._whole) if self._divided else ()
@@ -163,8 +162,7 @@ class GpuProbe:
             raise GpuError(Reason.NO_INSTANCE, "MIG is on and there is no GPU instance")
 
     def _read_one(self, gpu: Gpu) -> Reading | Fault | None:
-        """End the window of a GPU or an instance, or begin its first. A failing instance does not affect the
-        others."""
+        """End the window of a GPU or an instance, or begin its first. A failing instance does not affect the others."""
         try:
             series = self._series.get(gpu.key)
             if series is not None:

@@ -40,8 +40,7 @@ class Probe(sources.Probe):
         return self._recording.damaged
 
     def gpus(self) -> Sequence[Gpu]:
-        """The GPUs in the node's order. Their order in the recording is random, because a thread per GPU wrote
-        them."""
+        """The GPUs in the node's order. Their order in the recording is random, because a thread per GPU wrote them."""
         return sorted(self._gpus, key=lambda gpu: (_numbered(gpu.index), _numbered(gpu.instance)))
 
     def read(self) -> Sequence[Reading | Fault]:
