@@ -17,6 +17,7 @@ from ofu_exporter.cli.option_types import (
     RATIO,
     STDERR,
     TFLOPS,
+    WHOLE,
     with_options,
 )
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option
@@ -55,7 +56,7 @@ AT_LEAST_1: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
 @click.option("--forward-only/--training", default=None, help="Whether the job trains.")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
 @click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
-@click.option("--gpus", type=int, metavar="N", help="All GPUs of the job: the world size.")
+@click.option("--gpus", type=WHOLE, metavar="N", help="All GPUs of the job: the world size.")
 @click.option(
     "--tokens-per-second", type=NUMBER, help="Rate of all GPUs together: 12000, 12,000 or 12k."
 )

@@ -11,7 +11,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, with_options
+from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, with_options
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
@@ -109,7 +109,7 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 )
 @click.option("--gpu", required=True, callback=gpu_name, metavar="NAME", help=GPU_HELP)
 @click.option(
-    "--gpus", type=int, required=True, metavar="N", help="All GPUs of the job: the world size."
+    "--gpus", type=WHOLE, required=True, metavar="N", help="All GPUs of the job: the world size."
 )
 @click.option("--tokens-per-second", type=NUMBER, help="Over all GPUs: 12000, 12,000 or 12k.")
 @click.option("--samples-per-second", type=NUMBER, help="Over all GPUs.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,7 +54,17 @@ class _Quantity(click.ParamType[float]):
             raise ConfigError(f"{name}: {error}") from error
 
 
+class _Whole(click.types.IntParamType):
+    """A whole number, also with commas between thousands: 8,192."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and re.fullmatch(r"\d{1,3}(,\d{3})+", value):
+            value = value.replace(",", "")
+        return super().convert(value, param, ctx)
+
+
 FILE, FOLDER = _path("file"), _path("dir")
+WHOLE = _Whole()
 DURATION = _Quantity("time", _seconds)
 """Seconds, written as 5s, 500ms, 2m or 1h."""
 RATIO = _Quantity("ratio", quantities.ratio)

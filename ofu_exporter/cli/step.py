@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.help import SubjectOption
-from ofu_exporter.cli.option_types import Option
+from ofu_exporter.cli.option_types import WHOLE, Option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20
 """The largest file of lengths, some ten million of them."""
-WHOLE: dict[str, Any] = {"type": int, "metavar": "N"}
+NUMBER: dict[str, Any] = {"type": WHOLE, "metavar": "N"}
 PATH = click.Path(path_type=Path)
 
 
@@ -31,27 +31,27 @@ def step_option(name: str, help_: str, **settings: Any) -> Option:
 
 
 STEP_OPTIONS: tuple[Option, ...] = (
-    step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **WHOLE),
-    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **WHOLE),
+    step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **NUMBER),
+    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **NUMBER),
     step_option(
         "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", multiple=True
     ),
     step_option("--lengths", "File of sequence lengths, one per line: a packed step.", type=PATH),
     step_option("--moments", "Means of length and squared length.", metavar="MEAN,MEAN_SQUARE"),
-    step_option("--padded-to", "Tokens that each sequence is padded to; HFU only.", **WHOLE),
+    step_option("--padded-to", "Tokens that each sequence is padded to; HFU only.", **NUMBER),
     step_option("--causal/--full-attention", "Override how attention is counted.", default=None),
     step_option("--mtp", "Multi-token-prediction layers are trained.", is_flag=True),
-    step_option("--padded-vocab-size", "Rows of the output head, padding included.", **WHOLE),
-    step_option("--recompute-layers", "How many layers recompute; default all.", **WHOLE),
+    step_option("--padded-vocab-size", "Rows of the output head, padding included.", **NUMBER),
+    step_option("--recompute-layers", "How many layers recompute; default all.", **NUMBER),
     step_option(
         "--freeze", "A part that isn't trained, such as vision.", metavar="PART", multiple=True
     ),
-    step_option("--lora-rank", "Train adapters of this rank; freeze the rest.", **WHOLE),
+    step_option("--lora-rank", "Train adapters of this rank; freeze the rest.", **NUMBER),
     step_option(
         "--lora-targets", "Linear layers with adapters, separated by commas.", metavar="NAMES"
     ),
     step_option(
-        "--repeats", "Timesteps * guidance passes, or epochs. Default: 1.", default=1, **WHOLE
+        "--repeats", "Timesteps * guidance passes, or epochs. Default: 1.", default=1, **NUMBER
     ),
     step_option(
         "--ignore-field",

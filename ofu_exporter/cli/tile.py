@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE
+from ofu_exporter.cli.option_types import FILE, WHOLE
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import gemm_csv, kernel_names, tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
@@ -18,10 +18,10 @@ SIDES = ("m", "n", "k")
 
 @click.command(short_help="What a product executes in whole tiles.")
 @click.argument("kernel_name")
-@click.option("--m", type=int, help="Sides of the product m*k by k*n, in the kernel's order.")
-@click.option("--n", type=int)
-@click.option("--k", type=int)
-@click.option("--batch", type=int, help="Equal products per launch; default: 1.")
+@click.option("--m", type=WHOLE, help="Sides of the product m*k by k*n, in the kernel's order.")
+@click.option("--n", type=WHOLE)
+@click.option("--k", type=WHOLE)
+@click.option("--batch", type=WHOLE, help="Equal products per launch; default: 1.")
 @click.option(
     "--group", "group", multiple=True, metavar="M,N,K", help="A product of a grouped launch."
 )

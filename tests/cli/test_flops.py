@@ -342,6 +342,15 @@ def test_a_rate_is_read_as_people_write_it(written: str) -> None:
     assert done[0].stdout == done[1].stdout
 
 
+def test_a_number_is_read_with_commas_between_thousands_alone() -> None:
+    plain, grouped, wrong = (
+        call("flops", LLAMA, "--seq-len", length) for length in ("8192", "8,192", "8,19")
+    )
+    assert plain.returncode == 0
+    assert plain.stdout == grouped.stdout
+    assert "'8,19' is not a valid integer" in wrong.stderr
+
+
 def test_a_name_of_nvml_is_taken_as_it_is() -> None:
     assert call("mfu", LLAMA, "--seq-len", "8", "--gpu", "NVIDIA H100", *PACE).stderr == ""
     for wrong in ("", "H", "-", "X100"):
