@@ -10,7 +10,13 @@ from fractions import Fraction
 
 from ofu_exporter.flops.recipes import Matrix, RecipeTerm
 from ofu_exporter.flops.terms import Part
-from ofu_exporter.flops.trace.recorder import CONVOLUTION_NAMES, Recorder, TracedProduct
+from ofu_exporter.flops.trace.recorder import (
+    CONVOLUTION_NAMES,
+    EVERY_PAIR,
+    Mask,
+    Recorder,
+    TracedProduct,
+)
 
 TOWERS = {
     "vision": re.compile(r"vision|visual|image|pixel|vit\b"),
@@ -34,9 +40,7 @@ class Group:
     has_weights: bool
     is_routed: bool = False
     matrix: tuple[int, int] | None = None
-    is_causal: bool = False
-    window: int | None = None
-    chunk: int | None = None
+    mask: Mask = EVERY_PAIR
     gradients: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
 
 
@@ -60,9 +64,7 @@ def group_of(product: TracedProduct) -> Group:
         product.weights is not None,
         product.weights is not None and product.weights.is_routed,
         product.matrix,
-        product.is_causal,
-        product.window,
-        product.chunk,
+        product.mask,
         (backward - weights, weights),
     )
 
@@ -117,7 +119,7 @@ def recipe_terms(
     for group, polynomial in polynomials.items():
         stored = taken({each.weights.storage for each in members[group] if each.weights})
         used = int(sum(each.flops for each in members[group]) / 2 / tokens)
-        is_paired = any("*" in factor for factor in polynomial)
+        mask = group.mask if any("*" in factor for factor in polynomial) else EVERY_PAIR
         yield RecipeTerm(
             name=group.name,
             part=part_of(group, polynomial).value,
@@ -125,9 +127,9 @@ def recipe_terms(
             in_layers=group.in_layers,
             forward={factor: exactly(value) for factor, value in polynomial.items()},
             gradients=(exactly(group.gradients[0]), exactly(group.gradients[1])),
-            causal=group.is_causal and is_paired,
-            window=group.window if is_paired else None,
-            chunk=group.chunk if is_paired else None,
+            causal=mask.is_causal,
+            window=mask.window,
+            chunk=mask.chunk,
             parameters=stored,
             active=min(stored, used) if group.is_routed else stored,
             matrix=_matrix(group, stored),

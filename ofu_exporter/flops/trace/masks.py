@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from ofu_exporter.flops.trace.recorder import Recorder, TracedProduct
+from ofu_exporter.flops.trace.recorder import EVERY_PAIR, Mask, Recorder, TracedProduct
 from ofu_exporter.flops.trace.sample import is_tensor, storage_of
 
 FAR = 1 << 19
@@ -35,22 +35,6 @@ MASKS = "transformers.masking_utils"
 UNDETERMINED = "masks may let other pairs of query and key through than are counted"
 HIDES = -1e4
 """What is added to a score that is to vanish, at most."""
-
-
-@dataclass(frozen=True)
-class Mask:
-    """Which keys a query sees, in a text of any length."""
-
-    is_causal: bool
-    window: int | None = None
-    """How many, its own with them: before it, or half of them on either side."""
-    chunk: int | None = None
-    """Only those among this many neighbours, which see each other."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether a query of a long text sees few of its keys."""
-        return bool(self.window or self.chunk)
 
 
 class PositionsBeyond(TorchFunctionMode):
@@ -138,7 +122,7 @@ def _differs(product: TracedProduct, visible: Any) -> bool:
     """Whether other pairs are visible than are counted; True where that cannot be seen."""
     if visible is None:
         return True
-    mask = Mask(product.is_causal, product.window, product.chunk)
+    mask = product.mask
     with _disable_current_modes():
         places = torch.arange(len(visible))
         ahead = places[None] - places[:, None]
@@ -233,7 +217,7 @@ class MaskWatch(TorchDispatchMode):
         if len(products) > MOST_PRODUCTS:
             return Mark()
         if len(masks) > 1:
-            masks -= {Mask(is_causal=False)}
+            masks -= {EVERY_PAIR}
         combined = Mark(products, bool(masks), masks.pop() if len(masks) == 1 else None)
         if any(mark.is_masked and not mark.products for mark in marks):
             self._lay_over(products, [combined])
@@ -247,8 +231,7 @@ class MaskWatch(TorchDispatchMode):
             if mask is None:
                 self.undetermined.add(product.module)
             else:
-                product.is_causal, product.window = mask.is_causal, mask.window
-                product.chunk = mask.chunk
+                product.mask = mask
 
     @contextmanager
     def _made_masks(self) -> Iterator[None]:
@@ -268,7 +251,7 @@ class MaskWatch(TorchDispatchMode):
         """A mask as the library makes it, which may leave out one that hides nothing in a text as short as this."""
         function = named.get("mask_function")
         mask = mask_of(function) if function is not None else None
-        if mask is not None and mask.is_local:
+        if mask is not None and (mask.window or mask.chunk):
             named |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         made = make(*args, **named)
         self._mark(made, Mark(is_masked=True, mask=mask))

@@ -83,6 +83,20 @@ class Weights:
     """Whether tokens choose what they are multiplied by: experts."""
 
 
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a query sees, in a text of any length."""
+
+    is_causal: bool = False
+    window: int | None = None
+    """How many, its own with them: before it, or half of them on either side."""
+    chunk: int | None = None
+    """Only those among this many neighbours, which see each other."""
+
+
+EVERY_PAIR = Mask()
+
+
 @dataclass
 class TracedProduct:
     """One product of the forward pass."""
@@ -99,9 +113,7 @@ class TracedProduct:
     """Whether its weights want a gradient."""
     matrix: tuple[int, int] | None = None
     """The sides of its weights, if they are a matrix."""
-    is_causal: bool = False
-    window: int | None = None
-    chunk: int | None = None
+    mask: Mask = EVERY_PAIR
     attends: bool = False
     """Whether its module, or one around it, calls itself attention."""
 
@@ -238,10 +250,9 @@ class Recorder(FlopCounterMode):
 
     def _product(self, operator: Any, args: Any, flops: int) -> TracedProduct:
         weights, tensor = self._weights_of(operator, args)
-        causal, window = self._mask()
         product = TracedProduct(self._name(), str(operator).removeprefix("aten."), flops)
         if weights is None:
-            product.is_causal, product.window = causal, window if causal else None
+            product.mask = self._mask()
             classes = (type(each).__name__ for each in self._stack)
             product.attends = any("attention" in name.lower() for name in classes)
             return product
@@ -266,17 +277,18 @@ class Recorder(FlopCounterMode):
                     return weights, tensor
         return None, None
 
-    def _mask(self) -> tuple[bool, int | None]:
-        """Whether the attention that runs is causal, and its window, as the modules say of themselves."""
+    def _mask(self) -> Mask:
+        """The mask of the attention that runs, as the modules say of themselves."""
         if self._fused.is_causal is not None:
-            return self._fused.is_causal, None
+            return Mask(self._fused.is_causal)
         for module in reversed(self._stack):
             causal = getattr(module, "is_causal", None)
             causal = getattr(module, "is_decoder", None) if causal is None else causal
             if isinstance(causal, bool):
                 window = getattr(module, "sliding_window", None)
-                return causal, window if type(window) is int and window > 0 else None
-        return self._is_decoder, None
+                has_window = causal and type(window) is int and window > 0
+                return Mask(causal, window if has_window else None)
+        return Mask(self._is_decoder)
 
     def _name(self, around: int = 0) -> str:
         """The name of the module that runs, or of the one around it."""
