@@ -51,6 +51,10 @@ def test_the_facts_that_would_tell_causes_apart_are_named() -> None:
     assert {"peak_tflops", "accumulation"} <= {*half.telling}
     assert not {"gpu", "precision"} & {*half.telling}
     settled = replace(LLAMA.facts(), accumulation=1)
-    peaks = explain(Observation(0.2, 0.4, right_mfu=0.4), settled)
-    assert {each.cause for each in peaks.causes} == {"sparse_peak", "fp8_peak_for_bf16"}
-    assert peaks.telling == ()
+    report = explain(Observation(0.2, 0.4, right_mfu=0.4), settled)
+    peaks = {"sparse_peak", "fp8_peak_for_bf16"}
+    assert {each.cause for each in report.causes} == {*peaks, "wrong_gpu_count"}
+    assert report.telling == ("peak_tflops",), "twice the GPUs are the same number"
+    alone = explain(Observation(0.2, 0.4, right_mfu=0.4), replace(settled, gpus=None))
+    assert {each.cause for each in alone.causes} == peaks
+    assert alone.telling == ()
