@@ -20,7 +20,7 @@ from ofu_exporter.cli.settings import flag_of, listed_options, option_models, ot
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.hardware import kernel_names, profiles
-from ofu_exporter.reports.own_reports import REPORTING
+from ofu_exporter.reports.feeds import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION
