@@ -31,7 +31,6 @@ from ofu_exporter.validation import (
     Watch,
     cuda,
     findings,
-    plan,
     plot,
     sampler_watch,
     session,
@@ -142,15 +141,17 @@ def _stored(options: Mapping[str, Any]) -> Findings:
 
 
 def _measured(options: Mapping[str, Any], open_place: OpenPlace) -> Findings:
-    wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
+    wanted = session.known_precisions(
+        (options["precisions"] or ",".join(session.PRECISIONS)).split(",")
+    )
     size = _size(options)
     configured = _configured(options)
     with ExitStack() as stack:
         machine, watch, clock = open_place(configured, options["gpu"], stack)
         precisions, refused = session.runnable(machine, wanted)
-        products: Sequence[Product] = plan.products(size, precisions, options["random_seed"])
+        products: Sequence[Product] = session.products(size, precisions, options["random_seed"])
         if options["clocks"]:
-            products = plan.clock_products(precisions, size.seconds)
+            products = session.clock_products(precisions, size.seconds)
         header = _header(machine, watch)
         _check_seconds(size, configured, watch)
         path = options["output"] or Path(f"validation-{machine.uuid}.jsonl")
@@ -183,13 +184,13 @@ def _configured(options: Mapping[str, Any]) -> Configured:
     return configured
 
 
-def _size(options: Mapping[str, Any]) -> plan.Size:
+def _size(options: Mapping[str, Any]) -> session.Size:
     wanted = {
         "aligned": options["products"],
         "seconds": options["seconds"] or (CLOCK_SECONDS if options["clocks"] else None),
         "deadline": 60 * options["minutes"] if options["minutes"] else None,
     }
-    size = plan.QUICK if options["quick"] else plan.FULL
+    size = session.QUICK if options["quick"] else session.FULL
     return replace(size, **{name: value for name, value in wanted.items() if value})
 
 
@@ -200,7 +201,7 @@ def _window_seconds(configured: Configured) -> float:
     return max(configured.settings.interval, *others)
 
 
-def _check_seconds(size: plan.Size, configured: Configured, watch: Watch) -> None:
+def _check_seconds(size: session.Size, configured: Configured, watch: Watch) -> None:
     """Raises ConfigError when a product is too short for a whole window of the source that is read."""
     model = configured.sources[watch.source].model_dump()
     window = float(model.get("collect_interval", configured.settings.interval))
@@ -245,8 +246,8 @@ def _peak(text: str) -> tuple[str, float]:
         peak = float(number)
     except ValueError:
         peak = 0.0
-    if precision not in plan.PRECISIONS or not 0 < peak < float("inf"):
-        choices = ", ".join(plan.PRECISIONS)
+    if precision not in session.PRECISIONS or not 0 < peak < float("inf"):
+        choices = ", ".join(session.PRECISIONS)
         raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {choices}")
     return precision, peak * 1e12
 
