@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
+from ofu_exporter.cli.option_types import flag
 from ofu_exporter.errors import file_errors
 
 SHELLS = ("bash", "zsh", "fish")
@@ -19,7 +20,7 @@ VARIABLE = "_OFU_EXPORTER_COMPLETE"
 
 @click.command(short_help="Completion of commands and options in a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
-@click.option("--install", is_flag=True, help="Install the script where the shell looks for it.")
+@flag("--install", "Install the script where the shell looks for it.")
 def completion(shell: str, install: bool) -> None:
     """Print the script with which a shell completes commands and options."""
     text = script(shell)

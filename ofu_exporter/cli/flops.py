@@ -11,7 +11,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, with_options
+from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, flag, option, with_options
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
@@ -21,16 +21,11 @@ if TYPE_CHECKING:
     from ofu_exporter.flops.terms import Exact
 
 MODEL_OPTIONS = (
-    click.option(
-        "--convention",
-        default="model",
-        metavar="NAME",
-        help="See `list conventions`. Default: model.",
+    option(
+        "--convention", "See `list conventions`. Default: model.", default="model", metavar="NAME"
     ),
-    click.option("--forward-only", is_flag=True, help="No backward pass."),
-    click.option(
-        "--recompute", default="none", metavar="HOW", help="none, selective or full. Default: none."
-    ),
+    flag("--forward-only", "No backward pass."),
+    option("--recompute", "none, selective or full. Default: none.", default="none", metavar="HOW"),
     *STEP_OPTIONS,
     format_option,
 )
@@ -50,14 +45,12 @@ SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "
 )
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @with_options(MODEL_OPTIONS)
-@click.option(
-    "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
-)
-@click.option(
+@flag("--executed", "Build the model without weights; count what torch executes.")
+@option(
     "--save",
-    type=click.Path(path_type=Path, dir_okay=False),
+    "With --executed: write a recipe, which is counted like a config.json, without torch.",
+    click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="With --executed: write a recipe, which is counted like a config.json, without torch.",
 )
 def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: Any) -> None:
     """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id.
@@ -102,28 +95,20 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 )
 @click.argument("config", type=click.Path(path_type=Path))
 @with_options(MODEL_OPTIONS)
-@click.option(
-    "--executed",
-    is_flag=True,
-    help="Count what torch executes of the model, built without weights.",
-)
-@click.option("--gpu", required=True, callback=gpu_name, metavar="NAME", help=GPU_HELP)
-@click.option(
-    "--gpus", type=WHOLE, required=True, metavar="N", help="All GPUs of the job: the world size."
-)
-@click.option("--tokens-per-second", type=NUMBER, help="Over all GPUs: 12000, 12,000 or 12k.")
-@click.option("--samples-per-second", type=NUMBER, help="Over all GPUs.")
-@click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
-@click.option(
+@flag("--executed", "Count what torch executes of the model, built without weights.")
+@option("--gpu", GPU_HELP, required=True, callback=gpu_name, metavar="NAME")
+@option("--gpus", "All GPUs of the job: the world size.", WHOLE, required=True, metavar="N")
+@option("--tokens-per-second", "Over all GPUs: 12000, 12,000 or 12k.", NUMBER)
+@option("--samples-per-second", "Over all GPUs.", NUMBER)
+@option("--step-seconds", "Wall time of one step.", float, metavar="N")
+@option(
     "--precision",
+    "bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
     default="bf16",
     metavar="NAMES",
-    help="bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
 )
-@click.option("--peak-tflops", type=TFLOPS, help="Peak per GPU, instead of the table's.")
-@click.option(
-    "--reported-mfu", type=RATIO, help="MFU that the job reports, to name causes of a gap."
-)
+@option("--peak-tflops", "Peak per GPU, instead of the table's.", TFLOPS)
+@option("--reported-mfu", "MFU that the job reports, to name causes of a gap.", RATIO)
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
     from ofu_exporter import flops as package
