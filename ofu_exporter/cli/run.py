@@ -14,8 +14,15 @@ import click
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.agent.process import keep_heap_small
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given, Layer
-from ofu_exporter.cli.settings import COMMON, load, option_models, setting_flags, start_logging
+from ofu_exporter.cli.settings import (
+    COMMON,
+    Given,
+    Layer,
+    load,
+    option_models,
+    setting_flags,
+    start_logging,
+)
 from ofu_exporter.recordings import H100_TRAINING, recording
 from ofu_exporter.recordings.options import Options
 from ofu_exporter.settings import Configured

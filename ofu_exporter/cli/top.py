@@ -15,9 +15,15 @@ import click
 
 from ofu_exporter.cli.answers import FORMATS, csv_text
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.option_types import FILE, flag, option
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, setting_names, start_quiet_logging
+from ofu_exporter.cli.settings import (
+    QUIET,
+    Given,
+    load,
+    setting_flags,
+    setting_names,
+    start_quiet_logging,
+)
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.bounded_get import NoAnswerError

@@ -18,9 +18,15 @@ from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler, rows
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given
 from ofu_exporter.cli.option_types import FILE, flag, option
-from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.settings import (
+    MEASURE,
+    QUIET,
+    Given,
+    load,
+    setting_flags,
+    start_quiet_logging,
+)
 from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.settings import Configured
