@@ -98,7 +98,7 @@ def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
 
 def _written(digests: Sequence[Digest], folder: Path | None, most_jobs: int) -> bool:
     """Write the files; whether one could not be written."""
-    from ofu_exporter.fleet.digest.folder import write
+    from ofu_exporter.fleet.digest.text import write
 
     if folder is None:
         return False
