@@ -23,8 +23,7 @@ from ofu_exporter.cli.settings import (
     setting_flags,
     start_logging,
 )
-from ofu_exporter.recordings import H100_TRAINING, recording
-from ofu_exporter.recordings.options import Options
+from ofu_exporter.recordings import H100_TRAINING, Options, recording
 from ofu_exporter.settings import Configured
 from ofu_exporter.values.text import shown
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from ofu_exporter.errors import OfuError, SourceError
 from ofu_exporter.ofu.job_state import observed
+from ofu_exporter.recordings import Options
 from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
-from ofu_exporter.recordings.options import Options
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting
