@@ -29,10 +29,14 @@ MODEL_OPTIONS = (
     *STEP_OPTIONS,
     format_option,
 )
+FLOPS = (
+    *("model_flops_per_token", "hardware_flops_per_token"),
+    *("model_flops_per_step", "hardware_flops_per_step"),
+)
 OF_A_ROW = (
     *("config", "architecture", "family", "convention", "parameters", "active_parameters"),
-    *("model_flops_per_token", "hardware_flops_per_token"),
-    *("model_flops_per_step", "hardware_flops_per_step", "mfu", "hfu", "error"),
+    *FLOPS,
+    *("mfu", "hfu", "error"),
 )
 SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
 """The keys of a row, and those that the table shows."""
@@ -81,10 +85,11 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
 
 
 def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a configuration; one with an error where it cannot be counted."""
     try:
         model, counted = _count(config, options)
     except ConfigError as error:
-        return _refused(str(config), str(error))
+        return {**dict.fromkeys(OF_A_ROW), "config": str(config), "error": str(error)}
     return _one_row(str(config), model.architecture, as_data(counted))
 
 
@@ -176,18 +181,13 @@ def as_data(
         "family": counted.family,
         "convention": counted.convention,
         "parameters": {
-            "total": counted.parameters.total,
-            "active": counted.parameters.active,
-            "embedding": counted.parameters.embedding,
+            name: getattr(counted.parameters, name) for name in ("total", "active", "embedding")
         },
         "terms": [
             {"name": line.term.name, "flops_per_token": plain(counted.per_token(line))}
             for line in counted.lines
         ],
-        "model_flops_per_token": plain(counted.model_flops_per_token),
-        "hardware_flops_per_token": plain(counted.hardware_flops_per_token),
-        "model_flops_per_step": plain(counted.model_flops_per_step),
-        "hardware_flops_per_step": plain(counted.hardware_flops_per_step),
+        **{name: plain(getattr(counted, name)) for name in FLOPS},
         "mfu": used.mfu if used else None,
         "hfu": used.hfu if used else None,
         "peak_tflops": used.peak_flops / 1e12 if used else None,
@@ -260,11 +260,6 @@ def _one_row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[st
     of_model = {"config": config, "architecture": architecture}
     values = {**data, **of_model, "parameters": size["total"], "active_parameters": size["active"]}
     return {name: values.get(name) for name in OF_A_ROW}
-
-
-def _refused(config: str, why: str) -> dict[str, Any]:
-    """The row of a configuration that cannot be counted."""
-    return {**dict.fromkeys(OF_A_ROW), "config": config, "error": why}
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -177,12 +177,10 @@ class RecordedReports(OwnReports):
         by = started - begun[0]
         for report in recorded.reports:
             end = report.end + by
-            if report.job_id == job_id and self._last(job_id) < end <= view.updated:
+            last = self._made_until.get(job_id, self._unix_until)
+            if report.job_id == job_id and last < end <= view.updated:
                 self._made_until[job_id] = end
                 yield {**report.body, "start": report.body["start"] + by, "end": end}
-
-    def _last(self, job_id: str) -> float:
-        return self._made_until.get(job_id, self._unix_until)
 
     def _read(self) -> RecordedJobs:
         try:
