@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command(
-    cls=SubjectCommand,
-    common="server since until kinds least format_ rows output",
-)
+@click.command(cls=SubjectCommand, common="server since until kinds least format_ rows output")
 @server_options
 @option(
     "--of",

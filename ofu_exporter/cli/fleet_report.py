@@ -35,8 +35,7 @@ OUTPUT = option(
 
 
 @click.command(
-    cls=SubjectCommand,
-    common="server since until source by prices target format_ rows output",
+    cls=SubjectCommand, common="server since until source by prices target format_ rows output"
 )
 @server_options
 @option(

@@ -37,11 +37,7 @@ REPLAY = {
     "loop": Given(True, "demo"),
 }
 """A recording, which starts again at its end: a page without a GPU would show nothing."""
-SIMULATED = {
-    **_DEMO,
-    "source": Given("simulate", "demo"),
-    "scheduler": Given("simulate", "demo"),
-}
+SIMULATED = {**_DEMO, "source": Given("simulate", "demo"), "scheduler": Given("simulate", "demo")}
 SHOWN = " ".join(("config", *COMMON))
 """The options that --help shows."""
 
@@ -62,9 +58,7 @@ def run(**flags: Any) -> None:
 
 
 @click.command(
-    cls=SubjectCommand,
-    short_help="Run the agent on a recording or simulated GPUs.",
-    common=SHOWN,
+    cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.", common=SHOWN
 )
 @partial(setting_flags, preset=REPLAY)
 def demo(**flags: Any) -> None:
