@@ -138,7 +138,6 @@ def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tup
 
 
 def _own_sampler(flags: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
-    """A feed without an agent: a sampler."""
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
     configured = load(flags, PRESET)
