@@ -15,12 +15,11 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli import cli
-from ofu_exporter.cli.layers import shown
-from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags
+from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags, shown
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.hardware import kernel_names, profiles
-from ofu_exporter.reports.own_reports import REPORTING
+from ofu_exporter.reports.feeds import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION

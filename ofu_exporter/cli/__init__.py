@@ -39,7 +39,7 @@ SUBJECTS = {
 """The commands in the order of the help."""
 ELSEWHERE = {
     **{"demo": "run:demo", "help": "help:help_", "list": "lists:listing"},
-    **{"mfu": "flops:mfu", "resume": "pause:resume"},
+    **{"mfu": "flops:mfu", "resume": "pause:resume", "completion": "files:completion"},
 }
 """Module and function of the commands that neither is named after."""
 

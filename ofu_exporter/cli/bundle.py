@@ -194,10 +194,7 @@ def _pack(target: Path, files: Mapping[str, bytes]) -> None:
     unfinished = target.with_name(f".{target.name}.unfinished")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        with (
-            os.fdopen(descriptor, "wb") as raw,
-            tarfile.open(fileobj=raw, mode="w:gz") as archive,
-        ):
+        with os.fdopen(descriptor, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz") as archive:
             for name, content in files.items():
                 member = tarfile.TarInfo(name)
                 member.size, member.mode, member.mtime = len(content), 0o644, int(time.time())

@@ -15,7 +15,7 @@ from ofu_exporter.agent.build import build_attribution, build_sampler
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import DURATION, FILE
+from ofu_exporter.cli.option_types import DURATION, FILE, option
 from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
@@ -34,19 +34,17 @@ EXIT_GPU = 4
     short_help="Measure once and show every input, or why it cannot be.",
     common="bundle config format_ source interval scheduler url path simulated_gpus log_level",
 )
-@click.option(
+@option(
     "--bundle",
-    type=FILE,
-    help="Write an archive for a report of a fault: this check, a recording, settings, versions, log.",
+    "Write an archive for a report of a fault: this check, a recording, settings, versions, log.",
+    FILE,
 )
-@click.option(
-    "--duration", type=DURATION, default="1m", help="How long the bundle records. Default: 1m."
-)
-@click.option(
+@option("--duration", "How long the bundle records. Default: 1m.", DURATION, default="1m")
+@option(
     "--log",
-    "log_file",
-    type=FILE,
-    help="The agent's log for the bundle; default: what systemd's journal has.",
+    "The agent's log for the bundle; default: what systemd's journal has.",
+    FILE,
+    parameter="log_file",
 )
 @partial(setting_flags, preset=QUIET, names=(*MEASURE, "scheduler", "owner_max_age"))
 @format_option

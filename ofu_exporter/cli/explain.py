@@ -18,6 +18,7 @@ from ofu_exporter.cli.option_types import (
     STDERR,
     TFLOPS,
     WHOLE,
+    option,
     with_options,
 )
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_option
@@ -46,25 +47,21 @@ AT_LEAST_1: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
     short_help="Why a reported MFU differs from OFU.",
     common="mfu ofu config forward_only recompute gpu gpus tokens_per_second seq_len format_",
 )
-@click.option("--mfu", type=RATIO, required=True, help="MFU that the job reports: 0.41 or 41%.")
-@click.option("--ofu", type=RATIO, required=True, help="OFU of its GPUs: 0.41 or 41%.")
-@click.option(
-    "--ofu-stderr", type=STDERR, default="0.01", help="Standard error of --ofu. Default: 0.01."
-)
-@click.option("--config", type=FILE, help="The model's own config.json.")
+@option("--mfu", "MFU that the job reports: 0.41 or 41%.", RATIO, required=True)
+@option("--ofu", "OFU of its GPUs: 0.41 or 41%.", RATIO, required=True)
+@option("--ofu-stderr", "Standard error of --ofu. Default: 0.01.", STDERR, default="0.01")
+@option("--config", "The model's own config.json.", FILE)
 @with_options(STEP_OPTIONS)
-@click.option("--forward-only/--training", default=None, help="Whether the job trains.")
-@click.option("--recompute", type=click.Choice(RECOMPUTE), help="Activations that it recomputes.")
-@click.option("--gpu", callback=gpu_name, metavar="NAME", help=GPU_HELP)
-@click.option("--gpus", type=WHOLE, metavar="N", help="All GPUs of the job: the world size.")
-@click.option(
-    "--tokens-per-second", type=NUMBER, help="Rate of all GPUs together: 12000, 12,000 or 12k."
-)
-@click.option("--precision", metavar="NAMES", help="bf16, or shares: bf16=0.3,fp8=0.7.")
-@click.option("--peak-tflops", type=TFLOPS, help="Peak of one GPU that the report divides by.")
+@option("--forward-only/--training", "Whether the job trains.", default=None)
+@option("--recompute", "Activations that it recomputes.", click.Choice(RECOMPUTE))
+@option("--gpu", GPU_HELP, callback=gpu_name, metavar="NAME")
+@option("--gpus", "All GPUs of the job: the world size.", WHOLE, metavar="N")
+@option("--tokens-per-second", "Rate of all GPUs together: 12000, 12,000 or 12k.", NUMBER)
+@option("--precision", "bf16, or shares: bf16=0.3,fp8=0.7.", metavar="NAMES")
+@option("--peak-tflops", "Peak of one GPU that the report divides by.", TFLOPS)
 @step_option("--accumulation", "Micro-batches whose gradients a step adds up.", **AT_LEAST_1)
 @step_option("--pack-length", "Tokens of a pack, where sequences are packed.", **AT_LEAST_1)
-@click.option("--tile-overhead", type=OVERHEAD, help="What tiles add to the FLOPs: 0.02 or 2%.")
+@option("--tile-overhead", "What tiles add to the FLOPs: 0.02 or 2%.", OVERHEAD)
 @format_option
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.

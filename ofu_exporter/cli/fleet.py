@@ -16,6 +16,7 @@ from ofu_exporter.cli.fleet_job import job
 from ofu_exporter.cli.fleet_mcp import mcp
 from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.cli.help import SubjectGroup
+from ofu_exporter.cli.option_types import option
 from ofu_exporter.errors import ConfigError
 
 FASTEST = 10_000.0
@@ -29,13 +30,13 @@ def fleet() -> None:
 
 @fleet.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--listen", default="127.0.0.1:9848", show_default=True, help="Address to serve on.")
-@click.option("--speed", default=1.0, show_default=True, help="Simulated seconds per real second.")
-@click.option(
+@option("--listen", "Address to serve on.", default="127.0.0.1:9848", show_default=True)
+@option("--speed", "Simulated seconds per real second.", default=1.0, show_default=True)
+@option(
     "--start",
-    type=WHOLE_MINUTE,
+    "When the fleet begins: 2025-08-27T00:00Z; default: now.",
+    WHOLE_MINUTE,
     metavar="TIME",
-    help="When the fleet begins: 2025-08-27T00:00Z; default: now.",
 )
 def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | None) -> None:
     """Serve the pages of all nodes of a simulated fleet.

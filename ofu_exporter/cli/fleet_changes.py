@@ -17,6 +17,7 @@ from ofu_exporter.cli.fleet_report import (
 )
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import option
 from ofu_exporter.fleet.changes.survey import Kind
 
 if TYPE_CHECKING:
@@ -25,28 +26,25 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "markdown")
 
 
-@click.command(
-    cls=SubjectCommand,
-    common="server since until kinds least format_ rows output",
-)
+@click.command(cls=SubjectCommand, common="server since until kinds least format_ rows output")
 @server_options
-@click.option(
+@option(
     "--of",
-    "kinds",
-    type=click.Choice(get_args(Kind)),
+    "Compare only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
+    click.Choice(get_args(Kind)),
+    parameter="kinds",
     multiple=True,
-    help="Compare only these: jobs by name and user, GPU models, nodes, hours of one job. Repeatable.",
 )
-@click.option(
+@option(
     "--least",
-    type=click.FloatRange(1.0, 100.0),
+    "Smallest change to report, as a factor up or down.",
+    click.FloatRange(1.0, 100.0),
     default=1.1,
     show_default=True,
     metavar="FACTOR",
-    help="Smallest change to report, as a factor up or down.",
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--rows", default=20, show_default=True, help="Most rows of a table of text.")
+@option("--rows", "Most rows of a table of text.", default=20, show_default=True)
 @OUTPUT
 def changes(
     format_: str,

@@ -18,7 +18,7 @@ from ofu_exporter.cli.fleet_report import (
 )
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import FILE
+from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
 from ofu_exporter.values.text import shown
@@ -37,23 +37,19 @@ if TYPE_CHECKING:
 )
 @server_options
 @click.option("--by", type=click.Choice(get_args(DigestBy)), default="user", show_default=True)
-@click.option("--config", type=FILE, help="YAML: exemptions, targets, how to send.")
+@option("--config", "YAML: exemptions, targets, how to send.", FILE)
 @PRICES
 @TARGET
-@click.option(
-    "--only", metavar="NAME", multiple=True, help="Only these users or accounts. Repeatable."
-)
-@click.option(
+@option("--only", "Only these users or accounts. Repeatable.", metavar="NAME", multiple=True)
+@option(
     "--output",
-    type=click.Path(path_type=Path),
+    "Folder for a text file and a page of each digest.",
+    click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Folder for a text file and a page of each digest.",
 )
-@click.option(
-    "--send", is_flag=True, help="Send the digests. Without it nothing leaves this machine."
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="A line of JSON for each digest, for a program."
+@flag("--send", "Send the digests. Without it nothing leaves this machine.")
+@option(
+    "--json", "A line of JSON for each digest, for a program.", parameter="as_json", is_flag=True
 )
 def digest(**options: Any) -> None:
     """Tell every user, or account, of their own jobs: GPU-hours, OFU, waste, and what to do.
@@ -102,7 +98,7 @@ def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:
 
 def _written(digests: Sequence[Digest], folder: Path | None, most_jobs: int) -> bool:
     """Write the files; whether one could not be written."""
-    from ofu_exporter.fleet.digest.folder import write
+    from ofu_exporter.fleet.digest.text import write
 
     if folder is None:
         return False

@@ -12,6 +12,7 @@ import click
 from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, OUTPUT, write
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import option
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=SubjectCommand, common="server since until cluster format_ output")
 @click.argument("job_id")
 @server_options
-@click.option(
-    "--cluster", default="", help="Cluster of the job, where several have a job of this id."
-)
+@option("--cluster", "Cluster of the job, where several have a job of this id.", default="")
 @click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
 @OUTPUT
 def job(job_id: str, cluster: str, format_: str, output: Path | None, **options: Any) -> None:

@@ -10,7 +10,7 @@ import click
 
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import FILE, RATIO
+from ofu_exporter.cli.option_types import FILE, RATIO, option
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown
@@ -25,48 +25,37 @@ FOR_PEOPLE = ("text", "html", "markdown")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
-PRICES = click.option(
-    "--prices", type=click.Path(path_type=Path), help="YAML: price of a GPU-hour by model."
+PRICES = option("--prices", "YAML: price of a GPU-hour by model.", click.Path(path_type=Path))
+TARGET = option(
+    "--target", "OFU that waste is counted against; default: the recording rules' own.", RATIO
 )
-TARGET = click.option(
-    "--target",
-    type=RATIO,
-    help="OFU that waste is counted against; default: the recording rules' own.",
-)
-OUTPUT = click.option(
-    "--output", type=click.Path(path_type=Path), help="File to write, instead of standard output."
+OUTPUT = option(
+    "--output", "File to write, instead of standard output.", click.Path(path_type=Path)
 )
 
 
 @click.command(
-    cls=SubjectCommand,
-    common="server since until source by prices target format_ rows output",
+    cls=SubjectCommand, common="server since until source by prices target format_ rows output"
 )
 @server_options
-@click.option(
+@option(
     "--from",
-    "source",
-    type=click.Choice(("agents", "dcgm-exporter")),
+    "Exporter whose series to read.",
+    click.Choice(("agents", "dcgm-exporter")),
+    parameter="source",
     default="agents",
     show_default=True,
-    help="Exporter whose series to read.",
 )
 @click.option("--by", type=click.Choice(get_args(By)), default="user", show_default=True)
 @PRICES
 @TARGET
-@click.option(
+@option(
     "--changes",
-    type=FILE,
-    help="Answer of `fleet changes --format json`, to include in the report (text, html, markdown).",
+    "Answer of `fleet changes --format json`, to include in the report (text, html, markdown).",
+    FILE,
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option(
-    "--rows",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Most rows of a table of text.",
-)
+@option("--rows", "Most rows of a table of text.", click.IntRange(1), default=20, show_default=True)
 @OUTPUT
 def report(
     format_: str, rows: int, changes: Path | None, output: Path | None, **options: Any

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli.option_types import FILE, with_options
+from ofu_exporter.cli.option_types import FILE, option, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,35 +25,31 @@ CLOCK_SECONDS = 60.0
 """Difference of the server's clock from ours above which a note is printed."""
 
 OPTIONS = (
-    click.option(
+    option(
         "--prometheus",
-        "server",
+        "Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
+        parameter="server",
         required=True,
         metavar="URL",
         envvar="OFU_EXPORTER_PROMETHEUS_URL",
-        help="Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
     ),
-    click.option("--since", default="14d", show_default=True, help="Time to read: 12h, 14d, 4w."),
-    click.option("--until", metavar="TIME", help="End, ISO 8601 (UTC); default: now."),
-    click.option(
-        "--bearer-token-file",
-        type=FILE,
-        help="File of a token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.",
+    option("--since", "Time to read: 12h, 14d, 4w.", default="14d", show_default=True),
+    option("--until", "End, ISO 8601 (UTC); default: now.", metavar="TIME"),
+    option(
+        "--bearer-token-file", "File of a token to send; or OFU_EXPORTER_PROMETHEUS_TOKEN.", FILE
     ),
-    click.option("--user", metavar="NAME", help="User name, with --password-file."),
-    click.option(
-        "--password-file",
-        type=FILE,
-        help="File of the user's password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.",
+    option("--user", "User name, with --password-file.", metavar="NAME"),
+    option(
+        "--password-file", "File of the user's password; or OFU_EXPORTER_PROMETHEUS_PASSWORD.", FILE
     ),
-    click.option("--ca", type=FILE, help="Authorities (PEM) of the server."),
-    click.option("--client-cert", type=FILE, help="Certificate (PEM) to show the server."),
-    click.option("--client-key", type=FILE, help="Its key, if not in the same file."),
-    click.option("--tenant", metavar="NAME", help="Sent as X-Scope-OrgID (Mimir, Thanos, Loki)."),
-    click.option(
+    option("--ca", "Authorities (PEM) of the server.", FILE),
+    option("--client-cert", "Certificate (PEM) to show the server.", FILE),
+    option("--client-key", "Its key, if not in the same file.", FILE),
+    option("--tenant", "Sent as X-Scope-OrgID (Mimir, Thanos, Loki).", metavar="NAME"),
+    option(
         "--progress/--no-progress",
+        "Show progress on standard error; default: only on a terminal.",
         default=None,
-        help="Show progress on standard error; default: only on a terminal.",
     ),
 )
 

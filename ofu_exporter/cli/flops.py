@@ -11,7 +11,7 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, with_options
+from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, flag, option, with_options
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
     from ofu_exporter.flops.terms import Exact
 
 MODEL_OPTIONS = (
-    click.option(
-        "--convention",
-        default="model",
-        metavar="NAME",
-        help="See `list conventions`. Default: model.",
+    option(
+        "--convention", "See `list conventions`. Default: model.", default="model", metavar="NAME"
     ),
-    click.option("--forward-only", is_flag=True, help="No backward pass."),
-    click.option(
-        "--recompute", default="none", metavar="HOW", help="none, selective or full. Default: none."
-    ),
+    flag("--forward-only", "No backward pass."),
+    option("--recompute", "none, selective or full. Default: none.", default="none", metavar="HOW"),
     *STEP_OPTIONS,
     format_option,
 )
+FLOPS = (
+    *("model_flops_per_token", "hardware_flops_per_token"),
+    *("model_flops_per_step", "hardware_flops_per_step"),
+)
 OF_A_ROW = (
     *("config", "architecture", "family", "convention", "parameters", "active_parameters"),
-    *("model_flops_per_token", "hardware_flops_per_token"),
-    *("model_flops_per_step", "hardware_flops_per_step", "mfu", "hfu", "error"),
+    *FLOPS,
+    *("mfu", "hfu", "error"),
 )
 SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "error")
 """The keys of a row, and those that the table shows."""
@@ -50,14 +49,12 @@ SHOWN = ("config", "parameters", "active_parameters", "model_flops_per_token", "
 )
 @click.argument("configs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @with_options(MODEL_OPTIONS)
-@click.option(
-    "--executed", is_flag=True, help="Build the model without weights; count what torch executes."
-)
-@click.option(
+@flag("--executed", "Build the model without weights; count what torch executes.")
+@option(
     "--save",
-    type=click.Path(path_type=Path, dir_okay=False),
+    "With --executed: write a recipe, which is counted like a config.json, without torch.",
+    click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="With --executed: write a recipe, which is counted like a config.json, without torch.",
 )
 def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: Any) -> None:
     """FLOPs of one training step of a model, from its own config.json, its folder or a cached model's id.
@@ -88,10 +85,11 @@ def flops(configs: tuple[Path, ...], format_: str, executed: bool, **options: An
 
 
 def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a configuration; one with an error where it cannot be counted."""
     try:
         model, counted = _count(config, options)
     except ConfigError as error:
-        return _refused(str(config), str(error))
+        return {**dict.fromkeys(OF_A_ROW), "config": str(config), "error": str(error)}
     return _one_row(str(config), model.architecture, as_data(counted))
 
 
@@ -102,28 +100,20 @@ def _row(config: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 )
 @click.argument("config", type=click.Path(path_type=Path))
 @with_options(MODEL_OPTIONS)
-@click.option(
-    "--executed",
-    is_flag=True,
-    help="Count what torch executes of the model, built without weights.",
-)
-@click.option("--gpu", required=True, callback=gpu_name, metavar="NAME", help=GPU_HELP)
-@click.option(
-    "--gpus", type=WHOLE, required=True, metavar="N", help="All GPUs of the job: the world size."
-)
-@click.option("--tokens-per-second", type=NUMBER, help="Over all GPUs: 12000, 12,000 or 12k.")
-@click.option("--samples-per-second", type=NUMBER, help="Over all GPUs.")
-@click.option("--step-seconds", type=float, metavar="N", help="Wall time of one step.")
-@click.option(
+@flag("--executed", "Count what torch executes of the model, built without weights.")
+@option("--gpu", GPU_HELP, required=True, callback=gpu_name, metavar="NAME")
+@option("--gpus", "All GPUs of the job: the world size.", WHOLE, required=True, metavar="N")
+@option("--tokens-per-second", "Over all GPUs: 12000, 12,000 or 12k.", NUMBER)
+@option("--samples-per-second", "Over all GPUs.", NUMBER)
+@option("--step-seconds", "Wall time of one step.", float, metavar="N")
+@option(
     "--precision",
+    "bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
     default="bf16",
     metavar="NAMES",
-    help="bf16, or shares: bf16=0.3,fp8=0.7. Default: bf16.",
 )
-@click.option("--peak-tflops", type=TFLOPS, help="Peak per GPU, instead of the table's.")
-@click.option(
-    "--reported-mfu", type=RATIO, help="MFU that the job reports, to name causes of a gap."
-)
+@option("--peak-tflops", "Peak per GPU, instead of the table's.", TFLOPS)
+@option("--reported-mfu", "MFU that the job reports, to name causes of a gap.", RATIO)
 def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
     from ofu_exporter import flops as package
@@ -191,18 +181,13 @@ def as_data(
         "family": counted.family,
         "convention": counted.convention,
         "parameters": {
-            "total": counted.parameters.total,
-            "active": counted.parameters.active,
-            "embedding": counted.parameters.embedding,
+            name: getattr(counted.parameters, name) for name in ("total", "active", "embedding")
         },
         "terms": [
             {"name": line.term.name, "flops_per_token": plain(counted.per_token(line))}
             for line in counted.lines
         ],
-        "model_flops_per_token": plain(counted.model_flops_per_token),
-        "hardware_flops_per_token": plain(counted.hardware_flops_per_token),
-        "model_flops_per_step": plain(counted.model_flops_per_step),
-        "hardware_flops_per_step": plain(counted.hardware_flops_per_step),
+        **{name: plain(getattr(counted, name)) for name in FLOPS},
         "mfu": used.mfu if used else None,
         "hfu": used.hfu if used else None,
         "peak_tflops": used.peak_flops / 1e12 if used else None,
@@ -275,11 +260,6 @@ def _one_row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[st
     of_model = {"config": config, "architecture": architecture}
     values = {**data, **of_model, "parameters": size["total"], "active_parameters": size["active"]}
     return {name: values.get(name) for name in OF_A_ROW}
-
-
-def _refused(config: str, why: str) -> dict[str, Any]:
-    """The row of a configuration that cannot be counted."""
-    return {**dict.fromkeys(OF_A_ROW), "config": config, "error": why}
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> str:

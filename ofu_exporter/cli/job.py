@@ -15,7 +15,7 @@ import click
 
 from ofu_exporter.cli.answers import format_option
 from ofu_exporter.cli.help import SubjectGroup
-from ofu_exporter.cli.option_types import FILE, FOLDER, with_options
+from ofu_exporter.cli.option_types import FILE, FOLDER, flag, option, with_options
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue
@@ -53,36 +53,36 @@ def job() -> None:
 
 hook_flags = with_options(
     (
-        click.option(
+        option(
             "--job-id",
+            "Id of the job; default: SLURM_JOB_ID.",
             envvar="SLURM_JOB_ID",
             required=True,
             metavar="N",
-            help="Id of the job; default: SLURM_JOB_ID.",
         ),
-        click.option(
+        option(
             "--token-dir",
-            type=FOLDER,
-            help="Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
+            "Directory of the jobs' tokens; default: tokens, beside the directory of the job files.",
+            FOLDER,
         ),
-        click.option(
+        option(
             "--job-dir",
-            type=FOLDER,
+            "Directory of the job files.",
+            FOLDER,
             envvar="OFU_JOB_DIR",
             default=job_files.DIRECTORY,
             show_default=True,
-            help="Directory of the job files.",
         ),
-        click.option("--slurm-bin", default="", metavar="DIR", help="Where squeue is."),
-        click.option(
+        option("--slurm-bin", "Where squeue is.", default="", metavar="DIR"),
+        option(
             "--ask-seconds",
-            type=float,
+            "How long to wait for an answer of Slurm.",
+            float,
             default=ASK_SECONDS,
             show_default=True,
             metavar="S",
-            help="How long to wait for an answer of Slurm.",
         ),
-        click.option("--no-ask", is_flag=True, help="Never ask Slurm; write what is known anyway."),
+        flag("--no-ask", "Never ask Slurm; write what is known anyway."),
     )
 )
 """The flags that both hooks have."""
@@ -100,11 +100,11 @@ def _hooked(options: Mapping[str, Any]) -> tuple[str, hooks.Node, Squeue]:
 
 @job.command(cls=_Hook)
 @hook_flags
-@click.option(
+@option(
     "--noted",
-    type=float,
+    "When hook.sh wrote the job's file, which is completed if it is still there.",
+    float,
     metavar="UNIX",
-    help="When hook.sh wrote the job's file, which is completed if it is still there.",
 )
 def start(noted: float | None, **options: Any) -> None:
     """Write the file that says which GPUs the job has, and its token; a job without a GPU gets none."""
@@ -113,12 +113,12 @@ def start(noted: float | None, **options: Any) -> None:
     _print_problem(squeue)
 
 
-agent_flag = click.option(
+agent_flag = option(
     "--agent",
+    "The agent of this node: http://, https:// or unix:/path. "
+    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
     envvar="OFU_AGENT",
     metavar="URL",
-    help="The agent of this node: http://, https:// or unix:/path. "
-    "Default: OFU_AGENT, its Unix socket where that is there, or http://127.0.0.1:9846.",
 )
 
 
@@ -140,11 +140,11 @@ def stop(agent: str | None, **options: Any) -> None:
 @job.command()
 @click.argument("job_id")
 @agent_flag
-@click.option(
+@option(
     "--state-file",
-    type=FILE,
+    "The agent's state file, to look into where the agent is away.",
+    FILE,
     envvar="OFU_STATE_FILE",
-    help="The agent's state file, to look into where the agent is away.",
 )
 @format_option
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
@@ -156,15 +156,13 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
 
 @job.command()
 @click.argument("job_id", required=False)
-@click.option("--running", is_flag=True, help="Every job that runs with GPUs, instead of one.")
-@click.option("--nodes", metavar="LIST", help="The job's nodes, such as n[1-4],m7.")
-@click.option("--port", default=9846, show_default=True, help="Port of the agents.")
-@click.option("--https", is_flag=True, help="The agents serve TLS.")
-@click.option(
-    "--wait", default=0.0, metavar="SECONDS", help="How long to wait for the job's end everywhere."
-)
-@click.option("--write", is_flag=True, help="Write the line into the job's AdminComment.")
-@click.option("--slurm-bin", default="", metavar="DIR", help="Where Slurm's commands are.")
+@flag("--running", "Every job that runs with GPUs, instead of one.")
+@option("--nodes", "The job's nodes, such as n[1-4],m7.", metavar="LIST")
+@option("--port", "Port of the agents.", default=9846, show_default=True)
+@flag("--https", "The agents serve TLS.")
+@option("--wait", "How long to wait for the job's end everywhere.", default=0.0, metavar="SECONDS")
+@flag("--write", "Write the line into the job's AdminComment.")
+@option("--slurm-bin", "Where Slurm's commands are.", default="", metavar="DIR")
 def gather(job_id: str | None, nodes: str | None, write: bool, **options: Any) -> None:
     """Ask the agents of all nodes of a job, and print its totals as one line."""
     from ofu_exporter.cli import job_totals

@@ -16,12 +16,28 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 
 
+def option(
+    name: str, help_: str, type_: Any = None, *, parameter: str | None = None, **settings: Any
+) -> Option:
+    """An option of a command, with what --help says of it; other settings are those of click.
+
+    `parameter` is what the command calls its value, where that is not the option's own name.
+    """
+    names = [name] if parameter is None else [name, parameter]
+    return click.option(*names, type=type_, help=help_, **settings)
+
+
+def flag(name: str, help_: str) -> Option:
+    """An option without a value."""
+    return option(name, help_, is_flag=True)
+
+
 def with_options(options: Sequence[Option]) -> Callable[[CommandT], CommandT]:
     """Adds options to a command, in their order."""
 
     def add(command: CommandT) -> CommandT:
-        for option in reversed(options):
-            command = option(command)
+        for each in reversed(options):
+            command = each(command)
         return command
 
     return add

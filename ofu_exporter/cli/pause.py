@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from ofu_exporter.cli.option_types import DURATION, FILE, with_options
+from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
 from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.driver import Options
@@ -33,35 +33,35 @@ PAGE = Limits(seconds=5.0, most_bytes=16 << 20)
 
 _flags = with_options(
     (
-        click.option(
+        option(
             "--wait",
-            "patience",
-            type=DURATION,
+            "Longest wait for the agent.",
+            DURATION,
+            parameter="patience",
             default="30s",
             show_default=True,
-            help="Longest wait for the agent.",
         ),
-        click.option(
+        option(
             "--pause-file",
-            "file",
-            type=FILE,
+            "The file that the agent looks for.",
+            FILE,
+            parameter="file",
             envvar="OFU_PAUSE_FILE",
             default=Settings.model_fields["pause_file"].default,
             show_default=True,
-            help="The file that the agent looks for.",
         ),
-        click.option(
+        option(
             "--agent",
+            "The agent of this node. Default: OFU_AGENT, or http://127.0.0.1:9846.",
             envvar="OFU_AGENT",
             default="http://127.0.0.1:9846",
             metavar="URL",
-            help="The agent of this node. Default: OFU_AGENT, or http://127.0.0.1:9846.",
         ),
-        click.option(
+        option(
             "--dcgm-address",
-            "address",
+            "Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
+            parameter="address",
             metavar="ADDRESS",
-            help="Host engine to tell as well (HOST:PORT or unix:/PATH); this affects all its readers.",
         ),
     )
 )
@@ -69,11 +69,11 @@ _flags = with_options(
 
 
 @click.command(short_help="Make the agent let go of the GPUs.")
-@click.option(
+@option(
     "--for",
-    "longest",
-    type=DURATION,
-    help="Longest time of the pause, such as 2h; default: until `resume`.",
+    "Longest time of the pause, such as 2h; default: until `resume`.",
+    DURATION,
+    parameter="longest",
 )
 @_flags
 def pause(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE, RATIO
+from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
@@ -35,26 +35,20 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 @click.command(short_help="What tiles add to the FLOPs of a profiled job.")
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option(
+@option(
     "--shapes",
-    type=FILE,
-    help="CSV file for a profile without shapes: columns kernel,m,n,k, optionally batch and launches.",
+    "CSV file for a profile without shapes: columns kernel,m,n,k, optionally batch and launches.",
+    FILE,
 )
-@click.option(
-    "--gpu", help="GPU whose effective peak to use; default: the one that the profile names."
-)
-@click.option(
-    "--ofu", type=RATIO, help="OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed."
-)
-@click.option(
-    "--post", is_flag=True, help="Send the result to the agent of this node; needs --job."
-)
-@click.option("--job", help="The job's id, as SLURM_JOB_ID or namespace/name has it.")
-@click.option(
+@option("--gpu", "GPU whose effective peak to use; default: the one that the profile names.")
+@option("--ofu", "OFU of the GPUs, 0.41 or 41%; the adjusted OFU is printed.", RATIO)
+@flag("--post", "Send the result to the agent of this node; needs --job.")
+@option("--job", "The job's id, as SLURM_JOB_ID or namespace/name has it.")
+@option(
     "--agent",
+    "The agent, with --post. Default: OFU_AGENT, OFU_EXPORTER_URL, or its socket.",
     envvar="OFU_AGENT",
     metavar="URL",
-    help="The agent, with --post. Default: OFU_AGENT, OFU_EXPORTER_URL, or its socket.",
 )
 @format_option
 def profile(

@@ -18,7 +18,7 @@ import click
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import DURATION, FILE
+from ofu_exporter.cli.option_types import DURATION, FILE, option
 from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.errors import ConfigError, OfuError, SourceError
 from ofu_exporter.recordings import recording
@@ -35,7 +35,7 @@ from ofu_exporter.values.snapshot import Snapshot, SourceHealth
     common="file duration config source interval log_level url path",
 )
 @click.argument("file", type=FILE)
-@click.option("--duration", type=DURATION, help="How long to record; default: until stopped.")
+@option("--duration", "How long to record; default: until stopped.", DURATION)
 @partial(setting_flags, preset=QUIET, names=MEASURE, owners=("source",))
 def record(file: Path, duration: float | None, **flags: Any) -> None:
     """Record what the source reads to FILE (compressed JSON Lines), for --source replay.

@@ -14,10 +14,16 @@ import click
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.agent.process import keep_heap_small
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given, Layer
-from ofu_exporter.cli.settings import COMMON, load, option_models, setting_flags, start_logging
-from ofu_exporter.recordings import H100_TRAINING, recording
-from ofu_exporter.recordings.options import Options
+from ofu_exporter.cli.settings import (
+    COMMON,
+    Given,
+    Layer,
+    load,
+    option_models,
+    setting_flags,
+    start_logging,
+)
+from ofu_exporter.recordings import H100_TRAINING, Options, recording
 from ofu_exporter.settings import Configured
 from ofu_exporter.values.text import shown
 
@@ -31,11 +37,7 @@ REPLAY = {
     "loop": Given(True, "demo"),
 }
 """A recording, which starts again at its end: a page without a GPU would show nothing."""
-SIMULATED = {
-    **_DEMO,
-    "source": Given("simulate", "demo"),
-    "scheduler": Given("simulate", "demo"),
-}
+SIMULATED = {**_DEMO, "source": Given("simulate", "demo"), "scheduler": Given("simulate", "demo")}
 SHOWN = " ".join(("config", *COMMON))
 """The options that --help shows."""
 
@@ -56,9 +58,7 @@ def run(**flags: Any) -> None:
 
 
 @click.command(
-    cls=SubjectCommand,
-    short_help="Run the agent on a recording or simulated GPUs.",
-    common=SHOWN,
+    cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.", common=SHOWN
 )
 @partial(setting_flags, preset=REPLAY)
 def demo(**flags: Any) -> None:

@@ -151,16 +151,13 @@ def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = N
             "give the lengths in one way: --seq-len and --length, --lengths or --moments"
         )
     if options["lengths"]:
-        return package.packed(_whole("--lengths", line) for line in _lines(options["lengths"]))
+        lines = read_small(options["lengths"], "--lengths", MOST_BYTES).split()
+        return package.packed(_whole("--lengths", line) for line in lines)
     if options["moments"]:
         mean, _, square = options["moments"].partition(",")
         first, second = _number("--moments", mean), _number("--moments", square)
         return package.from_moments(options["batch_size"], first, second)
     return package.fixed(options["batch_size"], **{**(usual or {}), **streams})
-
-
-def _lines(path: Path) -> list[str]:
-    return read_small(path, "--lengths", MOST_BYTES).split()
 
 
 def _stream(item: str) -> tuple[str, int]:

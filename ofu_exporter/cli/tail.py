@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.option_types import FILE, TFLOPS
+from ofu_exporter.cli.option_types import FILE, TFLOPS, flag, option
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
@@ -30,9 +30,8 @@ LOOK_SECONDS = 0.25
 
 @click.command(short_help="Report the MFU that a training log prints.")
 @click.argument("log", type=FILE)
-@click.option(
-    "--job",
-    help="The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod.",
+@option(
+    "--job", "The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod."
 )
 @click.option(
     "--agent",
@@ -42,22 +41,18 @@ LOOK_SECONDS = 0.25
     metavar="URL",
     help="The agent. Default: OFU_AGENT, OFU_EXPORTER_URL, or http://127.0.0.1:9846.",
 )
-@click.option(
+@option(
     "--framework",
+    "Whose log it is: auto, or one of megatron, verl, deepspeed, onelogger.",
     default="auto",
     show_default=True,
-    help="Whose log it is: auto, or one of megatron, verl, deepspeed, onelogger.",
 )
-@click.option("--from-start", is_flag=True, help="Read what the file already holds, too.")
-@click.option("--once", is_flag=True, help="Read to the end and exit; implies --from-start.")
-@click.option("--gpus", type=click.IntRange(1), help="All GPUs of the job: the world size.")
-@click.option(
-    "--data-parallel-size", type=click.IntRange(1), help="Corrects VeRL-Omni's MFU, with --gpus."
-)
-@click.option(
-    "--peak-tflops", type=TFLOPS, help="Peak of one GPU that the job's own MFU divides by."
-)
-@click.option("--precision", help="bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
+@flag("--from-start", "Read what the file already holds, too.")
+@flag("--once", "Read to the end and exit; implies --from-start.")
+@option("--gpus", "All GPUs of the job: the world size.", click.IntRange(1))
+@option("--data-parallel-size", "Corrects VeRL-Omni's MFU, with --gpus.", click.IntRange(1))
+@option("--peak-tflops", "Peak of one GPU that the job's own MFU divides by.", TFLOPS)
+@option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
     """Report the MFU that a training log prints to the agent, while the log is written.

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import format_option, print_answer
-from ofu_exporter.cli.option_types import FILE, WHOLE
+from ofu_exporter.cli.option_types import FILE, WHOLE, flag, option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import gemm_csv, kernel_names, tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
@@ -18,21 +18,19 @@ SIDES = ("m", "n", "k")
 
 @click.command(short_help="What a product executes in whole tiles.")
 @click.argument("kernel_name")
-@click.option("--m", type=WHOLE, help="Sides of the product m*k by k*n, in the kernel's order.")
+@option("--m", "Sides of the product m*k by k*n, in the kernel's order.", WHOLE)
 @click.option("--n", type=WHOLE)
 @click.option("--k", type=WHOLE)
-@click.option("--batch", type=WHOLE, help="Equal products per launch; default: 1.")
-@click.option(
-    "--group", "group", multiple=True, metavar="M,N,K", help="A product of a grouped launch."
+@option("--batch", "Equal products per launch; default: 1.", WHOLE)
+@option(
+    "--group", "A product of a grouped launch.", parameter="group", multiple=True, metavar="M,N,K"
 )
-@click.option(
+@option(
     "--groups",
-    type=FILE,
-    help="CSV file of the products of a grouped launch: columns m,n,k and optionally batch.",
+    "CSV file of the products of a grouped launch: columns m,n,k and optionally batch.",
+    FILE,
 )
-@click.option(
-    "--row-major", is_flag=True, help="m and n are of a row-major product, as torch has them."
-)
+@flag("--row-major", "m and n are of a row-major product, as torch has them.")
 @format_option
 def tile(kernel_name: str, format_: str, **options: Any) -> None:
     """What a product M,N,K executes in whole tiles and clusters, and what that adds to its FLOPs.

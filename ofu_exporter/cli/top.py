@@ -15,15 +15,20 @@ import click
 
 from ofu_exporter.cli.answers import FORMATS, csv_text
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.settings import QUIET, load, setting_flags, setting_names, start_quiet_logging
+from ofu_exporter.cli.option_types import FILE, flag, option
+from ofu_exporter.cli.settings import (
+    QUIET,
+    Given,
+    load,
+    setting_flags,
+    setting_names,
+    start_quiet_logging,
+)
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.support.extras import install_command
-from ofu_exporter.terminal.agents import Agents, read_node
-from ofu_exporter.terminal.hosts import Host, parse_hosts, read_hosts
+from ofu_exporter.terminal.agents import Agents, Host, parse_hosts, read_hosts, read_node
 from ofu_exporter.terminal.scene import Feed, Scene
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, for_encoding, page
 
@@ -43,46 +48,40 @@ TEXTUAL = f"ofu-exporter: this is one page; the screen needs textual: {install_c
     common="agent hosts hosts_file once format_ view words sort source path",
 )
 @partial(setting_flags, preset=PRESET, names=SAMPLE)
-@click.option(
-    "--agent", metavar="URL", help="One agent: http://, https:// or unix:/path; or OFU_AGENT."
-)
-@click.option(
-    "--hosts", metavar="LIST", help="Many agents: node[1-8],m7, or addresses as for --agent."
-)
-@click.option("--hosts-file", type=FILE, help="A file of such hosts; # begins a comment.")
-@click.option("--port", default=9846, metavar="N", help="Port of the agents of --hosts: 9846.")
-@click.option("--https", is_flag=True, help="The agents of --hosts serve TLS.")
-@click.option("--once", is_flag=True, help="Print one page of text and exit.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Print one page, and end.")
-@click.option(
+@option("--agent", "One agent: http://, https:// or unix:/path; or OFU_AGENT.", metavar="URL")
+@option("--hosts", "Many agents: node[1-8],m7, or addresses as for --agent.", metavar="LIST")
+@option("--hosts-file", "A file of such hosts; # begins a comment.", FILE)
+@option("--port", "Port of the agents of --hosts: 9846.", default=9846, metavar="N")
+@flag("--https", "The agents of --hosts serve TLS.")
+@flag("--once", "Print one page of text and exit.")
+@option("--format", "Print one page, and end.", click.Choice(FORMATS), parameter="format_")
+@option(
     "--view",
-    type=click.Choice([*VIEWS]),
+    "View to show first: " + ", ".join(VIEWS) + ".",
+    click.Choice([*VIEWS]),
     default="gpus",
     metavar="NAME",
-    help="View to show first: " + ", ".join(VIEWS) + ".",
 )
-@click.option("--filter", "words", default="", metavar="WORDS", help="Only rows with these words.")
-@click.option(
+@option("--filter", "Only rows with these words.", parameter="words", default="", metavar="WORDS")
+@option(
     "--sort",
-    type=click.Choice([*SORTS]),
+    "Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
+    click.Choice([*SORTS]),
     default=None,
     metavar="KEY",
-    help="Sort by: " + ", ".join(f"{key} {name}" for key, name in SORTS.items()) + ".",
 )
-@click.option(
+@option(
     "--theme",
+    "Colours of the screen: a theme of textual, such as textual-light; none where NO_COLOR is set.",
     metavar="NAME",
-    help="Colours of the screen: a theme of textual, such as textual-light; none where NO_COLOR is set.",
 )
-@click.option(
+@option(
     "--color",
-    type=click.Choice(["auto", "always", "never"]),
+    "Whether --once is coloured: auto = on a terminal.",
+    click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="Whether --once is coloured: auto = on a terminal.",
 )
-@click.option(
-    "--width", type=click.IntRange(40, 1000), help="Width of --once; default: the terminal's."
-)
+@option("--width", "Width of --once; default: the terminal's.", click.IntRange(40, 1000))
 def top(once: bool, format_: str | None, **options: Any) -> None:
     """Watch GPUs, jobs and users in the terminal: bars of OFU, the last hour, verdicts, and what is wrong.
 
@@ -139,7 +138,6 @@ def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tup
 
 
 def _own_sampler(flags: Mapping[str, Any], is_screen: bool) -> tuple[Feed, float]:
-    """A feed without an agent: a sampler."""
     from ofu_exporter.terminal.own_sampler import OwnSampler
 
     configured = load(flags, PRESET)

@@ -18,9 +18,15 @@ from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler, rows
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.layers import Given
-from ofu_exporter.cli.option_types import FILE
-from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
+from ofu_exporter.cli.option_types import FILE, flag, option
+from ofu_exporter.cli.settings import (
+    MEASURE,
+    QUIET,
+    Given,
+    load,
+    setting_flags,
+    start_quiet_logging,
+)
 from ofu_exporter.errors import ConfigError, GpuError
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.settings import Configured
@@ -31,7 +37,6 @@ from ofu_exporter.validation import (
     Watch,
     cuda,
     findings,
-    plan,
     plot,
     sampler_watch,
     session,
@@ -71,35 +76,29 @@ of this kind has it measure there instead of on this node's card."""
     short_help="Measure how close OFU is to MFU on this card.",
     common="quick clocks report output precisions minutes gpu format_ source",
 )
-@click.option("--quick", is_flag=True, help="Take ten minutes at most; without it some hours.")
-@click.option("--clocks", is_flag=True, help="Measure clock domains and FLOPs per cycle instead.")
-@click.option("--report", is_flag=True, help="Run nothing; report on the samples in --output.")
-@click.option(
+@flag("--quick", "Take ten minutes at most; without it some hours.")
+@flag("--clocks", "Measure clock domains and FLOPs per cycle instead.")
+@flag("--report", "Run nothing; report on the samples in --output.")
+@option(
     "--output",
-    type=FILE,
-    help="File of every sample (JSON lines); an existing one is continued. Default: validation-GPU.jsonl.",
+    "File of every sample (JSON lines); an existing one is continued. Default: validation-GPU.jsonl.",
+    FILE,
 )
-@click.option("--precisions", metavar="LIST", help="With commas. Default: all that run here.")
-@click.option("--products", type=click.IntRange(1), help="Random products per precision.")
-@click.option("--seconds", type=click.FloatRange(1), help="Seconds that each product runs.")
-@click.option(
-    "--minutes", type=click.FloatRange(0.1), help="Begin no product that would end later than this."
-)
-@click.option("--random", "random_seed", default=1, show_default=True, help="Seed of the products.")
-@click.option("--gpu", default=0, show_default=True, help="Index of the GPU, as torch counts.")
-@click.option(
-    "--raw-bound", default=2.0, show_default=True, help="Mean absolute error allowed, in points."
-)
-@click.option(
-    "--adjusted-bound", default=0.5, show_default=True, help="The same for the adjusted OFU."
-)
-@click.option(
+@option("--precisions", "With commas. Default: all that run here.", metavar="LIST")
+@option("--products", "Random products per precision.", click.IntRange(1))
+@option("--seconds", "Seconds that each product runs.", click.FloatRange(1))
+@option("--minutes", "Begin no product that would end later than this.", click.FloatRange(0.1))
+@option("--random", "Seed of the products.", parameter="random_seed", default=1, show_default=True)
+@option("--gpu", "Index of the GPU, as torch counts.", default=0, show_default=True)
+@option("--raw-bound", "Mean absolute error allowed, in points.", default=2.0, show_default=True)
+@option("--adjusted-bound", "The same for the adjusted OFU.", default=0.5, show_default=True)
+@option(
     "--published",
+    "Published dense peak, for --clocks on a card that is not in the table.",
     multiple=True,
     metavar="PRECISION=TFLOPS",
-    help="Published dense peak, for --clocks on a card that is not in the table.",
 )
-@click.option("--plot", "plot_file", type=FILE, help="Draw the result to this file (matplotlib).")
+@option("--plot", "Draw the result to this file (matplotlib).", FILE, parameter="plot_file")
 @format_option
 @partial(setting_flags, preset=PRESET, names=MEASURE, owners=("source",))
 @click.pass_obj
@@ -142,15 +141,17 @@ def _stored(options: Mapping[str, Any]) -> Findings:
 
 
 def _measured(options: Mapping[str, Any], open_place: OpenPlace) -> Findings:
-    wanted = plan.known_precisions((options["precisions"] or ",".join(plan.PRECISIONS)).split(","))
+    wanted = session.known_precisions(
+        (options["precisions"] or ",".join(session.PRECISIONS)).split(",")
+    )
     size = _size(options)
     configured = _configured(options)
     with ExitStack() as stack:
         machine, watch, clock = open_place(configured, options["gpu"], stack)
         precisions, refused = session.runnable(machine, wanted)
-        products: Sequence[Product] = plan.products(size, precisions, options["random_seed"])
+        products: Sequence[Product] = session.products(size, precisions, options["random_seed"])
         if options["clocks"]:
-            products = plan.clock_products(precisions, size.seconds)
+            products = session.clock_products(precisions, size.seconds)
         header = _header(machine, watch)
         _check_seconds(size, configured, watch)
         path = options["output"] or Path(f"validation-{machine.uuid}.jsonl")
@@ -183,13 +184,13 @@ def _configured(options: Mapping[str, Any]) -> Configured:
     return configured
 
 
-def _size(options: Mapping[str, Any]) -> plan.Size:
+def _size(options: Mapping[str, Any]) -> session.Size:
     wanted = {
         "aligned": options["products"],
         "seconds": options["seconds"] or (CLOCK_SECONDS if options["clocks"] else None),
         "deadline": 60 * options["minutes"] if options["minutes"] else None,
     }
-    size = plan.QUICK if options["quick"] else plan.FULL
+    size = session.QUICK if options["quick"] else session.FULL
     return replace(size, **{name: value for name, value in wanted.items() if value})
 
 
@@ -200,7 +201,7 @@ def _window_seconds(configured: Configured) -> float:
     return max(configured.settings.interval, *others)
 
 
-def _check_seconds(size: plan.Size, configured: Configured, watch: Watch) -> None:
+def _check_seconds(size: session.Size, configured: Configured, watch: Watch) -> None:
     """Raises ConfigError when a product is too short for a whole window of the source that is read."""
     model = configured.sources[watch.source].model_dump()
     window = float(model.get("collect_interval", configured.settings.interval))
@@ -245,8 +246,8 @@ def _peak(text: str) -> tuple[str, float]:
         peak = float(number)
     except ValueError:
         peak = 0.0
-    if precision not in plan.PRECISIONS or not 0 < peak < float("inf"):
-        choices = ", ".join(plan.PRECISIONS)
+    if precision not in session.PRECISIONS or not 0 < peak < float("inf"):
+        choices = ", ".join(session.PRECISIONS)
         raise ConfigError(f"--published: {text!r} is not PRECISION=TFLOPS; known: {choices}")
     return precision, peak * 1e12
 

@@ -1,6 +1,15 @@
-"""Recordings of what a source read: how they are written and read, and the one that the demo plays."""
+"""Recordings of what a source read: how they are written, read and replayed, and the one that the demo plays."""
 
 from pathlib import Path
 
+from pydantic import BaseModel, Field
+
 H100_TRAINING = Path(__file__).with_name("h100-training.jsonl.gz")
 """Five training jobs on one H100, one after another in ten minutes (docs/hardware.md)."""
+
+
+class Options(BaseModel, frozen=True, extra="forbid"):
+    """The options of a replay, which the source and the scheduler `replay` share: one file, played at one pace."""
+
+    path: Path = Field(description="The recording to replay.", examples=["FILE"])
+    loop: bool = Field(default=False, description="Start again when the recording ends.")

@@ -22,12 +22,7 @@ from pydantic import TypeAdapter
 from ofu_exporter.errors import SourceError
 from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import (
-    Activity,
-    ActivitySample,
-    Fault,
-    Reading,
-)
+from ofu_exporter.values.reading import Activity, ActivitySample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 FORMAT = "ofu-recording"

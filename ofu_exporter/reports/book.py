@@ -15,10 +15,9 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
-from ofu_exporter.reports.coverage import Coverage, extended, sums_of
+from ofu_exporter.reports.coverage import Coverage, Interval, extended, interval_of, sums_of
 from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.interval import Interval, interval_of
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
 from ofu_exporter.reports.stated import Stated, completed
 from ofu_exporter.support.rate_limit import RateLimit

@@ -11,8 +11,7 @@ from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Divergence
 from ofu_exporter.reports.messages import MfuReport, out_of_range
-from ofu_exporter.reports.model_count import UNCOUNTABLE, counted_step, flops_per_token
-from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.reports.stated import UNCOUNTABLE, Hardware, counted_step, flops_per_token
 from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 
 log = logging.getLogger(__name__)

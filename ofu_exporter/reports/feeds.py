@@ -2,16 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
-from ofu_exporter.recordings.options import Options
+from ofu_exporter.errors import OfuError, SourceError
+from ofu_exporter.ofu.job_state import observed
+from ofu_exporter.recordings import Options
+from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.own_reports import OwnReports, RecordedReports, SimulatedReports
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting
-from ofu_exporter.values.snapshot import Snapshot
+from ofu_exporter.values import quantities
+from ofu_exporter.values.job import RECORDED
+from ofu_exporter.values.snapshot import JobView, Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class OwnReports(ABC):
+    """Reports for the jobs of one scheduler, and for nobody else's."""
+
+    kind: str
+    scheduler: str
+    every_seconds: float
+    """Time between two looks at the jobs."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
+        self._snapshot = snapshot
+        self._book = book
+        self._stop = threading.Event()
+        self.until: dict[str, float] = {}
+        """By job id: Unix time of the end of the last report that was taken in."""
+
+    @abstractmethod
+    def due(self, view: JobView) -> Iterable[Mapping[str, Any]]:
+        """The bodies of the reports that are due for one job. Times are Unix times."""
+
+    def start(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"ofu-{self.kind}-reports", daemon=True)
+        thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def report(self, view: JobView) -> None:
+        """Report for one job, if it is one of this scheduler's."""
+        if view.job.scheduler != self.scheduler:
+            return
+        for body in self.due(view):
+            try:
+                self._book.submit(dict(body))
+                self.until[view.job.job_id] = body["end"]
+            except OfuError as error:
+                log.warning("%s report of job %s: %s", self.kind, view.job.job_id, error)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.every_seconds):
+            snapshot = self._snapshot()
+            for view in snapshot.jobs if snapshot else ():
+                self.report(view)
+
+
+NOISE = 0.005
+"""Standard deviation of the reported MFU, as a share of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedReporting:
+    ratio: float
+    """Reported MFU over the OFU of its GPUs."""
+    facts: Mapping[str, Any]
+
+
+# A right MFU is below OFU: tiles add 1.5 % to the FLOPs.
+_RIGHT = 1 / 1.015
+_MOE = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "tie_word_embeddings": False,
+}
+_FULL_OVER_CAUSAL = 1.3462
+"""FLOPs of this model at 8192 tokens with every pair of attention, divided by those with half of the pairs."""
+REPORTING: Mapping[str, SimulatedReporting] = {
+    "llama-8b-train": SimulatedReporting(
+        _RIGHT, {"precision": "bf16", "recompute": "none", "gpus": 3}
+    ),
+    "moe-pretrain": SimulatedReporting(
+        _RIGHT * _FULL_OVER_CAUSAL,
+        {
+            "precision": "bf16",
+            "recompute": "none",
+            "gpus": 1,
+            "model": {"config": _MOE, "seq_len": 8192},
+        },
+    ),
+}
+"""By the job's name; the other jobs report nothing."""
+
+
+class SimulatedReports(OwnReports):
+    kind = "simulated"
+    scheduler = "simulate"
+    every_seconds = 5.0
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None], book: ReportBook) -> None:
+        super().__init__(snapshot, book)
+        self._random = random.Random(1)
+
+    def due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
+        """The time since the last report, for a job that reports."""
+        reporting = REPORTING.get(view.job.name)
+        if reporting is None or view.ended is not None:
+            return
+        end = view.updated
+        start = self.until.get(view.job.job_id, end - self.every_seconds)
+        back = [usage.recent[-1].end for usage in view.usage.values() if usage.recent]
+        if not back or end <= start:
+            return
+        latest = max(back)
+        sums = observed(view.usage.values(), latest - (end - start), latest)
+        mfu = sums.utilization_seconds / sums.gpu_seconds * reporting.ratio
+        mfu *= 1 + self._random.gauss(0, NOISE)
+        stated = {"job_id": view.job.job_id, "mfu": quantities.written(mfu)}
+        yield {**stated, "start": start, "end": end, **reporting.facts}
+
+
+class RecordedReports(OwnReports):
+    kind = "recorded"
+    scheduler = RECORDED
+    every_seconds = 1.0
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot | None],
+        book: ReportBook,
+        path: Path,
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(snapshot, book)
+        self._path = path
+        self._unix_until = unix()
+        """Reports that ended before are not made: an earlier agent has made them."""
+        self._made_until: dict[str, float] = {}
+        """By job id: Unix time of the end of the last report, whether or not it was taken in."""
+        self._recorded: RecordedJobs | None = None
+
+    def due(self, view: JobView) -> Iterator[Mapping[str, Any]]:
+        """The reports that ended by now, in the run of the job that began at `started`."""
+        recorded = self._recorded = self._recorded or self._read()
+        job_id, started = view.job.job_id, view.job.started
+        begun = [each.start for each in recorded.jobs if each.job.job_id == job_id]
+        if started is None or not begun:
+            return
+        by = started - begun[0]
+        for report in recorded.reports:
+            end = report.end + by
+            last = self._made_until.get(job_id, self._unix_until)
+            if report.job_id == job_id and last < end <= view.updated:
+                self._made_until[job_id] = end
+                yield {**report.body, "start": report.body["start"] + by, "end": end}
+
+    def _read(self) -> RecordedJobs:
+        try:
+            return read_jobs(self._path, RECORDED)
+        except SourceError as error:
+            log.warning("no recorded report is made: %s", error)
+            return RecordedJobs((), (), 0.0, 0)
+
 
 STOP_SECONDS = 0.2
 Schedulers = Mapping[str, BaseModel]

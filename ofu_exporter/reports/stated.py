@@ -1,4 +1,4 @@
-"""Computes the MFU of a report against the right dense peak.
+"""Computes the MFU of a report against the right dense peak, and the FLOPs per token of the model that it carries.
 
 OFU is a share of the dense peak of the precision in use, so an MFU against any other peak is converted before the two
 are compared. Equation numbers are those of arXiv:2605.20799.
@@ -13,14 +13,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.errors import ConfigError
+from ofu_exporter import flops
+from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops import recipes as recipe_format
+from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.flops.recipes import Recipe
+from ofu_exporter.flops.step_count import complete
 from ofu_exporter.hardware.gpu_models import find
-from ofu_exporter.reports.messages import WAYS, MfuReport, out_of_range
-from ofu_exporter.reports.model_count import flops_per_token, problem
+from ofu_exporter.reports.messages import WAYS, MfuReport, ModelBody, out_of_range
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
@@ -211,3 +213,83 @@ def _flops_per_second(report: MfuReport) -> float:
     if report.model is None:
         raise out_of_range("tokens_per_second", "needs flops_per_token or model")
     return report.tokens_per_second * flops_per_token(report.model)
+
+
+MODELS = 16
+"""Most counted models that are remembered."""
+UNCOUNTABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Errors that a senseless configuration can cause in the count."""
+
+
+def problem(model: ModelBody) -> str | None:
+    """Why a model cannot be counted; None for one that can."""
+    try:
+        flops_per_token(model)
+    except ReportError as error:
+        return f"model: {error.detail}; it explains nothing"
+    return None
+
+
+def flops_per_token(model: ModelBody) -> float:
+    """Model FLOPs of a token. Raises ReportError for a model that cannot be counted."""
+    return _flops_per_token(model.model_dump_json())
+
+
+def counted_step(model: ModelBody) -> CountedStep:
+    """A step of a model, to count FLOPs from. Raises ReportError for a model that cannot be counted."""
+    return _counted_step(model.model_dump_json())
+
+
+@lru_cache(MODELS)
+def _flops_per_token(model: str) -> float:
+    step = _counted_step(model)
+    tokens = sum(complete(step.model, step.lengths).tokens(name) for name in step.model.counted)
+    return step.flops() / float(tokens)
+
+
+@lru_cache(MODELS)
+def _counted_step(model: str) -> CountedStep:
+    """The step of a model in JSON: text, since a cache needs a key."""
+    body = ModelBody.model_validate_json(model)
+    try:
+        read = _model(body)
+        lengths = flops.fixed(body.batch_size, **{**read.usual, **body.streams()})
+        complete(read, lengths)
+        step = CountedStep(
+            read,
+            lengths,
+            flops.Counting(predictions=body.mtp),
+            flops.Passes(
+                forward_only=body.forward_only,
+                frozen=frozenset(body.freeze),
+                lora=None if body.lora_rank is None else flops.Lora(body.lora_rank),
+            ),
+        )
+        counted = step.flops()
+    except ConfigError as error:
+        raise out_of_range("model", str(error)) from error
+    except UNCOUNTABLE as error:
+        # The configuration is the sender's text, so any error that it causes is the sender's.
+        raise out_of_range(
+            "model", f"cannot be counted: {type(error).__name__}: {error}"
+        ) from error
+    if not 0 < counted < math.inf:
+        raise out_of_range("model", "has no FLOPs at these lengths: give flops_per_token")
+    return step
+
+
+def _model(body: ModelBody) -> flops.Model:
+    """The model of a body. Raises ConfigError."""
+    if isinstance(body.recipe, Recipe):
+        return body.recipe.model()
+    if body.config is None:
+        raise ConfigError(f"recipe {body.recipe!r} was not looked up")
+    return flops.read(body.config, body.ignore_fields)

@@ -8,10 +8,9 @@ from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
 from ofu_exporter.support.tables import LEFT, TextTable
-from ofu_exporter.validation import Product, Trial, accuracy, clocks, noise
-from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors
+from ofu_exporter.validation import Product, Trial, accuracy, clocks
+from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors, Noise
 from ofu_exporter.validation.clocks import Domain
-from ofu_exporter.validation.noise import Noise
 from ofu_exporter.validation.results import Result, result
 from ofu_exporter.validation.storage import ResultsHeader
 from ofu_exporter.values.gpu import Rating
@@ -54,7 +53,7 @@ def accuracy_findings(
         len(chosen),
         compared,
         rows=accuracy.rows(compared, bounds),
-        noise=noise.noise(steady, rating) if steady else None,
+        noise=accuracy.noise(steady, rating) if steady else None,
     )
 
 

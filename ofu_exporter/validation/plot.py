@@ -15,9 +15,7 @@ from ofu_exporter.validation.findings import SIMULATED, Findings
 def draw(findings: Findings, path: Path) -> None:
     """Errors of OFU, the curve of overheads and the speed-ups in one file. Raises ConfigError without matplotlib."""
     try:
-        from matplotlib.backends.backend_agg import (  # noqa: PLC0415 - large and optional
-            FigureCanvasAgg,
-        )
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - large and optional
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(

@@ -18,7 +18,7 @@ from ofu_exporter.ofu import window
 from ofu_exporter.ofu.clock import clock_curve
 from ofu_exporter.ofu.cycles import CycleTrust
 from ofu_exporter.sources.simulate.driver import STEP_SECONDS, LoadPhase, Options, Probe, Source
-from ofu_exporter.validation.noise import TWO_SIDED_95
+from ofu_exporter.validation.accuracy import TWO_SIDED_95
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.reading import Reading
 from tests.helpers.values import FakeClock

@@ -17,10 +17,9 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.recordings import H100_TRAINING, recording
-from ofu_exporter.recordings.options import Options
+from ofu_exporter.recordings import H100_TRAINING, Options, recording
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.own_reports import RecordedReports
+from ofu_exporter.reports.feeds import RecordedReports
 from ofu_exporter.schedulers.replay.driver import Scheduler
 from ofu_exporter.values.job import Ownership
 from ofu_exporter.values.losses import Loss

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.agent.build import rows
-from ofu_exporter.cli.layers import build, file_layer
+from ofu_exporter.cli.settings import build, file_layer
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.hardware.unrated import explain, has_no_tensor_pipes, is_vgpu, row_to_write
 from ofu_exporter.settings import Settings

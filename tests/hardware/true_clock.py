@@ -19,7 +19,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from ofu_exporter.validation import Product, plan
+from ofu_exporter.validation import Product, session
 from ofu_exporter.validation.cuda import CudaMachine, build
 from ofu_exporter.validation.session import tiling
 
@@ -122,9 +122,9 @@ def main(args: list[str]) -> None:
     if len(args) != 3:
         raise SystemExit(__doc__)
     machine = CudaMachine(0)
-    size = plan.Size(int(args[2]), 0, (), float(args[1]), 0.0)
+    size = session.Size(int(args[2]), 0, (), float(args[1]), 0.0)
     with Path(args[0]).open("w", encoding="utf-8") as out:
-        for product in plan.products(size, PRECISIONS, seed=7):
+        for product in session.products(size, PRECISIONS, seed=7):
             out.write(json.dumps(measured(machine, product)) + "\n")
             out.flush()
 

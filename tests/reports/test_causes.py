@@ -13,8 +13,7 @@ from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
 from ofu_exporter.reports.causes import Question, facts_of, likely_causes, right_mfu
-from ofu_exporter.reports.model_count import counted_step
-from ofu_exporter.reports.stated import Hardware, stated_mfu
+from ofu_exporter.reports.stated import Hardware, counted_step, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
 from tests.flops.causes.synthetic import LATENT

@@ -9,7 +9,7 @@ import yaml
 
 from ofu_exporter.hardware import gpu_models
 from ofu_exporter.settings import Settings
-from ofu_exporter.validation import Trial, clocks, plan
+from ofu_exporter.validation import Trial, clocks, session
 from ofu_exporter.validation.clocks import Domain
 from ofu_exporter.validation.results import result
 from ofu_exporter.values.gpu import Gpu, Rating
@@ -23,7 +23,7 @@ PUBLISHED = {"bf16": 989.4e12, "fp64": 66.9e12}
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
     made = bench(tmp_path_factory.mktemp("clocks"))
-    return made.trials(plan.clock_products(PRECISIONS, 5.0))
+    return made.trials(session.clock_products(PRECISIONS, 5.0))
 
 
 def found(trials: list[Trial], gpu: Gpu, published: dict[str, float]) -> dict[str, Domain]:

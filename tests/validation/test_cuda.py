@@ -10,7 +10,7 @@ import pytest
 from ofu_exporter.errors import SourceError
 from ofu_exporter.validation import Product
 from ofu_exporter.validation.cuda import BUILDERS, build
-from ofu_exporter.validation.plan import PRECISIONS
+from ofu_exporter.validation.session import PRECISIONS
 from ofu_exporter.values.reasons import Reason
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.validation import plan
-from ofu_exporter.validation.plan import QUICK
+from ofu_exporter.validation import session
 from ofu_exporter.validation.results import Result, result
+from ofu_exporter.validation.session import QUICK
 from tests.validation.simulation import bench, product
 
 PRECISIONS = ("bf16", "fp8", "tf32", "fp16", "int8", "fp64")
@@ -17,7 +17,7 @@ PRECISIONS = ("bf16", "fp8", "tf32", "fp16", "int8", "fp64")
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     made = bench(tmp_path_factory.mktemp("simulated"))
-    products = plan.products(QUICK, PRECISIONS, seed=1)[1:]
+    products = session.products(QUICK, PRECISIONS, seed=1)[1:]
     found = [result(trial, made.rating) for trial in made.trials(products)]
     assert None not in found
     return [each for each in found if each is not None]

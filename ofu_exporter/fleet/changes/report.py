@@ -18,13 +18,7 @@ from ofu_exporter.fleet.changes.result import (
     NeighbourRow,
     ShareRow,
 )
-from ofu_exporter.fleet.changes.series import (
-    HourReader,
-    job_hours,
-    long_jobs,
-    models,
-    runs,
-)
+from ofu_exporter.fleet.changes.series import HourReader, job_hours, long_jobs, models, runs
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,

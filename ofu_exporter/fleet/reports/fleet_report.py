@@ -87,9 +87,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         missing=missing_rows(reader.missing),
         notes=notes(history, (total, rest), clusters, wanted.prices, target, cost),
         reading=ReadingCost(
-            queries=cost.queries,
-            seconds=round(cost.seconds, 3),
-            samples=cost.samples or None,
+            queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
         ),
     )
 

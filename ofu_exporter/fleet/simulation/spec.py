@@ -6,13 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import CheckedYaml, YamlPart

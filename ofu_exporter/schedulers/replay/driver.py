@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ofu_exporter import schedulers
+from ofu_exporter import recordings, schedulers
 from ofu_exporter.errors import SchedulerError, SourceError
-from ofu_exporter.recordings import options as replay
 from ofu_exporter.recordings.jobs import RecordedJob, RecordedJobs, read_jobs
 from ofu_exporter.values.job import RECORDED, Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
-Options = replay.Options
+Options = recordings.Options
 AUTO_RANK = None
 
 

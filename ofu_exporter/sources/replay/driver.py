@@ -8,16 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ofu_exporter import sources
+from ofu_exporter import recordings, sources
 from ofu_exporter.errors import GpuError, SourceError
-from ofu_exporter.recordings import options as replay
 from ofu_exporter.recordings import recording
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
-Options = replay.Options
+Options = recordings.Options
 AUTO_RANK = None
 DATE_LENGTH = len("2026-01-31")
 

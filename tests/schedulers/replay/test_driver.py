@@ -8,9 +8,8 @@ import pytest
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.recordings import recording
+from ofu_exporter.recordings import Options, recording
 from ofu_exporter.recordings.jobs import RecordedJob
-from ofu_exporter.recordings.options import Options
 from ofu_exporter.schedulers.replay.driver import Scheduler
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import SchedulerReason
