@@ -136,8 +136,8 @@ class LossSums(NamedTuple):
             lost=lost,
             gained=self.gained + other.gained,
             causes=causes,
-            energy_joules=_sum(self.energy_joules, other.energy_joules),
-            idle_energy_joules=_sum(self.idle_energy_joules, other.idle_energy_joules),
+            energy_joules=known_sum((self.energy_joules, other.energy_joules)),
+            idle_energy_joules=known_sum((self.idle_energy_joules, other.idle_energy_joules)),
         )
 
 
@@ -149,9 +149,3 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of the values that are known; None where none is."""
     numbers = [value for value in values if value is not None]
     return math.fsum(numbers) if numbers else None
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
