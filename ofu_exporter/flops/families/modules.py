@@ -19,16 +19,11 @@ from ofu_exporter.flops.models import Model
 from ofu_exporter.flops.terms import Term, merge
 
 ARCHITECTURES = ("Modules",)
-
-
-MODULES: dict[str, Callable[..., Term]] = {
-    "attention": modules.attention,
-    "convolution": modules.convolution,
-    "embedding": modules.embedding,
-    "linear": modules.linear,
-    "normalisation": modules.normalisation,
-    "recurrent": modules.recurrent,
-}
+MAKERS: tuple[Callable[..., Term], ...] = (
+    *(modules.attention, modules.convolution, modules.embedding),
+    *(modules.linear, modules.normalisation, modules.recurrent),
+)
+MODULES = {make.__name__: make for make in MAKERS}
 
 
 def read(fields: Fields, architecture: str) -> Model:
