@@ -17,9 +17,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import candidates
 from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
-from ofu_exporter.flops.causes.peaks import SAME
 from ofu_exporter.flops.causes.training import real_work, tile_quantization, with_whole_packs
-from ofu_exporter.flops.mfu import above_zero
+from ofu_exporter.flops.mfu import SAME, above_zero
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.divergence import Divergence

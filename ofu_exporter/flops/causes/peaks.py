@@ -7,11 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, cause
-from ofu_exporter.flops.mfu import row_of
+from ofu_exporter.flops.mfu import SAME, row_of
 from ofu_exporter.hardware import gpu_models
 
-SAME = 0.01
-"""Peaks that differ by less than this share count as the same."""
 DENSE_ONLY = ("Volta", "Turing")
 """Architectures before 2:4 sparsity."""
 HALF = ("bf16", "fp16")
