@@ -23,7 +23,7 @@ from ofu_exporter import __revision__, __version__
 from ofu_exporter.cli.record import RecordingSession
 from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
-from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import read_secret
 from ofu_exporter.values.text import shown
 
 LOG_BYTES = 256 << 10

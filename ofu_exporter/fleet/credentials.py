@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support.small_files import read_secret, read_small
 
 TOKEN_VARIABLE = "OFU_EXPORTER_PROMETHEUS_TOKEN"
 PASSWORD_VARIABLE = "OFU_EXPORTER_PROMETHEUS_PASSWORD"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import stamp
+from ofu_exporter.support.small_files import read_secret, stamp
 
 log = logging.getLogger(__name__)
 

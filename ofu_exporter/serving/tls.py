@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support.small_files import read_secret, read_small
 
 CLIENT_AUTH = {
     "NoClientCert": ssl.CERT_NONE,

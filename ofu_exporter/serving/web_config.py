@@ -25,7 +25,7 @@ from pydantic import (
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.tls import CIPHERS, CLIENT_AUTH, TLS13_CIPHERS, TlsFiles
-from ofu_exporter.support.secret_files import read_secret
+from ofu_exporter.support.small_files import read_secret
 
 MOST_COST = 12
 """Highest cost of a password's hash: one check takes a quarter of a second of a core, and a stop waits for it."""

@@ -1,4 +1,7 @@
-"""Reads small files that an operator named. A file that is huge or never ends costs bounded time and memory."""
+"""Reads small files that an operator named, some of which hold secrets.
+
+A file that is huge or never ends costs bounded time and memory. A secret that others could read or write is refused.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ from ofu_exporter.errors import ConfigError, HungError
 from ofu_exporter.support.patience import within
 
 MOST_BYTES = 1 << 20
+MOST_SECRET_BYTES = 64 << 10
 READ_SECONDS = 3.0
 """How long a file system may take for one file."""
+_FOR_OTHERS = stat.S_IWGRP | stat.S_IRWXO
+"""The group may read, because Kubernetes uses the group to give a Secret to a user who is not root."""
 
 Check = Callable[[os.stat_result, str], None]
 """Raises ConfigError for a file that must not be read; it is given the name for the user."""
@@ -64,3 +70,18 @@ def _read(path: Path, named: str, most_bytes: int, check: Check) -> bytes:
     if len(content) > most_bytes:
         raise ConfigError(f"{named} is larger than {most_bytes >> 10} KiB")
     return content
+
+
+def read_secret(path: Path, what: str) -> str:
+    """The text of a file that holds a secret; errors call it `what`. Raises ConfigError."""
+    return read_small(path, what, MOST_SECRET_BYTES, _check_secret)
+
+
+def _check_secret(status: os.stat_result, named: str) -> None:
+    if status.st_uid not in (0, os.geteuid()):
+        raise ConfigError(f"{named} is owned by user {status.st_uid}")
+    if status.st_mode & _FOR_OTHERS:
+        raise ConfigError(
+            f"{named} has mode {stat.S_IMODE(status.st_mode):04o}: others may read or write it; "
+            "chmod 0640 it (for a Secret: defaultMode 0440)"
+        )

@@ -52,7 +52,7 @@ def _user_and_password(environ: Mapping[str, str]) -> tuple[str, str] | None:
         return None
     if not user or not file:
         raise ConfigError(f"{USER_VARIABLE} and {PASSWORD_VARIABLE} need each other")
-    from ofu_exporter.support.secret_files import read_secret  # noqa: PLC0415 - 10 ms of a hook's
+    from ofu_exporter.support.small_files import read_secret  # noqa: PLC0415 - 10 ms of a hook's
 
     with _one_reader:
         text = read_secret(Path(file), f"{PASSWORD_VARIABLE}: file").rstrip("\r\n")

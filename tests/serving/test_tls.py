@@ -19,8 +19,7 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.web_config import WebConfig, read_web_config
 from ofu_exporter.settings import Settings
 from ofu_exporter.support.patience import within
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support.small_files import read_secret, read_small
 from tests.helpers.agent import SOON
 from tests.helpers.certificates import Certificates
 from tests.helpers.every import every

@@ -1,4 +1,5 @@
-"""Small files that an operator named: what is read, and what is refused before it costs time or memory."""
+"""Small files that an operator named: what is read, and what is refused, before it costs time or memory or because
+others may have read or written a secret."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.small_files import MOST_BYTES, read_small, stamp
+from ofu_exporter.support.small_files import MOST_BYTES, read_secret, read_small, stamp
+
+SECRET = "0123456789abcdef"
 
 
 @pytest.fixture
@@ -79,3 +82,54 @@ def test_a_stamp_changes_when_the_file_is_written_replaced_or_given_another_mode
     stamps.append(stamp(path))
     assert stamps[-1] is None
     assert len(set(stamps)) == len(stamps)
+
+
+def secret(path: Path, text: str) -> Path:
+    path.write_text(f"{text}\n")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    return secret(tmp_path / "key", SECRET)
+
+
+def test_a_group_may_read_as_a_secret_in_kubernetes_does(key: Path) -> None:
+    key.chmod(0o440)
+    link = key.with_name("link")
+    link.symlink_to(key)
+    assert read_secret(link, "key") == f"{SECRET}\n"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o602, 0o604])
+def test_a_file_that_others_can_read_or_write_is_refused(key: Path, mode: int) -> None:
+    key.chmod(mode)
+    with pytest.raises(ConfigError, match=f"mode 0{mode:o}"):
+        read_secret(key, "key")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_is_refused(key: Path) -> None:
+    os.chown(key, 4242, 4242)
+    with pytest.raises(ConfigError, match="owned by user 4242"):
+        read_secret(key, "key")
+
+
+def test_what_is_no_small_file_of_text_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    large = secret(tmp_path / "large", "x" * (65 << 10))
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff" * 32)
+    binary.chmod(0o600)
+    for path, said in (
+        (tmp_path / "nowhere", "No such file"),
+        (tmp_path, "is not a file"),
+        (pipe, "is not a file"),
+        (large, "larger than 64 KiB"),
+        (binary, "is not UTF-8"),
+    ):
+        with pytest.raises(ConfigError, match=said) as refused:
+            read_secret(path, "key")
+        assert f"key {path}" in str(refused.value)

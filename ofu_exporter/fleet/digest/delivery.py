@@ -18,8 +18,7 @@ from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.support.checked_yaml import load
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.support.patience import within
-from ofu_exporter.support.secret_files import read_secret
-from ofu_exporter.support.small_files import read_small
+from ofu_exporter.support.small_files import read_secret, read_small
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
