@@ -27,9 +27,14 @@ Edit = Callable[[Term], Term | None]
 """Changes a term of a count, or leaves it out."""
 
 
+def in_part(part: Part, edit: Edit) -> Edit:
+    """The edit in the terms of a part alone."""
+    return lambda term: edit(term) if term.part is part else term
+
+
 def without(part: Part) -> Edit:
     """An edit that leaves out the terms of a part."""
-    return lambda term: None if term.part is part else term
+    return in_part(part, lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)

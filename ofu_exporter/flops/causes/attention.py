@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.flops import Part, Per, Term
-from ofu_exporter.flops.causes import CountedStep, miscount, without
+from ofu_exporter.flops import Part
+from ofu_exporter.flops.causes import CountedStep, in_part, miscount, without
 
 COUNTED = {"cores": "are counted"}
 
@@ -23,11 +23,7 @@ def full_attention_counted(step: CountedStep) -> CountedStep:
 @miscount(2.0, lambda step: step.has(Part.CORE) and not _is_causal(step), COUNTED)
 def causal_half_missing(step: CountedStep) -> CountedStep:
     """Attention goes in both directions, and the count takes half of the pairs."""
-
-    def halved(term: Term) -> Term:
-        return replace(term, flops=term.flops // 2) if term.part is Part.CORE else term
-
-    return step.edited(halved)
+    return step.edited(in_part(Part.CORE, lambda term: replace(term, flops=term.flops // 2)))
 
 
 @miscount(1.5, lambda step: step.has(Part.CORE), {"cores": "are not counted"})
@@ -39,9 +35,4 @@ def attention_omitted(step: CountedStep) -> CountedStep:
 @miscount(1.5, lambda step: any(term.extent.window for term in step.terms()), COUNTED)
 def sliding_window_ignored(step: CountedStep) -> CountedStep:
     """Layers attend in a sliding window, and the count takes the whole sequence."""
-
-    def whole(term: Term) -> Term:
-        is_pair = term.extent.per is Per.PAIR
-        return replace(term, extent=replace(term.extent, window=None)) if is_pair else term
-
-    return step.edited(whole)
+    return step.edited(lambda term: replace(term, extent=replace(term.extent, window=None)))

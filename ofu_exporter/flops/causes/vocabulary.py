@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.flops import Part, Term
-from ofu_exporter.flops.causes import CountedStep, miscount, without
+from ofu_exporter.flops import Part
+from ofu_exporter.flops.causes import CountedStep, in_part, miscount, without
 
 
 @miscount(1.5, lambda step: step.has(Part.EMBEDDING))
 def embedding_counted(step: CountedStep) -> CountedStep:
     """The embedding is looked up, and the count multiplies it."""
-
-    def multiplied(term: Term) -> Term:
-        return replace(term, flops=2 * term.parameters) if term.part is Part.EMBEDDING else term
-
+    multiplied = in_part(Part.EMBEDDING, lambda term: replace(term, flops=2 * term.parameters))
     return step.edited(multiplied)
 
 
