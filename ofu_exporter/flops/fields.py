@@ -17,8 +17,6 @@ from ofu_exporter.errors import ConfigError
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
-
-
 NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 

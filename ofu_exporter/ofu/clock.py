@@ -166,7 +166,6 @@ def clock_curve(
 
 
 def _shown(ats: Sequence[float], hz: Sequence[float], variances: Sequence[float]) -> ClockMemory:
-    """What one window shows."""
     mean = math.fsum(hz) / len(hz)
     return ClockMemory(
         variance=math.fsum(variances) / len(variances),

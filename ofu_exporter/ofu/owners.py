@@ -150,7 +150,6 @@ def _unchanged(
 def _count_held(
     state: OwnerState, jobs: Jobs, held: Mapping[GpuKey, Held], until: Instant
 ) -> tuple[OwnerState, Jobs]:
-    """Count the GPU-seconds up to `until` for the jobs that hold GPUs now."""
     begin = until.at(until.monotonic if state.counted_until is None else state.counted_until)
     given = state.given(held)
     after, credited = hold(jobs, state.credited, given, begin, until.monotonic)

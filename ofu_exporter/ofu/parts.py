@@ -62,7 +62,6 @@ def believable(activity: Activity, tensor_active: float) -> tuple[Activity, list
 
 
 def _possible(activity: Activity) -> tuple[Activity, list[Rejection]]:
-    """The values that are possible by themselves."""
     wrong = [
         place
         for place, (value, most) in enumerate(zip(activity, _MOST, strict=True))

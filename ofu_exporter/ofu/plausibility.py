@@ -51,7 +51,6 @@ SAME = 1e-9
 OVERLAP_SECONDS = 1e-6
 """Windows may overlap by a rounding of their bounds, not more."""
 
-
 Span = tuple[float, float]
 """Lowest and highest of the values that were seen; (inf, -inf) where there were none."""
 NOTHING = (math.inf, -math.inf)

@@ -167,7 +167,6 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
 
 
 def _described(state: State, gpu: Gpu, share: Share, rows: Sequence[GpuModel]) -> GpuState:
-    """What is remembered of a GPU, as its source describes it now."""
     gpu_state = state.gpus.get(gpu.key)
     if gpu_state is None:
         before = state.counted_before.get(gpu.key, -math.inf)

@@ -183,7 +183,6 @@ def _per_hz(tensor_active: float, pipes: Mapping[str, float], rating: Rating) ->
 
 
 def _expected(reading: Reading, rating: Rating, polled: Polled, limit_hz: float) -> Expected:
-    """What the cycle counters are compared with."""
     activity = [part.tensor_active for part in reading.parts] or [polled.tensor_active]
     return Expected(
         seconds=reading.end - reading.start,
@@ -230,7 +229,6 @@ def _window(
 
 
 def _is_better(verdict: CycleVerdict, polled: Polled) -> bool:
-    """Whether the cycle counters are known better than the polled clock of this window."""
     return polled.hz_error is None or verdict.error_ratio < polled.hz_error / polled.hz
 
 

@@ -23,7 +23,6 @@ def _layers(step: CountedStep) -> Collection[Layer]:
 
 
 def _each(step: CountedStep, change: LayerChange) -> CountedStep:
-    """The step with every layer changed."""
     shape = step.model.shape
     assert shape is not None
     changed = {id(layer): change(layer, shape) for layer in _layers(step)}

@@ -70,7 +70,6 @@ def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term
 
 
 def _name(term: Term) -> str:
-    """The line that a term belongs to."""
     block = term.name.partition(".")[0]
     if term.part is Part.EXPERTS:
         return "shared_experts" if block == "shared_expert" else "experts"
