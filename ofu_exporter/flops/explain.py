@@ -87,10 +87,7 @@ class Explanation:
 
 
 def explain(
-    observation: Observation,
-    facts: CauseFacts | None = None,
-    *,
-    verdict: Divergence | None = None,
+    observation: Observation, facts: CauseFacts | None = None, *, verdict: Divergence | None = None
 ) -> Explanation:
     """Find what may have made an MFU differ from OFU. `verdict` is the verdict of an existing comparison.
 

@@ -10,14 +10,7 @@ from typing import NamedTuple
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import (
-    GpuUsage,
-    Job,
-    JobKey,
-    ObservedSpan,
-    Run,
-    current_run,
-)
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, ObservedSpan, Run, current_run
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reported import NOTHING, Compared
 from ofu_exporter.values.snapshot import JobView
@@ -284,8 +277,7 @@ def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         replace(
-            state,
-            updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix),
+            state, updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix)
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

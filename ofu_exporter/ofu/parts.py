@@ -17,13 +17,7 @@ from collections.abc import Iterator
 from ofu_exporter.ofu import causes
 from ofu_exporter.values.gpu import LinkPeaks
 from ofu_exporter.values.losses import Loss, Losses, LossSums
-from ofu_exporter.values.reading import (
-    LONGEST_WINDOW_SECONDS,
-    MAX_RATIO,
-    RATIOS,
-    Activity,
-    Window,
-)
+from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, MAX_RATIO, RATIOS, Activity, Window
 from ofu_exporter.values.reasons import Rejection
 
 ROUNDING = 0.01

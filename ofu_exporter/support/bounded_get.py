@@ -71,13 +71,7 @@ class Limits(NamedTuple):
     most_bytes: int
 
 
-def get(
-    server: str,
-    path: str,
-    accept: str,
-    limits: Limits,
-    access: ServerAccess = OPEN,
-) -> Answer:
+def get(server: str, path: str, accept: str, limits: Limits, access: ServerAccess = OPEN) -> Answer:
     """The answer of a server: `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
 
     A user and a password in the URL are sent along, else those of `access`. Only looking up a name is not bounded.
