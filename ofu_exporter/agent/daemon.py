@@ -37,10 +37,9 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
-from ofu_exporter.serving.given_sockets import given_sockets
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.listeners import Listeners
+from ofu_exporter.serving.listeners import Listeners, given_sockets
 from ofu_exporter.serving.metrics.agent import AgentCounts
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
