@@ -23,10 +23,9 @@ from ofu_exporter.agent.build import (
 )
 from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
-from ofu_exporter.agent.reloads import Reloads
+from ofu_exporter.agent.reloads import Reloads, WebRenewal
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.systemd import Notifier
-from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
