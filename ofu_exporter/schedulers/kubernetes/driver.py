@@ -21,10 +21,10 @@ from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
+from ofu_exporter.schedulers.kubernetes import pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
-from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName, uuids_of_claimed
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
@@ -165,7 +165,7 @@ class Scheduler(schedulers.Scheduler):
         if not wanted or not self._options.node_name:
             return
         try:
-            self._uuids = dra.uuids(get, self._options.node_name)
+            self._uuids = uuids_of_claimed(get, self._options.node_name)
         except SchedulerError as error:
             self._rejected[ClaimRejection.UNREADABLE.value] += 1
             if not self._uuids_failed:

@@ -17,8 +17,8 @@ import pytest
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import api_server as asking
 from ofu_exporter.schedulers.kubernetes import (
-    dra,
     driver,
+    gpu_pods,
     pod_resources,
     pods,
     workloads,
@@ -278,7 +278,9 @@ def test_more_pods_with_gpus_than_a_node_can_have_are_an_error(
 # Devices that are given out through ResourceClaims.
 
 
-def slices(version: str, uuids: Mapping[str, str], driver: str = dra.DRIVER) -> dict[str, object]:
+def slices(
+    version: str, uuids: Mapping[str, str], driver: str = gpu_pods.DRIVER
+) -> dict[str, object]:
     """The ResourceSlices of a node, in the words of an API version."""
     offered: list[dict[str, object]] = []
     for name, uuid in uuids.items():
@@ -373,7 +375,7 @@ def test_a_part_of_a_device_is_a_share(bare: Bench) -> None:
     ]
 )
 def test_old_kubelets_say_only_what_the_runtime_is_told(cdi: str, found: list[str]) -> None:
-    assert dra.names(ClaimedDevice("", "", "", "", (cdi,))) == found
+    assert gpu_pods.names_of_claim(ClaimedDevice("", "", "", "", (cdi,))) == found
 
 
 # Which job a pod is part of.
