@@ -15,13 +15,14 @@ from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
-from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.sources.dcgm.series import (
     MICROS,
     ROUND_MICROS,
     DeviceSeries,
     FieldSeries,
+    Measured,
     Point,
+    SampleTimes,
     is_short,
     mean,
     runs_of,
