@@ -278,9 +278,7 @@ def is_local(scope: Mapping[str, Any]) -> bool:
     server, client = scope.get("server"), scope.get("client")
     if server is not None and server[1] is None:
         return True
-    if not client:
-        return False
-    return is_loopback(client[0])
+    return is_loopback(client[0]) if client else False
 
 
 def _peer(scope: Mapping[str, Any]) -> str:

@@ -304,9 +304,7 @@ def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str
         try:
             HostEngine(library, address).close()
         except DcgmError as error:
-            if (
-                error.code != dcgm.NO_PERMISSION
-            ):  # a host engine that this user may not use runs too
+            if error.code != dcgm.NO_PERMISSION:  # one that this user may not use runs too
                 continue
         return address
     return None
