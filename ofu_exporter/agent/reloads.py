@@ -135,9 +135,8 @@ class WebRenewal:
 
     async def renew(self, settings: Settings) -> None:
         """Read everything again. Raises ConfigError and then keeps the last good configuration."""
-        await self._use(
-            settings, await asyncio.to_thread(read_web_config, settings.web_config_file)
-        )
+        web = await asyncio.to_thread(read_web_config, settings.web_config_file)
+        await self._use(settings, web)
 
     async def _take(self, settings: Settings, web: WebConfig) -> None:
         try:
