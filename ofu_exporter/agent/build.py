@@ -22,13 +22,12 @@ from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.schedulers import Scheduler
-from ofu_exporter.serving.access import Access, PodOf
+from ofu_exporter.serving.access import Access, PodOf, SiteTokens
 from ofu_exporter.serving.connection_limit import (
     FEWEST_CONNECTIONS,
     MOST_CONNECTIONS,
     ConnectionLimit,
 )
-from ofu_exporter.serving.site_tokens import SiteTokens
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import (
@@ -23,10 +22,9 @@ from ofu_exporter.agent.build import (
 )
 from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
-from ofu_exporter.agent.reloads import Reloads
+from ofu_exporter.agent.reloads import Reloads, WebRenewal
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.systemd import Notifier
-from ofu_exporter.agent.web_renewal import WebRenewal
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
@@ -37,10 +35,9 @@ from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
-from ofu_exporter.serving.given_sockets import given_sockets
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
-from ofu_exporter.serving.listeners import Listeners
+from ofu_exporter.serving.listeners import Listeners, given_sockets
 from ofu_exporter.serving.metrics.agent import AgentCounts
 from ofu_exporter.serving.page import Page
 from ofu_exporter.serving.read_access import ReadAccess
@@ -63,17 +60,15 @@ RELOAD_SECONDS = 10.0
 PAUSE_CHECK_SECONDS = 1.0
 """Time between two looks for the pause file, where the kernel does not tell of changes."""
 
-_SET_AT_START = (
-    (
-        attrgetter("listen", "telemetry_path"),
-        "a new listen address or telemetry path needs a restart; still serving on {url}",
+_SET_AT_START = {
+    ("listen", "telemetry_path"): (
+        "a new listen address or telemetry path needs a restart; still serving on {url}"
     ),
-    (
-        attrgetter("report_socket", "report_token_file", "job_tokens", "pod_tokens"),
-        "changed settings of who may report need a restart; the old ones stay in force",
+    ("report_socket", "report_token_file", "job_tokens", "pod_tokens"): (
+        "changed settings of who may report need a restart; the old ones stay in force"
     ),
-    (attrgetter("state_file"), "a new state file needs a restart; still writing the old one"),
-)
+    ("state_file",): "a new state file needs a restart; still writing the old one",
+}
 """Settings that a reload leaves as they are, and what it says then."""
 
 
@@ -84,21 +79,21 @@ class Daemon:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
         self._configured = configured
         self._load = load
-        path = configured.settings.telemetry_path
+        settings = configured.settings
+        path = settings.telemetry_path
         self._page = Page(time.monotonic, self._counts, unix=time.time, path=path)
         self._changes = ChangeLog(time.time(), self._page.faults)
         self._node = platform.node()
-        self._access = build_access(configured.settings)
-        web = read_web_config(configured.settings.web_config_file)
+        self._access = build_access(settings)
+        web = read_web_config(settings.web_config_file)
         self._reading = ReadAccess(web)
-        self._listeners = Listeners(configured.settings, web, given_sockets())
-        self._state_writer = self._make_state_writer(configured.settings)
-        self._reports = ReportBook(self._page.snapshot, report_policy(configured.settings))
+        self._listeners = Listeners(settings, web, given_sockets())
+        self._state_writer = self._make_state_writer(settings)
+        self._reports = ReportBook(self._page.snapshot, report_policy(settings))
         self._feeds = Feeds(self._page.snapshot, self._reports)
-        settings = configured.settings
         self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
         self._attribution, self._sampler = self._build(configured, self._remembered())
-        self._authority = configured.settings.tls_client_ca
+        self._authority = settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject)
@@ -167,9 +162,8 @@ class Daemon:
 
     def _book(self) -> JobBook:
         left_out = partial(self._page.faults.note, "/v1/jobs")
-        if self._state_writer is None:
-            return JobBook(self._page.snapshot, self._node, left_out=left_out)
-        return JobBook(self._page.snapshot, self._node, self._state_writer.find, left_out)
+        remembered = self._state_writer.find if self._state_writer else lambda _: ()
+        return JobBook(self._page.snapshot, self._node, remembered, left_out)
 
     @property
     def url(self) -> str:
@@ -197,14 +191,8 @@ class Daemon:
         threading.Thread(target=self._watch_pause, name="ofu-pause", daemon=True).start()
         self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
-        tending = [
-            asyncio.create_task(task)
-            for task in (
-                self._reloads.run(),
-                self._reloads.watch(),
-                self._feed_watchdog(),
-            )
-        ]
+        duties = (self._reloads.run(), self._reloads.watch(), self._feed_watchdog())
+        tending = [asyncio.create_task(duty) for duty in duties]
         log.info("serving on %s", self.url)
         self._log_writers()
         self._systemd.ready(f"serving on {self.url}")
@@ -260,28 +248,26 @@ class Daemon:
         if self._authority is None:
             log.info("everybody who can reach %s may read it", self.url)
         else:
-            log.info(
-                "only clients with a certificate from %s may read %s", self._authority, self.url
-            )
+            text = "only clients with a certificate from %s may read %s"
+            log.info(text, self._authority, self.url)
 
     def _apply(self, configured: Configured) -> None:
         """Apply new settings. The totals continue."""
         if configured == self._configured:
             log.info("configuration reloaded: nothing changed")
             return
-        for setting, warning in _SET_AT_START:
-            if setting(configured.settings) != setting(self._configured.settings):
-                log.warning(warning.format(url=self.url))
         before, self._configured = self._configured, configured
-        self._reports.policy = report_policy(configured.settings)
-        self._hosts.allow(configured.settings.allowed_hosts)
-        self._pause_file = PauseFile(
-            configured.settings.pause_file, configured.settings.pause_limit
-        )
+        settings = configured.settings
+        for names, warning in _SET_AT_START.items():
+            if any(getattr(settings, name) != getattr(before.settings, name) for name in names):
+                log.warning(warning.format(url=self.url))
+        self._reports.policy = report_policy(settings)
+        self._hosts.allow(settings.allowed_hosts)
+        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
         if what_is_sampled(configured) != what_is_sampled(before):
             self._sample_anew(configured)
         self._run_feeds()
-        configure_logging(configured.settings.log_format, configured.settings.log_level)
+        configure_logging(settings.log_format, settings.log_level)
         log.info("configuration applied")
 
     def _sample_anew(self, configured: Configured) -> None:

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.agent.lane_threads import LaneThreads
-from ofu_exporter.agent.lanes import Delivery, Lane, SamplingPace
+from ofu_exporter.agent.lanes import Delivery, Lane, LaneThreads, SamplingPace
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock, Probe, Source
 from ofu_exporter.values.gpu import Gpu

@@ -235,11 +235,8 @@ class SourceSet:
         before = self._unusable.get(name) or SourceHealth(name)
         failures = dict(before.failures)
         if before.reason is not error.reason:
-            log.info(
-                "source %s cannot measure the GPUs that the other sources cannot measure: %s",
-                name,
-                error,
-            )
+            text = "source %s cannot measure the GPUs that the other sources cannot measure: %s"
+            log.info(text, name, error)
         # An attempt that hangs is counted as one failure.
         if before.reason is not error.reason or error.reason is not Reason.HUNG:
             failures[error.reason.value] = failures.get(error.reason.value, 0) + 1
@@ -269,9 +266,7 @@ class SourceSet:
     def _note_unusable(self, errors: Sequence[tuple[str, SourceError]]) -> None:
         """Note why no source can be used: the first candidate's reason, with a detail of every candidate's."""
         reason = errors[0][1].reason
-        detail = "; ".join(
-            f"{name}: {error.detail or error.reason.value}" for name, error in errors
-        )
+        detail = "; ".join(f"{name}: {each.detail or each.reason.value}" for name, each in errors)
         if (reason, detail) != (self._none.reason, self._none.detail):
             log.warning("no source can be used: %s. %s", detail, reason.advice)
         failures = dict(self._none.failures)

@@ -22,10 +22,9 @@ def one_line(job: JobTotals, of_nodes: int | None = None) -> str:
 
     `of_nodes` is how many nodes were asked, some of which may not have answered.
     """
-    percentiles = {name: percent(value) for name, value in job.window_percentiles.items()}
     words = {
         "ofu": percent(job.utilization_ratio),
-        **percentiles,
+        **{name: percent(value) for name, value in job.window_percentiles.items()},
         **_reported_words(job.reported),
         "gpus": _count(job.gpu_count),
         "gpu_hours": f"{job.gpu_seconds / 3600:.2f}",
@@ -76,16 +75,17 @@ def text(job: JobTotals) -> str:
         )
     lines += [*part_lines(job)]
     if job.window_percentiles:
-        shares = ", ".join(
-            f"{name} {percent(value)}" for name, value in job.window_percentiles.items()
-        )
-        lines.append(f"OFU of its windows: {shares}")
+        lines.append(f"OFU of its windows: {percentiles(job)}")
     if job.reported is not None:
         lines += _reported_lines(job.reported)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
     if len(job.runs) > len(job.nodes):
         lines += [_run_line(run) for run in job.runs]
     return "\n".join(map(shown, lines))
+
+
+def percentiles(job: JobTotals) -> str:
+    return ", ".join(f"{name} {percent(value)}" for name, value in job.window_percentiles.items())
 
 
 def part_lines(job: JobTotals) -> Iterator[str]:
@@ -100,10 +100,8 @@ def part_lines(job: JobTotals) -> Iterator[str]:
         yield _cause_line(sums.causes, seconds)
     if sums.energy_joules is not None:
         idle = sums.idle_energy_joules
-        of_it = (
-            "" if not idle else f", {idle / JOULES_PER_KWH:.3g} of it in windows without a kernel"
-        )
-        yield f"Energy {sums.energy_joules / JOULES_PER_KWH:.3g} kWh{of_it}"
+        in_idle = f", {idle / JOULES_PER_KWH:.3g} of it in windows without a kernel" if idle else ""
+        yield f"Energy {sums.energy_joules / JOULES_PER_KWH:.3g} kWh{in_idle}"
 
 
 def _cause_line(bounds: CauseBounds, seconds: float) -> str:

@@ -15,8 +15,8 @@ from anyio import to_thread
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.serving.acceptor import Acceptor
 from ofu_exporter.serving.access import CERTIFIED
+from ofu_exporter.serving.arrivals import Acceptor
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from ofu_exporter.serving.connections import READ_BYTES, Connection
 from ofu_exporter.serving.listeners import Listeners, tls_context

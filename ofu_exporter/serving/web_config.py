@@ -15,13 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.serving.tls import CIPHERS, CLIENT_AUTH, TLS13_CIPHERS, TlsFiles

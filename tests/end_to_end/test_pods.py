@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.schedulers.kubernetes import kubelet_restart, pods
+from ofu_exporter.schedulers.kubernetes import driver, pods
 from tests.doubles import api_server as doubles
 from tests.helpers.agent import until
 from tests.helpers.pod_node import PodNode
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodNode]:
-    monkeypatch.setattr(kubelet_restart, "SETTLE_SECONDS", 2.0)
+    monkeypatch.setattr(driver, "SETTLE_SECONDS", 2.0)
     monkeypatch.setattr(pods, "PACE_SECONDS", 0.2)
     with tempfile.TemporaryDirectory(prefix="ofu-") as name:
         node = PodNode(Path(name))

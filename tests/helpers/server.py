@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ofu_exporter.serving.app import Layer
 from ofu_exporter.serving.connection_limit import ConnectionLimit
 from ofu_exporter.serving.guard import WRITER
-from ofu_exporter.serving.layers import Layer
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import NOTHING, WebConfig

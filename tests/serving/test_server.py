@@ -13,8 +13,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from ofu_exporter.serving.access import Access
+from ofu_exporter.serving.app import watch
 from ofu_exporter.serving.guard import Guard
-from ofu_exporter.serving.layers import watch
 from ofu_exporter.serving.page import Page
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client, behind, post, serving, tell

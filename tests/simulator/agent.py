@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
-from ofu_exporter.agent import lane_threads, lanes
+from ofu_exporter.agent import lanes
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
@@ -88,10 +88,8 @@ class Agent:
         (probe,) = self._source.open()
         self._lane = lanes.Lane(probe, self._pace, self._inbox, self._world.monotonic)
         stand_in = SimpleNamespace(Condition=lambda: _Wake(self._wait), Thread=_SameThread)
-        with mock.patch.object(lane_threads, "threading", stand_in):
-            self._threads = lane_threads.LaneThreads(
-                [self._lane], self._pace, self._world.monotonic
-            )
+        with mock.patch.object(lanes, "threading", stand_in):
+            self._threads = lanes.LaneThreads([self._lane], self._pace, self._world.monotonic)
             self._threads.start()
         self._take_deliveries()
         self._source.close()

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.schedulers.kubernetes import dra
-from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPod, PodName
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPod, PodName, claimed_device
 from ofu_exporter.schedulers.kubernetes.workloads import Workload
 from ofu_exporter.values import device_names
 from ofu_exporter.values.job import Claim, Job
@@ -122,7 +121,7 @@ def _claimed_devices(
             among = sharers[name]
             share = f"::{among.index(key)}"
             is_share = len(among) > 1 or name in member.pod.shares
-            yield dra.device(name, uuids) + (share if is_share else ""), member.waits
+            yield claimed_device(name, uuids) + (share if is_share else ""), member.waits
 
 
 def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -> Job:

@@ -8,9 +8,10 @@ pod that the API server does not know.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,10 @@ from pydantic import BaseModel, Field, field_validator
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes import dra, pod_resources, workloads
+from ofu_exporter.schedulers.kubernetes import pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
-from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName
-from ofu_exporter.schedulers.kubernetes.kubelet_restart import KubeletRestart
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName, uuids_of_claimed
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
@@ -165,7 +165,7 @@ class Scheduler(schedulers.Scheduler):
         if not wanted or not self._options.node_name:
             return
         try:
-            self._uuids = dra.uuids(get, self._options.node_name)
+            self._uuids = uuids_of_claimed(get, self._options.node_name)
         except SchedulerError as error:
             self._rejected[ClaimRejection.UNREADABLE.value] += 1
             if not self._uuids_failed:
@@ -173,3 +173,58 @@ class Scheduler(schedulers.Scheduler):
             self._uuids_failed = True
         else:
             self._uuids_failed = False
+
+
+SETTLE_SECONDS = 30.0
+"""How long a restarted kubelet may leave out pods that it had, after it lists the first one."""
+BLANK_SECONDS = 300.0
+"""How long a restarted kubelet may list no pods at all; the last answer is not believed for longer than that anyway."""
+
+Kubelet = tuple[int, int] | None
+"""Identifies one run of kubelet; None where that is not known."""
+
+
+class KubeletRestart:
+    """Tells a pod that is gone from a pod that kubelet does not know yet; each run of kubelet makes a new socket.
+
+    Kubelet answers as soon as it starts, before it has its pods from the API server; without the API server
+    it knows only static ones. To believe it then would end every job on the node at each restart of kubelet.
+    """
+
+    def __init__(self, socket: Path, clock: Callable[[], float]) -> None:
+        self._socket = socket
+        self._clock = clock
+        self._kubelet: Kubelet = None
+        self._changed_at = -math.inf
+        self._blank_at = -math.inf
+        """When kubelet last listed no pod with a GPU."""
+        self._pods: Set[PodName] = frozenset()
+
+    def kubelet(self) -> Kubelet:
+        """The run of kubelet that is there now."""
+        try:
+            status = self._socket.stat()
+        except OSError:
+            return None
+        return (status.st_ino, status.st_ctime_ns)
+
+    def check(self, kubelet: Kubelet, pods: Set[PodName]) -> None:
+        """Raises SchedulerError when pods are missing from the answer of a kubelet that has just started.
+
+        Once an answer was believed, later ones of the same run are too.
+        """
+        now = self._clock()
+        if self._kubelet not in (None, kubelet):
+            self._changed_at = self._blank_at = now
+        self._kubelet = kubelet
+        if not pods:
+            self._blank_at = now
+        missing = self._pods - pods
+        since, patience = self._changed_at, BLANK_SECONDS
+        if pods:  # kubelet lists the others one after another, once it lists the first
+            since, patience = self._blank_at, SETTLE_SECONDS
+        if missing and now - since < patience:
+            detail = f"kubelet was restarted and does not list {len(missing)} of its pods yet"
+            raise SchedulerError(SchedulerReason.SETTLING, detail)
+        self._pods = frozenset(pods)
+        self._changed_at = self._blank_at = -math.inf

@@ -1,16 +1,23 @@
-"""Finds the pods that hold GPUs among all pods that kubelet lists."""
+"""Finds the pods that hold GPUs, by device plugins or ResourceClaims, among all pods that kubelet lists.
+
+NVIDIA's DRA driver, which serves claims, calls a GPU `gpu-N` after /dev/nvidiaN, and a MIG device after its profile and
+place, which does not name the instance. The uuids of both are in the ResourceSlices that it writes for each node,
+except for MIG devices that are made on demand.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
-from ofu_exporter.schedulers.kubernetes import dra
-from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
+from ofu_exporter.errors import SchedulerError
+from ofu_exporter.schedulers.kubernetes.api_server import Get
+from ofu_exporter.schedulers.kubernetes.pod_resources import ClaimedDevice, PodResources
 from ofu_exporter.schedulers.kubernetes.workloads import is_sane
-from ofu_exporter.values.reasons import ClaimRejection
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 PodName = tuple[str, str]
 """Namespace and name."""
@@ -43,7 +50,7 @@ class GpuPods:
     @property
     def marks(self) -> Collection[bytes]:
         """Byte strings, at least one of which is in the entry of every pod that holds a GPU."""
-        names = (*self._resources, *RESOURCE_PREFIXES, dra.DRIVER)
+        names = (*self._resources, *RESOURCE_PREFIXES, DRIVER)
         return tuple(name.encode() for name in names)
 
     def find(self, listed: Iterable[PodResources]) -> dict[PodName, GpuPod]:
@@ -66,7 +73,7 @@ class GpuPods:
                 self._add(pod.devices, name)
                 pod.containers.add(container)
         for claimed in entry.claimed:
-            for name in dra.names(claimed):
+            for name in names_of_claim(claimed):
                 self._add(pod.claimed, name)
                 pod.containers.add(claimed.container)
                 if claimed.share:
@@ -77,3 +84,60 @@ class GpuPods:
             names.add(name)
         else:
             self._rejected[ClaimRejection.MALFORMED.value] += 1
+
+
+DRIVER = "gpu.nvidia.com"
+"""The name of that driver."""
+_VERSIONS = ("v1", "v1beta2", "v1beta1")
+_GPU = re.compile(r"gpu-(\d+)")
+_CDI = re.compile(
+    rf"k8s\.{re.escape(DRIVER)}/(?:device=|claim=[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}-)(.+)"
+)
+"""The driver's name of a device for the container runtime: one name for all claims, or one for each."""
+
+
+def names_of_claim(claimed: ClaimedDevice) -> list[str]:
+    """The driver's names of the GPUs of a claim; empty where they are not NVIDIA's."""
+    if claimed.driver:
+        return [claimed.device] if claimed.driver == DRIVER and claimed.device else []
+    matches = [_CDI.fullmatch(name) for name in claimed.cdi]
+    return [match[1] for match in matches if match]
+
+
+def claimed_device(name: str, uuids: Mapping[str, str]) -> str:
+    """The name by which a GPU can be found; a name that is not understood stays unchanged."""
+    if name in uuids:
+        return uuids[name]
+    match = _GPU.fullmatch(name)
+    return f"nvidia{match[1]}" if match else name
+
+
+def uuids_of_claimed(get: Get, node: str) -> dict[str, str]:
+    """The uuid of every device that the driver offers on a node, by the driver's name. Raises SchedulerError."""
+    selector = quote(f"spec.nodeName={node},spec.driver={DRIVER}", safe="")
+    for version in _VERSIONS:
+        document = get(
+            f"/apis/resource.k8s.io/{version}/resourceslices"
+            f"?fieldSelector={selector}&resourceVersion=0"
+        )
+        if document is not None:
+            return uuids_of_slices(document)
+    return {}
+
+
+def uuids_of_slices(document: object) -> dict[str, str]:
+    """The uuids in a list of ResourceSlices, of any version. Raises SchedulerError."""
+    uuids = {}
+    try:
+        for item in document["items"] or ():  # type: ignore[index]
+            if item["spec"]["driver"] != DRIVER:
+                continue
+            for offered in item["spec"].get("devices") or ():
+                attributes = offered.get("basic", offered).get("attributes") or {}
+                uuid = (attributes.get("uuid") or {}).get("string")
+                if isinstance(uuid, str) and uuid:
+                    uuids[str(offered["name"])] = uuid
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        detail = f"API server: no ResourceSlices: {type(error).__name__}: {error}"
+        raise SchedulerError(SchedulerReason.BAD_ANSWER, detail) from error
+    return uuids

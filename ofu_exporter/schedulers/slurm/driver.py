@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -22,9 +23,9 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.slurm import ended_files, job_files, job_map
-from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, look
+from ofu_exporter.schedulers.slurm import ended_files, job_files
+from ofu_exporter.schedulers.slurm.job_files import SCHEDULER, JobFile, is_job_id
+from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refused, look, read_all
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim, Job
@@ -119,7 +120,7 @@ class Scheduler(schedulers.Scheduler):
         self._boot_id = boot_id()
         self._files = _WatchedDirectory(options.job_dir, job_files.read, clock)
         self._map = (
-            _WatchedDirectory(options.dcgm_job_dir, job_map.read, clock, watches_files=True)
+            _WatchedDirectory(options.dcgm_job_dir, read_map, clock, watches_files=True)
             if options.dcgm_job_dir
             else None
         )
@@ -178,7 +179,7 @@ class Scheduler(schedulers.Scheduler):
                 refused.append((self._options.job_dir, Refusal(name, 0, reason, "")))
         if self._map and mapped:
             refused += [(self._map.directory, refusal) for refusal in mapped.refused]
-            for claim in job_map.claims(mapped.values):
+            for claim in claims_of_map(mapped.values):
                 claims.setdefault(claim.job.job_id, claim)  # a job file has more information
         self._count(refused)
         running = {claim.job for claim in claims.values()}
@@ -228,3 +229,39 @@ def _in_the_past(claim: Claim, now: float) -> Claim:
     if started is None or started <= now:
         return claim
     return replace(claim, job=replace(claim.job, started=None))
+
+
+_DEVICE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
+
+
+def read_map(directory: Path) -> Contents[tuple[str, ...]]:
+    """The job ids of every device in the job mapping that prologs write for NVIDIA's dcgm-exporter.
+
+    There is one file per GPU, named by the GPU's number, or `N.M` for GPU instance M of GPU N. Every line is
+    the id of a job that has it. Nothing when there is no directory. Raises SchedulerError.
+    """
+    return read_all(directory, _ids, _device_number)
+
+
+def _device_number(name: str) -> int | None:
+    """Sort key by the GPU; None for other names, such as that of a lock, which dcgm-exporter ignores too."""
+    match = _DEVICE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def _ids(_name: str, text: str) -> tuple[str, ...]:
+    """The ids in the file of one device. Raises Refused."""
+    ids = dict.fromkeys(text.split())
+    for job_id in ids:
+        if not is_job_id(job_id):
+            raise Refused(ClaimRejection.BAD_JOB_ID, "a line is not the number of a job")
+    return tuple(ids)
+
+
+def claims_of_map(devices: Mapping[str, tuple[str, ...]]) -> list[Claim]:
+    """The claims of the jobs in the files; only a job's id is known."""
+    by_job: dict[str, list[str]] = {}
+    for device, ids in sorted(devices.items()):
+        for job_id in ids:
+            by_job.setdefault(job_id, []).append(device)
+    return [Claim(Job(SCHEDULER, job_id), tuple(names)) for job_id, names in sorted(by_job.items())]

@@ -78,8 +78,6 @@ class Squeue:
         seconds = min(self._seconds, self._deadline - time.monotonic())
         if self.problem or seconds <= 0:
             return None
-        from ofu_exporter.schedulers.slurm import short_command  # noqa: PLC0415 - says why itself
-
         # A random mark separates fields and jobs. A job name may have any character and several lines, but without
         # the mark it cannot pass for another field or job. (`scontrol show job` can be forged that way.) The name is
         # last anyway.
@@ -90,7 +88,7 @@ class Squeue:
             *(f"--jobs={job_id}", f"--format={mark}{_BEGIN}{(mark + _NEXT).join(_FIELDS)}"),
         )
         try:
-            code, output, errors = short_command.run(command, self._environ, seconds)
+            code, output, errors = _run(command, self._environ, seconds)
         except OSError as error:
             self.problem = f"Slurm was not asked: {error}"
             return None
@@ -152,3 +150,34 @@ def _places(environ: Mapping[str, str], folder: str) -> Sequence[str]:
         beside = Path(conf).parent  # PREFIX/etc/slurm.conf has its commands in PREFIX/bin
         places = [str(beside.parent / "bin"), str(beside), *places]
     return places
+
+
+def _run(
+    command: Sequence[str], environ: Mapping[str, str], seconds: float
+) -> tuple[int, str, str]:
+    """Its exit status, output and errors. Raises OSError, which is a TimeoutError when the time is over.
+
+    A command that takes longer is killed, and everything that it started.
+    """
+    import signal  # noqa: PLC0415 - as below
+    import subprocess  # noqa: PLC0415 - a hook that does not ask Slurm need not load it
+
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+        start_new_session=True,
+    )
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        # The whole group is killed: where the command is a script, its children hold the pipes.
+        os.killpg(process.pid, signal.SIGKILL)
+        for pipe in filter(None, (process.stdout, process.stderr)):
+            pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)  # only a moment
+        raise TimeoutError(str(error)) from error
+    return process.returncode, output.decode(errors="replace"), errors.decode(errors="replace")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ofu_exporter.jobs.summary import part_lines
+from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages.pictures import bar, chart, histogram
 from ofu_exporter.support.drawing import Drawing
-from ofu_exporter.support.percent import percent
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED
 
@@ -36,7 +35,7 @@ def job_page(job: JobTotals, history: History) -> str:
         parts=list(part_lines(job)),
         bar=_bar,
         distribution=_distribution(job),
-        percentiles=_percentiles(job),
+        percentiles=percentiles(job),
     )
 
 
@@ -59,10 +58,6 @@ def _bar(gpu: GpuTotals) -> Drawing | None:
     return bar(gpu.utilization_ratio, losses)
 
 
-def _percentiles(job: JobTotals) -> str:
-    return ", ".join(f"{name} {percent(value)}" for name, value in job.window_percentiles.items())
-
-
 def _distribution(job: JobTotals) -> Drawing | None:
     """Observed time by the OFU of its windows."""
     total = math.fsum(job.distribution.values())
@@ -73,4 +68,4 @@ def _distribution(job: JobTotals) -> Drawing | None:
         place = min(int(step * STEP * COLUMNS_OF_DISTRIBUTION), COLUMNS_OF_DISTRIBUTION - 1)
         shares[place] += seconds / total
     label = "Share of the observed time by the OFU of its windows, from 0 to 100 %"
-    return histogram(shares, f"{label}: {_percentiles(job)}")
+    return histogram(shares, f"{label}: {percentiles(job)}")

@@ -186,8 +186,7 @@ def _driver_values(
     except RefusedError:
         if len(fields) == 1:
             return {}
-        # The call answers for all fields or for none
-        # (DcgmApi.cpp, tsapiEntitiesGetLatestValues).
+        # The call answers for all fields or for none (DcgmApi.cpp, tsapiEntitiesGetLatestValues).
         return {
             k: v for field in fields for k, v in _driver_values(engine, entity, (field,)).items()
         }

@@ -112,21 +112,16 @@ class Probe(sources.Probe):
     def connect(self) -> None:
         """Connect and start again; samples from before are never read. Raises DcgmError."""
         self.close()
-        address = self._options.dcgm_address
-        engine = HostEngine(self._library, address, self._wall)
+        options = self._options
+        engine = HostEngine(self._library, options.dcgm_address, self._wall)
         try:
-            self._session = Session(
-                engine,
-                self._options.dcgm_interval,
-                self._options.dcgm_pre_hopper,
-                self._now,
-                self._rejected,
-            )
+            asked = options.dcgm_interval, options.dcgm_pre_hopper
+            self._session = Session(engine, *asked, self._now, self._rejected)
         except DcgmError:
             engine.close()
             raise
         self._gpus = self._session.gpus()
-        log.info("reading the DCGM host engine at %s", address)
+        log.info("reading the DCGM host engine at %s", options.dcgm_address)
 
     def read(self) -> Sequence[Reading | Fault]:
         was_connected = self._session is not None

@@ -235,13 +235,8 @@ class FieldWatch:
 
         following = ctypes.c_longlong(self._since_micros)
         try:
-            self._call(
-                "dcgmGetValuesSince_v2",
-                self._since_micros,
-                ctypes.byref(following),
-                dcgm.Enumeration(take),
-                None,
-            )
+            taking = ctypes.byref(following), dcgm.Enumeration(take), None
+            self._call("dcgmGetValuesSince_v2", self._since_micros, *taking)
         except DcgmError as error:
             if error.code != dcgm.NO_DATA:
                 self.failed = self._first_silent(answered)
@@ -304,9 +299,7 @@ def running(library: Library, addresses: Sequence[str] = USUAL_ADDRESSES) -> str
         try:
             HostEngine(library, address).close()
         except DcgmError as error:
-            if (
-                error.code != dcgm.NO_PERMISSION
-            ):  # a host engine that this user may not use runs too
+            if error.code != dcgm.NO_PERMISSION:  # one that this user may not use runs too
                 continue
         return address
     return None

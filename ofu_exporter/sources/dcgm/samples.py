@@ -15,24 +15,20 @@ from typing import NamedTuple
 
 from ofu_exporter.sources.dcgm import fields
 from ofu_exporter.sources.dcgm.library import FIRST_PROFILING_FIELD, Sample
-from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
 from ofu_exporter.sources.dcgm.series import (
     MICROS,
     ROUND_MICROS,
     DeviceSeries,
     FieldSeries,
+    Measured,
     Point,
+    SampleTimes,
     is_short,
     mean,
     runs_of,
 )
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import (
-    Activity,
-    ActivitySample,
-    ClockSample,
-    Reading,
-)
+from ofu_exporter.values.reading import Activity, ActivitySample, ClockSample, Reading
 
 STAMP_SECONDS = 0.004
 """A sample bears the time at which the host engine began its poll, and is taken some milliseconds later: a round of all
@@ -139,9 +135,7 @@ class DeviceSamples(DeviceSeries):
             field: {point.micros for point in series.points} for field, series in alive.items()
         }
         for ending in fields.ENDING:
-            ends = set.intersection(
-                *[ended[field] for field in ending if field in alive] or [set()]
-            )
+            ends = set.intersection(*[ended[each] for each in ending if each in alive] or [set()])
             recent = [micros for micros in ends if until - self._hole_micros <= micros <= until]
             if recent:
                 return max(recent)

@@ -49,9 +49,8 @@ def detail(error: Exception) -> str:
     """What the driver says, with the name of a function that its library lacks."""
     if code(error) != FUNCTION_NOT_FOUND or not isinstance(error.__context__, AttributeError):
         return str(error)
-    return (
-        f"{error}: {error.__context__}"  # such as `/lib/libnvidia-ml.so.1: undefined symbol: ...`
-    )
+    # Such as `/lib/libnvidia-ml.so.1: undefined symbol: ...`.
+    return f"{error}: {error.__context__}"
 
 
 def ask(nvml: ModuleType, call: Any, *args: Any) -> Any:

@@ -17,9 +17,8 @@ import pytest
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import api_server as asking
 from ofu_exporter.schedulers.kubernetes import (
-    dra,
     driver,
-    kubelet_restart,
+    gpu_pods,
     pod_resources,
     pods,
     workloads,
@@ -243,7 +242,7 @@ def test_a_kubelet_without_its_api_server_ends_no_job(bare: Bench) -> None:
         bare.clock.now += 60.0
         assert bare.failure().reason is SchedulerReason.SETTLING
     bare.hold(holding("a", "GPU-a"))
-    bare.clock.now += kubelet_restart.SETTLE_SECONDS - 1.0
+    bare.clock.now += driver.SETTLE_SECONDS - 1.0
     assert bare.failure().reason is SchedulerReason.SETTLING
     assert set(bare.claims(after=1.0)) == {"ns/a"}, "the other pod is gone"
 
@@ -252,7 +251,7 @@ def test_pods_that_a_restarted_kubelet_never_lists_are_gone_in_the_end(bare: Ben
     restarted(bare)
     bare.hold(pod("static"))
     assert bare.failure().reason is SchedulerReason.SETTLING
-    assert bare.claims(after=kubelet_restart.BLANK_SECONDS) == {}
+    assert bare.claims(after=driver.BLANK_SECONDS) == {}
 
 
 @pytest.mark.parametrize("name", ["", "x" * 254, "a/b", "a b", "a\n", "é"])
@@ -279,7 +278,9 @@ def test_more_pods_with_gpus_than_a_node_can_have_are_an_error(
 # Devices that are given out through ResourceClaims.
 
 
-def slices(version: str, uuids: Mapping[str, str], driver: str = dra.DRIVER) -> dict[str, object]:
+def slices(
+    version: str, uuids: Mapping[str, str], driver: str = gpu_pods.DRIVER
+) -> dict[str, object]:
     """The ResourceSlices of a node, in the words of an API version."""
     offered: list[dict[str, object]] = []
     for name, uuid in uuids.items():
@@ -374,7 +375,7 @@ def test_a_part_of_a_device_is_a_share(bare: Bench) -> None:
     ]
 )
 def test_old_kubelets_say_only_what_the_runtime_is_told(cdi: str, found: list[str]) -> None:
-    assert dra.names(ClaimedDevice("", "", "", "", (cdi,))) == found
+    assert gpu_pods.names_of_claim(ClaimedDevice("", "", "", "", (cdi,))) == found
 
 
 # Which job a pod is part of.
@@ -774,7 +775,7 @@ def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
     bench.hold(holding("stays", "GPU-b"))
     bench.kubelet.start()
     bench.failure()
-    after = bench.answer(after=kubelet_restart.SETTLE_SECONDS)
+    after = bench.answer(after=driver.SETTLE_SECONDS)
     assert [claim.job.job_id for claim in after if claim.ended is None] == ["ns/stays"]
     ended = [(claim.job.job_id, claim.ended) for claim in after if claim.ended is not None]
     assert ended == [("ns/p", RUN_UNIX)] * ends

@@ -13,12 +13,19 @@ import pytest
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import driver, job_files
-from ofu_exporter.schedulers.slurm.driver import FULL_SECONDS, SETTLE_SECONDS, Options, Scheduler
+from ofu_exporter.schedulers.slurm.driver import (
+    FULL_SECONDS,
+    SETTLE_SECONDS,
+    Options,
+    Scheduler,
+    claims_of_map,
+    read_map,
+)
 from ofu_exporter.schedulers.slurm.job_files import JobFile
 from ofu_exporter.schedulers.slurm.trusted_files import Contents
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
-from ofu_exporter.values.reasons import SchedulerReason
+from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 from tests.helpers.values import FakeClock
 
 DAY = 86400.0
@@ -400,3 +407,31 @@ def test_without_a_mapping_none_is_read(tmp_path: Path) -> None:
 def test_its_summary_is_one_line() -> None:
     assert driver.__doc__
     assert len(driver.__doc__.split("\n", maxsplit=1)[0]) <= 100
+
+
+def test_the_files_of_gpus_become_the_gpus_of_jobs(tmp_path: Path) -> None:
+    for name, text in {"0": "7\n", "1": "7\n8\n\n8\n", "2": "", "3.13": "9"}.items():
+        (tmp_path / name).write_text(text)
+    assert claims_of_map(read_map(tmp_path).values) == [
+        Claim(Job("slurm", "7"), ("0", "1")),
+        Claim(Job("slurm", "8"), ("1",)),
+        Claim(Job("slurm", "9"), ("3.13",)),
+    ]
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    """Prologs that lock keep their lock here too."""
+    for name in ("lock", "0.lock", "GPU-a", ".0.swp", "1.2.3"):
+        (tmp_path / name).write_text("7")
+    contents = read_map(tmp_path)
+    assert (contents.values, contents.refused) == ({}, [])
+
+
+@pytest.mark.parametrize("text", ["seven", "7 -8", "07", "7;8", "<html>"])
+def test_a_line_that_is_no_job_id_costs_its_gpu(tmp_path: Path, text: str) -> None:
+    (tmp_path / "0").write_text(text)
+    (tmp_path / "1").write_text("7")
+    contents = read_map(tmp_path)
+    assert contents.values == {"1": ("7",)}
+    (refusal,) = contents.refused
+    assert (refusal.name, refusal.reason) == ("0", ClaimRejection.BAD_JOB_ID)

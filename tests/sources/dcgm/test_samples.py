@@ -24,7 +24,7 @@ from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
 from ofu_exporter.sources.dcgm.series import MOST_POINTS
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
-from tests.sources.dcgm.test_sample_times import ALONE, Watch, polled
+from tests.sources.dcgm.test_series import ALONE, Watch, polled
 
 EPOCH_MICROS = 1_800_000_000_000_000
 ENTITY = Entity(GPU, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Sample
-from ofu_exporter.sources.dcgm.sample_times import Measured, SampleTimes
+from ofu_exporter.sources.dcgm.series import Measured, SampleTimes
 
 EPOCH = 1_800_000_000_000_000
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import SchedulerError
-from ofu_exporter.schedulers.kubernetes import dra
+from ofu_exporter.schedulers.kubernetes import gpu_pods
 from tests.helpers.schema_values import ANYTHING as JSON
 
 SLICES = st.fixed_dictionaries(
@@ -18,7 +18,7 @@ SLICES = st.fixed_dictionaries(
             st.fixed_dictionaries(
                 {
                     "spec": st.fixed_dictionaries(
-                        {"driver": st.just(dra.DRIVER), "devices": JSON | st.lists(JSON)}
+                        {"driver": st.just(gpu_pods.DRIVER), "devices": JSON | st.lists(JSON)}
                     )
                 }
             )
@@ -30,4 +30,4 @@ SLICES = st.fixed_dictionaries(
 @given(JSON | SLICES)
 def test_no_document_is_more_than_no_slices(document: object) -> None:
     with contextlib.suppress(SchedulerError):
-        dra.read(document)
+        gpu_pods.uuids_of_slices(document)
