@@ -316,6 +316,20 @@ def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[
     """Make the event loop call something at a signal.
 
     The loop's own signal handlers are not used: the loop closes their pipe before it removes them, and a signal in
-    between would end the process.
+    between would end the process. A handler can be interrupted by its own signal, so it does little: a flood would nest
+    calls until Python ends them with an error.
     """
-    signal.signal(number, lambda *_: loop.call_soon_threadsafe(what))
+    is_waiting = False
+
+    def call() -> None:
+        nonlocal is_waiting
+        is_waiting = False
+        what()
+
+    def caught(*_: object) -> None:
+        nonlocal is_waiting
+        if not is_waiting:
+            is_waiting = True
+            loop.call_soon_threadsafe(call)
+
+    signal.signal(number, caught)
