@@ -12,7 +12,6 @@ from functools import reduce
 from itertools import combinations
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
-from ofu_exporter.flops.causes.peaks import GIVEN_PEAK
 
 COUNTED = 0.01
 """The relative error of an MFU that is computed from a throughput."""
@@ -111,11 +110,6 @@ class Combination:
         return sum(part.rarity for part in self.tried) + PAIR * (len(self.tried) - 1)
 
     @property
-    def has_given_peak(self) -> bool:
-        """Whether it says why the report divides by the peak that it states."""
-        return any(GIVEN_PEAK in part.hypothesis.says for part in self.tried)
-
-    @property
     def report(self) -> Ratio:
         """Reported MFU over the right one."""
         return self.together or self._product(Side.REPORT)
@@ -163,12 +157,8 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
 def pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    parts = [
-        part
-        for one in singles
-        for part in one.tried
-        if part.rarity + PAIR <= RAREST_PAIR and not part.hypothesis.is_alone
-    ]
+    parts = [part for one in singles for part in one.tried if not part.hypothesis.is_alone]
+    parts = [part for part in parts if part.rarity + PAIR <= RAREST_PAIR]
     for first, second in combinations(parts, 2):
         both = Combination((first, second))
         if both.rarity > RAREST_PAIR or first.cause is second.cause:

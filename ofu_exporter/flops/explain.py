@@ -17,6 +17,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import candidates
 from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
 from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops.causes.peaks import GIVEN_PEAK
 from ofu_exporter.flops.causes.training import real_work, tile_quantization, with_whole_packs
 from ofu_exporter.flops.mfu import SAME, above_zero
 from ofu_exporter.hardware.gpu_models import GpuModel
@@ -232,7 +233,9 @@ def _judged(
     # Otherwise the corrected MFU would be above 100 %, or against a peak that is known to be wrong.
     possible = (each for each in tried if observation.mfu <= each.report.high)
     if _wrong_peak(observation.mfu, facts):
-        possible = (each for each in possible if each.has_given_peak)
+        possible = (
+            one for one in possible if any(GIVEN_PEAK in each.hypothesis.says for each in one.tried)
+        )
     judged = ((each, _misfit(observation, facts, each)) for each in possible)
     return candidates.best_of_each(
         each.candidate(observed, off, observation.mfu) for each, off in judged if off <= limit

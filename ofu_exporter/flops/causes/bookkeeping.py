@@ -29,23 +29,19 @@ def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
             yield Hypothesis(f"one GPU in {number} is divided by", float(number))
         return
     world = facts.gpus
+    power_of_two = 1 << (world.bit_length() - 1)
     used = {world // times for times in SMALL if world % times == 0}
-    used |= {1, NODE, world - NODE, _power_of_two(world), 3 * world // 4}
+    used |= {1, NODE, world - NODE, power_of_two, 3 * world // 4}
     for number in sorted(used):
         if 0 < number < world:
             yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
     if world > 1:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
-    more = {2 * _power_of_two(world)} | {world * times for times in SMALL}
+    more = {2 * power_of_two} | {world * times for times in SMALL}
     more |= {world + NODE} if world % NODE == 0 else set()
     for number in sorted(more):
         evidence = f"{number} GPUs are divided by, and the job has {world}"
         yield Hypothesis(evidence, world / number, rarity=TOO_MANY)
-
-
-def _power_of_two(number: int) -> int:
-    """The largest that is not above a number."""
-    return 1 << (number.bit_length() - 1)
 
 
 @cause(4.5, settled_by=("accumulation",), shown_ratio="1/n; n")

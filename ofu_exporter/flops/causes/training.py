@@ -176,10 +176,8 @@ def with_whole_packs(facts: CauseFacts) -> CauseFacts:
     step, pack = facts.step, facts.pack_length
     if step is None or pack is None or len(step.lengths.samples) != 1:
         return facts
-    missing = pack // step.lengths.longest() // step.lengths.sequences()
-    if missing < 2:
-        return facts
-    return replace(facts, step=replace(step, lengths=sum([step.lengths] * missing, Lengths())))
+    steps = max(1, pack // step.lengths.longest() // step.lengths.sequences())
+    return replace(facts, step=replace(step, lengths=sum([step.lengths] * steps, Lengths())))
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:

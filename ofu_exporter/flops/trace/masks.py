@@ -81,8 +81,7 @@ def _candidates(first: int, last: int, chunk: int) -> Iterator[Mask]:
     yield Mask(is_causal)
     yield Mask(is_causal, window=last - first + 1)
     if chunk > 0:
-        yield Mask(is_causal=True, chunk=chunk)
-        yield Mask(is_causal=False, chunk=chunk)
+        yield from (Mask(is_causal=causal, chunk=chunk) for causal in (True, False))
 
 
 def _keys(mask: Mask, query: int) -> tuple[int, int]:
@@ -182,7 +181,7 @@ class MaskWatch(TorchDispatchMode):
             mark = self._combined(marks)
             self._mark(result, mark)
             if mark.products and is_tensor(result):
-                others = [each for each in args if not self._is_marked(each)]
+                others = [each for each in args if not [*self._marks_of(each)]]
                 visible = pairs_let_through(func, result, others)
                 self._visible += [(mark.products[0], each) for each in visible]
         return result
@@ -200,9 +199,6 @@ class MaskWatch(TorchDispatchMode):
         for each in pytree.tree_leaves(arguments):
             if is_tensor(each) and storage_of(each) in self._marks:
                 yield self._marks[storage_of(each)][0]
-
-    def _is_marked(self, value: Any) -> bool:
-        return is_tensor(value) and storage_of(value) in self._marks
 
     def _mark(self, result: Any, mark: Mark) -> None:
         for each in pytree.tree_leaves(result):

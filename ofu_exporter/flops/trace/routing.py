@@ -53,8 +53,11 @@ class Routing:
         1 unless the last choice in the module around has as many experts as there are weights, and all of its tokens
         are among the rows of each.
         """
-        inside = (each for each in reversed(self.choices) if _is_in(module, each.scope))
-        choice = next(inside, None)
+        inside = f"{module}.".startswith
+        around = (
+            each for each in reversed(self.choices) if not each.scope or inside(f"{each.scope}.")
+        )
+        choice = next(around, None)
         if choice is None or weights.dim() != 3 or rows.dim() != 3:
             return Fraction(1)
         executed = (*rows.shape[:2], weights.shape[0])
@@ -76,7 +79,3 @@ class Routing:
             for each in self.choices
             if each.computes_all
         }
-
-
-def _is_in(module: str, scope: str) -> bool:
-    return not scope or f"{module}.".startswith(f"{scope}.")
