@@ -10,8 +10,8 @@ from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
-    JobHours,
     Outside,
+    PricedJobs,
     funnel,
     installed,
     largest_loss,
@@ -53,7 +53,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     ]
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
-    of_jobs = JobHours(jobs, wanted.prices)
+    of_jobs = PricedJobs(jobs, wanted.prices)
     rest = outside(history.models, wanted.prices, of_jobs.of("held"), total)
     steps = funnel(installed(history.models, wanted.prices), of_jobs, rest)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]

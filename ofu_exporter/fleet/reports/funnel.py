@@ -50,7 +50,7 @@ class PricedHours(NamedTuple):
 UNKNOWN = PricedHours(None, None)
 
 
-class JobHours:
+class PricedJobs:
     """The GPU-hours of all jobs, those of each at the price of its own GPUs."""
 
     def __init__(self, jobs: Sequence[RatedJob], prices: Prices) -> None:
@@ -158,7 +158,7 @@ _MEANINGS: Mapping[StepName, str] = {
 }
 
 
-def funnel(whole: PricedHours, jobs: JobHours, rest: Outside) -> list[FunnelStep]:
+def funnel(whole: PricedHours, jobs: PricedJobs, rest: Outside) -> list[FunnelStep]:
     """The steps from what is installed to what it amounted to: by jobs, and by GPUs not held by exactly one job."""
     held, observed, idle = jobs.of("held"), jobs.of("observed"), jobs.of("idle")
     is_seen = whole.gpu_hours is not None or rest.observed > 0
@@ -226,7 +226,9 @@ def largest_loss(total: GroupRow) -> str:
     return f"Jobs lost most to {loss.words} ({share} of their measured GPU-hours). {ADVICE[loss]} See {PAGE}."
 
 
-def waterfall(funnel: Sequence[FunnelStep], jobs: JobHours, total: GroupRow) -> list[WaterfallStep]:
+def waterfall(
+    funnel: Sequence[FunnelStep], jobs: PricedJobs, total: GroupRow
+) -> list[WaterfallStep]:
     """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours

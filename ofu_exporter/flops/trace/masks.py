@@ -134,7 +134,7 @@ def _differs(product: TracedProduct, visible: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ScoreMark:
     """What a tensor was made of: the scores of some products, a mask, or both."""
 
     products: tuple[TracedProduct, ...] = ()
@@ -153,7 +153,7 @@ class MaskWatch(TorchDispatchMode):
         """Modules whose masks let pairs through in a way that a recipe cannot say."""
         self._visible: list[tuple[TracedProduct, Any]] = []
         """Which pairs a mask of unknown making lets through: of queries and keys, by their values."""
-        self._marks: dict[int, tuple[Mark, StorageWeakRef]] = {}
+        self._marks: dict[int, tuple[ScoreMark, StorageWeakRef]] = {}
         """By storage. The weak reference keeps the address of a storage from being used again, and not its memory."""
         self._interface = ExitStack()
 
@@ -176,7 +176,7 @@ class MaskWatch(TorchDispatchMode):
         activations = tuple(each for each in products if each.weights is None)
         if activations:
             self._lay_over(activations, marks)
-            self._mark(result, Mark(activations))
+            self._mark(result, ScoreMark(activations))
         elif marks and not products:
             mark = self._combined(marks)
             self._mark(result, mark)
@@ -195,31 +195,31 @@ class MaskWatch(TorchDispatchMode):
         if names:
             yield f"{UNDETERMINED}: {', '.join(names)}"
 
-    def _marks_of(self, arguments: Any) -> Iterator[Mark]:
+    def _marks_of(self, arguments: Any) -> Iterator[ScoreMark]:
         for each in pytree.tree_leaves(arguments):
             if is_tensor(each) and storage_of(each) in self._marks:
                 yield self._marks[storage_of(each)][0]
 
-    def _mark(self, result: Any, mark: Mark) -> None:
+    def _mark(self, result: Any, mark: ScoreMark) -> None:
         for each in pytree.tree_leaves(result):
             if is_tensor(each):
                 alive = StorageWeakRef(each.untyped_storage())
                 self._marks[storage_of(each)] = (mark, alive)
 
-    def _combined(self, marks: list[Mark]) -> Mark:
+    def _combined(self, marks: list[ScoreMark]) -> ScoreMark:
         """The mark of what was made of marked tensors without a product: scores and their mask meet here."""
         products = tuple({id(each): each for mark in marks for each in mark.products}.values())
         masks = {mark.mask for mark in marks if mark.is_masked}
         if len(products) > MOST_PRODUCTS:
-            return Mark()
+            return ScoreMark()
         if len(masks) > 1:
             masks -= {EVERY_PAIR}
-        combined = Mark(products, bool(masks), masks.pop() if len(masks) == 1 else None)
+        combined = ScoreMark(products, bool(masks), masks.pop() if len(masks) == 1 else None)
         if any(mark.is_masked and not mark.products for mark in marks):
             self._lay_over(products, [combined])
         return combined
 
-    def _lay_over(self, products: tuple[TracedProduct, ...], marks: list[Mark]) -> None:
+    def _lay_over(self, products: tuple[TracedProduct, ...], marks: list[ScoreMark]) -> None:
         """Write into products what their queries see, if one of the marks says it."""
         masked = [mark for mark in marks if mark.is_masked]
         for product in products if masked else ():
@@ -250,5 +250,5 @@ class MaskWatch(TorchDispatchMode):
         if mask is not None and (mask.window or mask.chunk):
             named |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
         made = make(*args, **named)
-        self._mark(made, Mark(is_masked=True, mask=mask))
+        self._mark(made, ScoreMark(is_masked=True, mask=mask))
         return made

@@ -18,7 +18,7 @@ CHOSEN_BY = {aten.topk: 2, aten.sort: 1, aten.argmax: 1}
 
 
 @dataclass
-class Choice:
+class ExpertChoice:
     """One operator that chooses for each token."""
 
     scope: str
@@ -34,7 +34,7 @@ class Routing:
     """The choices of a forward pass."""
 
     def __init__(self) -> None:
-        self.choices: list[Choice] = []
+        self.choices: list[ExpertChoice] = []
 
     def follow(self, operator: Any, args: Any, scope: str) -> None:
         """Note an operator that chooses."""
@@ -45,7 +45,7 @@ class Routing:
         experts = int(args[0].shape[dim])
         chosen = {aten.topk: args[1] if len(args) > 1 else 1, aten.argmax: 1}.get(operator, experts)
         tokens = args[0].numel() // max(experts, 1)
-        self.choices.append(Choice(scope, tokens, experts, int(chosen)))
+        self.choices.append(ExpertChoice(scope, tokens, experts, int(chosen)))
 
     def share(self, module: str, rows: Any, weights: Any) -> Fraction:
         """The part of a product of every expert's rows with its weights that is of chosen experts.
