@@ -225,7 +225,7 @@ def test_what_cannot_be_described_costs_no_other_line(logged: Logged) -> None:
 @pytest.mark.slow
 def test_what_happens_is_a_field_of_a_line_and_the_page_shows_the_line() -> None:
     with agent(*SIMULATED, "--log-format", "json") as running:
-        until(lambda: running.logged('"event": "job_began", "subject": "1001"'))
+        assert running.logs('"event": "job_began", "subject": "1001"')
         until(lambda: "holds GPU" in running.get("/")[1])
         page = running.get("/")[1]
     assert "What has happened" in page

@@ -96,7 +96,7 @@ def test_a_call_that_hangs_costs_the_others_nothing_nor_the_stop(scenario: Scena
         began = time.monotonic()
         assert running.stop() == 0
         assert time.monotonic() - began < 10
-        assert running.logged("a driver call did not return in time")
+        assert running.logs("a driver call did not return in time")
 
 
 def test_without_a_driver_the_agent_runs_and_says_why() -> None:
@@ -114,7 +114,7 @@ def test_auto_never_falls_back_to_simulation() -> None:
         until(lambda: running.values("ofu_exporter_source_unavailable"))
         assert running.values("ofu_gpu_up") == []
         assert running.value("ofu_exporter_simulated") == 0
-        until(lambda: running.logged("no source can be used: nvml: "))
+        assert running.logs("no source can be used: nvml: ")
 
 
 def test_demo_says_where_it_is_that_it_is_simulated_and_what_to_tell_prometheus() -> None:
@@ -122,8 +122,8 @@ def test_demo_says_where_it_is_that_it_is_simulated_and_what_to_tell_prometheus(
         until(lambda: measured(running) == 8)
         assert running.value("ofu_exporter_simulated") == 1
         target = running.url.removeprefix("http://")
-        assert running.logged("Simulated data")
-        assert running.logged(f"targets: ['{target}']")
+        assert running.logs("Simulated data")
+        assert running.logs(f"targets: ['{target}']")
 
 
 def test_stopping_is_quick_and_clean() -> None:
@@ -212,8 +212,8 @@ def test_a_bad_reload_leaves_the_last_good_settings(tmp_path: Path) -> None:
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed") == 1)
         assert measured(running) == 2
-        assert running.logged("simulated_gpu in")
-        assert running.logged("did you mean simulated_gpus?")
+        assert running.logs("simulated_gpu in")
+        assert running.logs("did you mean simulated_gpus?")
         assert running.value("ofu_exporter_config_last_reload_successful") == 0
         file.write_text("source: simulate\nsimulated_gpus: 4\ninterval: 200ms\n")
         running.process.send_signal(signal.SIGHUP)

@@ -142,7 +142,7 @@ def test_passwords_and_certificates_are_renewed_when_their_files_change(
     trust = certificates.context(False)
     with agent("run", *FAST, f"--web.config.file={path}") as running:
         assert running.url.startswith("https://")
-        assert running.logged("reading needs one of 1 passwords, TLS from")
+        assert running.logs("reading needs one of 1 passwords, TLS from")
         assert status(running, "prom", "old", trust) == 200
         write("new")
         until(lambda: status(running, "prom", "new", trust) == 200)
@@ -206,7 +206,7 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
 ) -> None:
     path = web_file(tmp_path / "web.yml", basic_auth_users={"prom": hashed("x")})
     with agent("run", *FAST, f"--web.config.file={path}") as running:
-        assert running.logged("passwords can be read on their way")
+        assert running.logs("passwords can be read on their way")
         assert status(running, "prom", "x") == 200
         if text is None:
             path.unlink()

@@ -58,7 +58,7 @@ def demo(folder: Path) -> Iterator[Agent]:
 @pytest.mark.early(begin=demo)
 def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so(early: Early) -> None:
     with early.of(demo) as running:
-        assert running.logged("A recording of NVIDIA H100 80GB HBM3 of 2026-11-23 is replayed")
+        assert running.logs("A recording of NVIDIA H100 80GB HBM3 of 2026-11-23 is replayed")
         until(lambda: running.value("ofu_job_gpu_seconds_total", job_id="103"))
         assert running.value("ofu_exporter_simulated") == 1, "no GPU of this node is measured"
         note = "A recording of 2026-11-23 is replayed: no GPU of this machine is measured."
@@ -71,7 +71,7 @@ def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so(ear
 @pytest.mark.parametrize("flags", [("--simulated-gpus", "2"), ("--seed", "7")])
 def test_an_option_of_the_simulation_asks_for_simulated_gpus(flags: tuple[str, str]) -> None:
     with agent("demo", *flags) as running:
-        assert running.logged("Simulated data, no GPU is measured")
+        assert running.logs("Simulated data, no GPU is measured")
         until(lambda: running.values("ofu_gpu_up"))
         assert running.value("ofu_exporter_simulated") == 1
 

@@ -111,7 +111,7 @@ def test_a_driver_replaced_under_the_agent_ends_it_with_a_code_of_its_own(
         until(lambda: measured(running) == ["0", "1", "2"])
         node.unloaded(code)
         assert running.ended() == 6
-        assert running.logged("the driver was replaced. ")
+        assert running.logs("the driver was replaced. ")
 
 
 def test_one_gpu_whose_driver_is_gone_does_not_end_the_agent(node: Scenario) -> None:

@@ -145,7 +145,7 @@ def test_without_descriptors_open_connections_go_on_and_the_log_has_a_line() -> 
             )
             for _ in range(200)
         ]
-        until(lambda: running.logged("no connection can be accepted"))
+        assert running.logs("no connection can be accepted")
         for _ in range(3):
             scraper.send(GET.replace(b"/metrics", b"/v1/gpus"))
             assert scraper.answer()[0] == 200

@@ -140,7 +140,7 @@ def test_marks_that_cannot_be_keep_no_gpu_from_being_measured(mark: str, tmp_pat
         until(lambda: second.value("ofu_gpu_up", gpu="0") == 1)
         before = seconds(second)
         until(lambda: seconds(second) > before + 0.2)
-        assert second.logged("times up to which GPUs were counted are impossible and are left out")
+        assert second.logs("times up to which GPUs were counted are impossible and are left out")
         is_unharmed(second)
 
 
@@ -192,7 +192,7 @@ def test_a_file_system_that_hangs_under_the_configuration_costs_nothing_else(con
         until(lambda: running.value("ofu_gpu_up", gpu="0") == 1)
         hangs.touch()
         running.process.send_signal(signal.SIGHUP)
-        until(lambda: running.logged("its file system does not answer; the settings stay"))
+        assert running.logs("its file system does not answer; the settings stay")
         until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed"))
         before = running.value("ofu_gpu_observed_seconds_total", gpu="0") or 0.0
         until(

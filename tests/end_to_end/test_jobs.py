@@ -110,7 +110,7 @@ def test_jobs_that_ended_while_the_agent_was_away_are_told_with_what_they_held(n
     ended = time.time()
     with agent(*node.flags()) as running:
         until(lambda: running.value("ofu_job_held_gpu_seconds_total", job_id="8"))
-        assert running.logged("no agent ran on this node for")
+        assert running.logs("no agent ran on this node for")
         seven, eight = report(running), report(running, "8")
         assert 2 * (ended - left - 1.0) < held(seven) <= 2 * (ended - began + 1.0)
         assert seven.observed_ratio is not None
@@ -159,14 +159,14 @@ def test_two_jobs_claiming_one_gpu_harm_no_third(node: Node) -> None:
         assert seconds(running, "7") == seconds(running, "8") == 0.0
         rejected = running.value("ofu_exporter_scheduler_rejected_total", reason="contested")
         assert rejected == 1
-        assert running.logged("is held by several jobs (7, 8): its OFU is credited to none")
+        assert running.logs("is held by several jobs (7, 8): its OFU is credited to none")
 
 
 def test_a_gpu_that_is_not_here_is_named(node: Node) -> None:
     with agent(*node.flags()) as running:
         node.start("7", "0", "GPU-elsewhere")
         until(lambda: seconds(running) > 2 * WINDOW)
-        assert running.logged("job 7 holds 'GPU-elsewhere', which is not a GPU measured here")
+        assert running.logs("job 7 holds 'GPU-elsewhere', which is not a GPU measured here")
 
 
 def test_a_damaged_state_file_is_set_aside_and_nothing_else_happens(node: Node) -> None:

@@ -156,7 +156,7 @@ def test_a_pause_that_was_forgotten_ends_by_itself(
     assert not node.is_held_by(running.process.pid)
     until(lambda: measured(running))
     assert file.exists()
-    assert running.logged("is older than 4s and is now ignored")
+    assert running.logs("is older than 4s and is now ignored")
 
 
 def test_a_reload_in_a_pause_stays_paused(tmp_path: Path, node: nvml.Scenario, file: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_reload_in_a_pause_stays_paused(tmp_path: Path, node: nvml.Scenario, f
         until(lambda: is_released(running))
         settings.write_text(settings.read_text().replace("0.2s", "0.3s"))
         os.kill(running.process.pid, 1)
-        until(lambda: running.logged("configuration applied"))
+        assert running.logs("configuration applied")
         until(lambda: is_released(running))
         assert not node.is_held_by(running.process.pid)
         file.unlink()

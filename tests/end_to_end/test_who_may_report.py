@@ -150,7 +150,7 @@ def test_from_elsewhere_with_the_sites_token_which_is_replaced(
         assert send(there, TOKEN) == (401, "wrong_token")
         token_file.unlink()
         until(lambda: send(there, OTHER) == (401, "wrong_token"))
-        assert running.logged("no report token is good until this is put right")
+        assert running.logs("no report token is good until this is put right")
         assert accepted(running.url), "whoever is here needs none"
         assert TOKEN not in "\n".join(running.log)
 
@@ -231,7 +231,7 @@ def test_certificates_are_demanded_and_read_anew(node: Node, tmp_path: Path) -> 
         assert accepted_by_tls(running.url, mixed) is None, "the old authority is unlearned"
         old.cert.write_text("nonsense")
         running.process.send_signal(1)
-        until(lambda: running.logged("configuration not applied"))
+        assert running.logs("configuration not applied")
         assert accepted_by_tls(running.url, new.context(True)), "the last good one stays"
 
 
@@ -250,8 +250,8 @@ def test_a_reload_that_drops_the_authority_makes_nobody_certified(
         )
         file.write_text(settings)
         running.process.send_signal(1)
-        until(lambda: running.logged("configuration applied"))
-        until(lambda: running.logged(f"everybody who can reach {running.url} may read it"))
+        assert running.logs("configuration applied")
+        assert running.logs(f"everybody who can reach {running.url} may read it")
         who = "reports are accepted from: this node with a token"
         assert any(line.endswith(who) for line in running.log), "nobody else is named any more"
         anybody = own.context(False)

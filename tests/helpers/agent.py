@@ -129,7 +129,12 @@ class Agent:
         ]
 
     def logged(self, text: str) -> bool:
+        """Whether this has been read of its log so far."""
         return any(text in line for line in self.log)
+
+    def logs(self, text: str) -> bool:
+        """True once this is read; what an answer tells already may still be on its way here."""
+        return bool(until(lambda: self.logged(text)))
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
