@@ -1,6 +1,6 @@
-"""Fuzzes ways in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET[,TARGET ...] [MINUTES]`.
+"""Fuzzes ways in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET[,...] [MINUTES [SEEDS]]`.
 
-It needs the fuzzer atheris (`pip install '.[fuzz]'`), begins with the corpus and with a hundred inputs of hypothesis,
+It needs the fuzzer atheris (`pip install '.[fuzz]'`), begins with the corpus and with SEEDS inputs of hypothesis,
 and ends at the first finding, which it puts into the corpus. Each of several targets has a process of its own, one
 after the other.
 """
@@ -21,22 +21,21 @@ from tests.fuzz.corpus_file import keep, kept
 with atheris.instrument_imports(include=["ofu_exporter"]):
     from tests.fuzz.targets import TARGETS, FuzzTarget
 
-SEEDS = 100
 LONGEST_BYTES = 65_536
 
 
-def main(names: str, minutes: str = "30") -> None:
+def main(names: str, minutes: str = "30", seeds: str = "100") -> None:
     logging.disable()
     for name in names.split(","):
         print(f"== {name}", file=sys.stderr, flush=True)
         child = os.fork()
         if not child:
-            fuzz(name, minutes)
+            fuzz(name, minutes, int(seeds))
         if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             sys.exit(status)
 
 
-def fuzz(name: str, minutes: str) -> None:
+def fuzz(name: str, minutes: str, seeds: int) -> None:
     """Ends the process."""
     target = TARGETS[name]
 
@@ -49,18 +48,18 @@ def fuzz(name: str, minutes: str) -> None:
 
     options = [f"-max_total_time={round(60 * float(minutes))}", f"-max_len={LONGEST_BYTES}"]
     with tempfile.TemporaryDirectory() as folder:
-        seed(target, Path(folder))
+        seed(target, Path(folder), seeds)
         for path in kept(name):
             (Path(folder) / path.name).write_bytes(path.read_bytes())
         atheris.Setup([sys.argv[0], *options, folder], look)
         atheris.Fuzz()
 
 
-def seed(target: FuzzTarget, folder: Path) -> None:
+def seed(target: FuzzTarget, folder: Path, seeds: int) -> None:
     """Put inputs to begin with into a folder."""
 
     @settings(
-        max_examples=SEEDS,
+        max_examples=seeds,
         database=None,
         deadline=None,
         phases=[Phase.generate],

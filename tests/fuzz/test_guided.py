@@ -13,7 +13,7 @@ import pytest
 from tests.fuzz.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 1
+SECONDS, SEEDS = 1, 5
 
 
 @pytest.mark.slow
@@ -21,7 +21,14 @@ SECONDS = 1
 def test_a_guided_search_reaches_the_code_and_finds_nothing() -> None:
     """In one process that forks: to instrument the package takes longer than the search."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.guided", ",".join(TARGETS), str(SECONDS / 60)],
+        [
+            sys.executable,
+            "-m",
+            "tests.fuzz.guided",
+            ",".join(TARGETS),
+            str(SECONDS / 60),
+            str(SEEDS),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
