@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,12 +76,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = others
     else:
         files = {item.path for item in slow}
-        items.sort(key=lambda item: (not item.get_closest_marker("slurm"), item.path not in files))
+        items.sort(key=lambda item: _rank(item, item.path in files))
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             early = item.get_closest_marker("early")
             group = "early" if early else item.nodeid.partition("::")[0]
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _rank(item: pytest.Item, is_slow: bool) -> tuple[object, ...]:
+    """Of what is early first what has something to show first: then it ends, and costs nothing more.
+
+    The other slow files are mixed: those of one folder all wait, or all compute, and would leave cores idle.
+    """
+    early = item.get_closest_marker("early")
+    after = early.kwargs.get("after", 60) if early else 0
+    mixed = zlib.crc32(item.path.name.encode()) if is_slow and not early else 0
+    return (
+        not item.get_closest_marker("slurm"),
+        not early,
+        not is_slow,
+        after,
+        mixed,
+        str(item.path),
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
