@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.doubles.nvml import Scenario
-from tests.helpers.agent import COMMAND, Agent, agent, until
+from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import Node
 from tests.helpers.post import post
 
@@ -42,7 +42,7 @@ def on(scenario: Scenario, devices: int, *jobs: tuple[str, ...]) -> Iterator[Age
             *("--scheduler", "slurm", "--job-dir", str(node.jobs), "--slurm-poll", "0.05s"),
             *("--state-file", str(node.state), "--state-interval", "0.2s"),
         ]
-        with agent(*flags, env=scenario.environment(), command=COMMAND) as running:
+        with agent(*flags, env=scenario.environment()) as running:
             until(lambda: len(running.values("ofu_gpu_utilization_ratio")) == devices)
             yield running
 
