@@ -1,7 +1,7 @@
 """Truthful reports of jobs whose GPUs are read from a dcgm-exporter's page: no verdict ever accuses one of them.
 
 A page has one clock for a whole collection interval, so the error of its OFU is not known from the window itself.
-The page is served over real HTTP and read by the agent's own driver; the simulator knows what the GPUs truly did.
+The page is read by the agent's own driver; the simulator knows what the GPUs truly did.
 """
 
 from __future__ import annotations

@@ -9,12 +9,13 @@ import contextlib
 import queue
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
 from ofu_exporter.agent import lanes
+from ofu_exporter.errors import PageError
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
@@ -22,11 +23,21 @@ from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.nvml import driver as nvml
 from ofu_exporter.values.job import Claim, Ownership
 from ofu_exporter.values.reading import Fault, Reading, Window
+from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot, SourceHealth
 from tests.simulator.driver_servers import START
 from tests.simulator.world import World
 
-__all__ = ["Agent", "Counted", "Source", "dcgm_source", "nvml_source", "page_source", "seed"]
+__all__ = [
+    "Agent",
+    "Counted",
+    "Source",
+    "dcgm_source",
+    "fetched_page_source",
+    "nvml_source",
+    "page_source",
+    "seed",
+]
 
 CLOCK_INTERVAL = 0.5
 """The agent's default."""
@@ -50,9 +61,46 @@ def dcgm_source(world: World) -> Source:
     return dcgm.Source(dcgm.Options(), world.monotonic, world.unix)
 
 
-def page_source(world: World, url: str, interval: float) -> Source:
+def fetched_page_source(world: World, url: str, interval: float) -> Source:
     options = dcgm_exporter.Options(url=url, collect_interval=interval)
     return dcgm_exporter.Source(options, world.monotonic)
+
+
+def page_source(world: World, page: Callable[[], str | None], interval: float) -> Source:
+    """The same, given the page as it is now: None where it does not answer."""
+    options = dcgm_exporter.Options(collect_interval=interval)
+    return _GivenPage(page, options, world.monotonic)
+
+
+class _GivenPage(dcgm_exporter.Source):
+    """A page that costs no requests."""
+
+    def __init__(self, page: Callable[[], str | None], *settings: Any) -> None:
+        super().__init__(*settings)
+        self._page = page
+
+    def open(self) -> Sequence[dcgm_exporter.Probe]:
+        client = _PageClient(self._page)
+        with mock.patch.object(dcgm_exporter, "PageClient", return_value=client):
+            return super().open()
+
+
+class _PageClient:
+    """Stands in for the agent's client of pages."""
+
+    shown_url = "the page"
+
+    def __init__(self, page: Callable[[], str | None]) -> None:
+        self._page = page
+
+    def fetch(self, _: int) -> str:
+        page = self._page()
+        if page is None:
+            raise PageError(Reason.UNREACHABLE, "it does not answer")
+        return page
+
+    def close(self) -> None:
+        """There is no connection."""
 
 
 class Agent:

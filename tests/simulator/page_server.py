@@ -1,4 +1,4 @@
-"""A dcgm-exporter made up: its page over real HTTP, whose values change once per collection.
+"""A dcgm-exporter made up: its page, whose values change once per collection, as text and over real HTTP.
 
 A page has no time stamps. Activity is the mean since the collection before, the clock one read at the collection,
 as DCGM gives them to dcgm-exporter; a value is there until the next replaces it.
@@ -32,8 +32,8 @@ def collections(interval: float) -> list[float]:
     return [(k + PHASE) * interval for k in range(round(900 / interval))]
 
 
-class PageServer:
-    """Serves the page as of an instant that the test moves."""
+class Pages:
+    """The page as of an instant that the test moves."""
 
     def __init__(self, curves: Sequence[Curve], interval: float, now: Callable[[], float]) -> None:
         self._curves = curves
@@ -41,19 +41,7 @@ class PageServer:
         self._collections = collections(interval)
         self._gone: list[Span] = []
         self._restarted_at = -1.0
-        self._pages: dict[int, bytes] = {}
-        self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/metrics"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._pages: dict[int, str] = {}
 
     def restart(self, outage: Span) -> None:
         """It does not answer then, and knows nothing afterwards of what was before."""
@@ -75,14 +63,14 @@ class PageServer:
                 known.append(Span(before, at))
         return known
 
-    def page(self) -> bytes | None:
+    def page(self) -> str | None:
         """None while it does not answer."""
         now = self._now()
         if any(start <= now < end for start, end in self._gone):
             return None
         latest = bisect_right(self._collections, now) - 1
         if latest not in self._pages:
-            self._pages = {latest: self._made(latest).encode()}
+            self._pages = {latest: self._made(latest)}
         return self._pages[latest]
 
     def _made(self, latest: int) -> str:
@@ -114,17 +102,35 @@ class PageServer:
         return None if before < self._restarted_at <= at else f"{tensor:f}"
 
 
+class PageServer:
+    """Serves these pages."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._server = _Server(pages)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/metrics"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, pages: PageServer) -> None:
+    def __init__(self, pages: Pages) -> None:
         super().__init__(("127.0.0.1", 0), _handler(pages))
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A reader that hung up is no news here."""
 
 
-def _handler(pages: PageServer) -> type[BaseHTTPRequestHandler]:
+def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # head and body in one segment
@@ -137,9 +143,10 @@ def _handler(pages: PageServer) -> type[BaseHTTPRequestHandler]:
             page = pages.page()
             self.send_response(200 if page is not None else 503)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(page or b"")))
+            body = (page or "").encode()
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(page or b"")
+            self.wfile.write(body)
             self.wfile.flush()
 
         def log_message(self, format: str, *values: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from tests.simulator.mishaps import (
     STOPPED,
     outage,
 )
-from tests.simulator.page_server import PageServer
+from tests.simulator.page_server import Pages, PageServer
 from tests.simulator.score import Span
 from tests.simulator.world import SimulatedTime, World
 
@@ -131,6 +132,8 @@ class Page:
     pace: float
     """Its collection interval."""
     interval: float
+    over_http: bool = False
+    """Whether the agent fetches it from a server, or is given its text: that is the same and takes half of the time."""
 
     @property
     def mishaps(self) -> Sequence[str]:
@@ -142,21 +145,26 @@ class Page:
 
     def start(self, _: Path, curves: Sequence[Curve], mishap: str) -> Running:
         time = SimulatedTime()
-        server = PageServer(curves, self.pace, time.now)
+        pages = Pages(curves, self.pace, time.now)
         world = World(time, SEED)
-        source = lambda: agent.page_source(world, server.url, self.pace)  # noqa: E731
-        return Running(world, source, server.close, self._befall(server, mishap))
+        unknowable = self._befall(pages, mishap)
+        if self.over_http:
+            server = PageServer(pages)
+            fetched = functools.partial(agent.fetched_page_source, world, server.url, self.pace)
+            return Running(world, fetched, server.close, unknowable)
+        given = functools.partial(agent.page_source, world, pages.page, self.pace)
+        return Running(world, given, lambda: None, unknowable)
 
-    def _befall(self, server: PageServer, mishap: str) -> list[Span]:
+    def _befall(self, pages: Pages, mishap: str) -> list[Span]:
         """Let it happen; returns what nobody can know then."""
         chance = random.Random(SEED)
         if mishap == GONE:
-            server.restart(OUTAGE)
+            pages.restart(OUTAGE)
             return [outage(max(self.interval, self.pace))]
         if mishap == LATE:
-            server.delay(lambda: chance.uniform(0, 0.8 * self.pace))
+            pages.delay(lambda: chance.uniform(0, 0.8 * self.pace))
         elif mishap == LOST:
-            return server.lose(Span(BEGIN, END), lambda: chance.random() < 0.1)
+            return pages.lose(Span(BEGIN, END), lambda: chance.random() < 0.1)
         elif mishap == STOPPED:
             # What came and went meanwhile; the last is still there.
             shown = Span(STOP.start, STOP.end - self.pace)

@@ -7,9 +7,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import httpx  # noqa: F401 - its first import draws from the chance that runs draw from
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,8 +22,11 @@ from tests.simulator import agent
 from tests.simulator.curve import Curve
 from tests.simulator.driver_servers import EPOCH, START, DcgmServer, NvmlServer
 from tests.simulator.loads import BY_NAME
-from tests.simulator.page_server import PHASE, PageServer
+from tests.simulator.mishaps import GONE, OUTAGE
+from tests.simulator.page_server import PHASE, Pages, PageServer
+from tests.simulator.run import ran
 from tests.simulator.score import Span
+from tests.simulator.sources import Page
 from tests.simulator.world import SimulatedTime, World
 
 TENSOR, IMMA, HMMA, CLOCK = 1004, 1013, 1014, 100
@@ -198,7 +203,7 @@ def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(
     interval: float,
 ) -> None:
     time = SimulatedTime()
-    with closing(PageServer(curves(), interval, time.now)) as server:
+    with closing(PageServer(Pages(curves(), interval, time.now))) as server:
         for now in (70.0, 70.0 + interval * 0.99, 200.0):
             time.advance(now)
             found = page_values(server)
@@ -213,8 +218,9 @@ def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(
 
 def test_a_page_that_is_gone_comes_back_without_a_mean() -> None:
     time = SimulatedTime()
-    with closing(PageServer(curves(), 1.0, time.now)) as server:
-        server.restart(Span(50.0, 60.0))
+    pages = Pages(curves(), 1.0, time.now)
+    with closing(PageServer(pages)) as server:
+        pages.restart(Span(50.0, 60.0))
         time.advance(49.9)
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") in page_values(server)
         time.advance(55.0)
@@ -225,3 +231,12 @@ def test_a_page_that_is_gone_comes_back_without_a_mean() -> None:
         assert ("DCGM_FI_DEV_SM_CLOCK", "0") in page_values(server)
         time.advance(61.5)
         assert ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "0") in page_values(server)
+
+
+def test_a_page_that_is_given_as_text_is_counted_like_one_that_is_fetched() -> None:
+    given = Page(5.0, 5.0)
+    loads = [BY_NAME["training"], BY_NAME["hard steps"]]
+    end = OUTAGE.end + 60.0
+    fetched = ran(replace(given, over_http=True), loads, GONE, end)
+    assert len(fetched.windows["training"]) > 50
+    assert ran(given, loads, GONE, end) == fetched
