@@ -170,18 +170,25 @@ static bool has_value(struct cell *cell, int64_t at, double *number) {
     return known && !gpu->blank && (cell->field < CYCLES_ELAPSED || gpu->cycles);
 }
 
+static void make_room(struct cell *cell) {
+    cell->room = 2 * cell->count + 64;
+    struct sample *all = malloc(cell->room * sizeof *all);
+    if (all == NULL)
+        die("out of memory", "samples");
+    if (cell->count > 0)
+        memcpy(all, cell->samples, cell->count * sizeof *all);
+    free(cell->all);
+    cell->all = cell->samples = all;
+}
+
 static void keep(struct cell *cell, int64_t micros, bool blank, double number) {
-    if (cell->count == cell->room) {
-        cell->room = cell->room ? 2 * cell->room : 64;
-        cell->samples = realloc(cell->samples, cell->room * sizeof *cell->samples);
-        if (cell->samples == NULL)
-            die("out of memory", "samples");
+    if (cell->count == cell->most) {
+        cell->samples++; /* the oldest goes */
+        cell->count--;
     }
+    if (cell->samples + cell->count == cell->all + cell->room)
+        make_room(cell);
     cell->samples[cell->count++] = (struct sample){micros, blank, number};
-    if (cell->count > cell->most) {
-        cell->count = cell->most;
-        memmove(cell->samples, cell->samples + 1, cell->count * sizeof *cell->samples);
-    }
 }
 
 static void take_sample(struct cell *cell, int64_t at) {

@@ -21,7 +21,7 @@ static void end_engine(void) {
     paused = thread.in_round = false;
     drop_all_gpm_samples();
     for (unsigned i = 0; i < cell_count; i++)
-        free(cells[i].samples);
+        free(cells[i].all);
     memset(cells, 0, sizeof cells);
     cell_count = 0;
     memset(groups, 0, sizeof groups);
@@ -163,7 +163,7 @@ static struct instance *place_of(int gpu, int id) {
 static void forget_cells(unsigned number) {
     for (unsigned i = 0; i < cell_count; i++)
         if (cells[i].entity.group == FE_GPU_I && cells[i].entity.number == number) {
-            free(cells[i].samples);
+            free(cells[i].all);
             memset(&cells[i], 0, sizeof cells[i]);
         }
 }

@@ -192,7 +192,7 @@ struct cell {
     struct done before;
     bool held;           /* the newest sample is there, but not to be seen yet */
     unsigned taken;
-    struct sample *samples;
+    struct sample *all, *samples; /* room for samples, and the first that is kept */
     size_t count, room, most;
 };
 struct group {
