@@ -59,10 +59,12 @@ def columns(interval: float) -> Iterator[tuple[str, Nvml | Dcgm]]:
             )
 
 
-def measured(kind: Nvml | Dcgm, loads: Sequence[Load] = LOADS, end: float = END) -> dict[str, Cell]:
+def measured(
+    kind: Nvml | Dcgm, loads: Sequence[Load] = LOADS, end: float = END, is_varied: bool = True
+) -> dict[str, Cell]:
     """The cells of a source, by load."""
     found: dict[str, list[tuple[Curve, list[Counted], list[Counted]]]] = {}
-    variants = [each for load in loads for each in _variants(load)]
+    variants = [each for load in loads for each in _variants(load)] if is_varied else loads
     for at_once in [variants] if kind.together else [[load] for load in variants]:
         windows = ran(kind, at_once, end=end)
         for load in at_once:
