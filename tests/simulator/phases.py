@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -95,23 +96,17 @@ class Phases:
 
     def truth(self, start: float, end: float) -> Truth:
         """The sums over a stretch of time."""
-        rows = [
-            _truth(each, min(until, end) - max(until - each.seconds, start))
-            for each, until in zip(self.levels, self.ends, strict=True)
-            if until > start and until - each.seconds < end
-        ]
+        rows = [_truth(each, seconds) for seconds, each in self._inside(start, end)]
         return Truth(*(math.fsum(column) for column in zip(*rows, strict=True)))
 
     def counted(self, start: float, end: float) -> dict[str, float]:
         """By the hardware's definitions: tensor and SM activity are shares of cycles, not of time."""
         cycles = tensor = sm = engine = 0.0
-        for each, until in zip(self.levels, self.ends, strict=True):
-            seconds = min(until, end) - max(until - each.seconds, start)
-            if seconds > 0:
-                cycles += seconds * each.mhz
-                tensor += seconds * each.mhz * each.tensor
-                sm += seconds * each.mhz * each.sm
-                engine += seconds * each.engine
+        for seconds, each in self._inside(start, end):
+            cycles += seconds * each.mhz
+            tensor += seconds * each.mhz * each.tensor
+            sm += seconds * each.mhz * each.sm
+            engine += seconds * each.engine
         length = end - start
         used = tensor / (TENSOR_CLOCK_MHZ * length)
         return {
@@ -123,11 +118,7 @@ class Phases:
 
     def means(self, start: float, end: float) -> Doing:
         """The means over a stretch of time, as counters give them; the clock's too."""
-        inside = [
-            (min(until, end) - max(until - each.seconds, start), each)
-            for each, until in zip(self.levels, self.ends, strict=True)
-            if until > start and until - each.seconds < end
-        ]
+        inside = self._inside(start, end)
         seconds = math.fsum(length for length, _ in inside)
 
         def mean(name: str) -> float:
@@ -145,6 +136,16 @@ class Phases:
             watts=mean("watts"),
             kernels=(),
         )
+
+    def _inside(self, start: float, end: float) -> list[tuple[float, Doing]]:
+        """The levels of a stretch of time, each with its seconds in it."""
+        first, last = bisect_right(self.ends, start), bisect_left(self.ends, end)
+        return [
+            (min(until, end) - max(until - each.seconds, start), each)
+            for until, each in zip(
+                self.ends[first : last + 1], self.levels[first : last + 1], strict=True
+            )
+        ]
 
     def _stream(
         self, mix: dict[Kernel, float], seconds: float
