@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +77,11 @@ class Curve:
 
     def write(self, path: Path) -> None:
         """The file that the stand-ins in C read: tests/doubles/curve.h."""
-        path.write_text("".join(f"{s:.9f} {a!r} {f}\n" for s, a, f in self.levels))
+        path.write_text(self._text)
+
+    @cached_property
+    def _text(self) -> str:
+        return "".join(f"{s:.9f} {a!r} {f}\n" for s, a, f in self.levels)
 
     def _index(self, time: float) -> int:
         return max(0, min(bisect_right(self._starts, time) - 1, len(self.levels) - 1))
