@@ -165,7 +165,7 @@ class Probe(sources.Probe):
     def poll(self) -> None:
         at = self._clock()
         self._advance(at)
-        self._clocks.append(ClockSample(at, round(self._clock_hz(), -6)))
+        self._clocks.append(ClockSample(at, round(self._clock_hz(self._phase()), -6)))
 
     def read(self) -> Sequence[Reading | Fault]:
         self.poll()
@@ -206,14 +206,13 @@ class Probe(sources.Probe):
     def _advance(self, at: float) -> None:
         """Bring the totals up to `at`, in whole steps."""
         memory = math.exp(-STEP_SECONDS / _MEMORY_SECONDS)
-        fresh = math.sqrt(1 - memory * memory)
+        fresh, totals = math.sqrt(1 - memory * memory), self._totals
         while (self._steps + 1) * STEP_SECONDS <= at - self._epoch:
             self._steps += 1
             self._noise = memory * self._noise + fresh * self._random.gauss(0, 1)
             phase = self._phase()
-            cycles = self._clock_hz() * STEP_SECONDS
+            cycles = self._clock_hz(phase) * STEP_SECONDS
             tensor = cycles * phase.tensor_active
-            totals = self._totals
             totals.elapsed += cycles
             totals.tensor += tensor
             totals.useful += tensor * phase.useful_share
@@ -235,9 +234,8 @@ class Probe(sources.Probe):
             into -= phase.seconds
         return self._phases[-1]
 
-    def _clock_hz(self) -> float:
+    def _clock_hz(self, phase: LoadPhase) -> float:
         """The clock now. As in the paper, it stays within -4.7 and 6.4 standard deviations of its mean."""
-        phase = self._phase()
         noise = min(max(self._noise, -4.7), 6.4)
         return min(phase.clock_hz + noise * phase.clock_std_hz, _MAX_CLOCK_HZ)
 
