@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tests.simulated_history import command, history
 from tests.simulated_history.fleet import LEVELS, RecordedFleet
 from tests.simulated_history.history import level_of
 from tests.simulated_history.raw_pages import raw_lines
+from tests.simulated_history.series import RecordedSeries
 
 PER_GPU = ("gpu:", "job_gpu:")
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
@@ -87,10 +88,10 @@ def samples(lines: Iterator[tuple[str, int]] | None) -> dict[str, dict[int, floa
     return found
 
 
-def kept(made: RecordedFleet, minute: int) -> dict[Labels, float]:
+def kept(recorded: Iterable[RecordedSeries], minute: int) -> dict[Labels, float]:
     """What the history has at a minute."""
     found = {}
-    for series in history.recorded(made, BEGIN):
+    for series in recorded:
         labels = {"__name__": series.name, **series.labels}
         for _, value in series.samples(minute, minute + 1):
             found[frozenset((k, v) for k, v in labels.items() if v)] = value
@@ -110,17 +111,34 @@ def is_kept_at(minute: int) -> Callable[[str], bool]:
     return kept
 
 
+@pytest.fixture(scope="module")
+def loads(tmp_path_factory: pytest.TempPathFactory) -> RecordedFleet:
+    return with_history(LOADS, tmp_path_factory.mktemp("loads"))
+
+
+@pytest.fixture(scope="module")
+def series(loads: RecordedFleet) -> list[RecordedSeries]:
+    """The history of the fleet of LOADS."""
+    return history.recorded(loads, BEGIN)
+
+
+@pytest.fixture(scope="module")
+def pages(loads: RecordedFleet) -> dict[str, dict[int, float]]:
+    """The pages of all of its nodes."""
+    return samples(raw_lines(loads, BEGIN, (0, 130)))
+
+
 @pytest.mark.slow
 @pytest.mark.prometheus
-def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None:
+def test_the_history_is_what_the_rules_make_of_the_pages(
+    series: list[RecordedSeries], pages: dict[str, dict[int, float]], tmp_path: Path
+) -> None:
     """Prometheus' own engine evaluates our rules over the pages of all nodes."""
-    made = with_history(LOADS, tmp_path)
-    pages = samples(raw_lines(made, BEGIN, (0, 130)))
-    ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
+    ours = {name: values for name, values in pages.items() if name.startswith("ofu_")}
     for minute, wanted in recorded(ours, 15, MINUTES, tmp_path).items():
         is_kept = is_kept_at(minute)
         expected = {labels: value for labels, value in wanted.items() if is_kept(name_of(labels))}
-        found = kept(made, minute)
+        found = kept(series, minute)
         assert found.keys() == expected.keys(), minute
         for labels, value in expected.items():
             is_mean = name_of(labels) in (
@@ -136,13 +154,13 @@ def test_the_history_is_what_the_rules_make_of_the_pages(tmp_path: Path) -> None
 @pytest.mark.prometheus
 def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Path) -> None:
     made = with_history(FAULTS, tmp_path)
-    pages = samples(raw_lines(made, BEGIN, (0, 80)))
-    ours = {series: values for series, values in pages.items() if series.startswith("ofu_")}
+    series, pages = history.recorded(made, BEGIN), samples(raw_lines(made, BEGIN, (0, 80)))
+    ours = {name: values for name, values in pages.items() if name.startswith("ofu_")}
     minutes = tuple(sorted({*CALM, 24, 27, 33, 36, 39, 42, 48}))
     for minute, wanted in recorded(ours, 15, minutes, tmp_path).items():
         is_kept = is_kept_at(minute)
         expected = {labels: value for labels, value in wanted.items() if is_kept(name_of(labels))}
-        found = kept(made, minute)
+        found = kept(series, minute)
         assert found.keys() == expected.keys(), minute
         for labels, value in expected.items() if minute in CALM else ():
             if not name_of(labels).endswith("increase1h"):
@@ -153,9 +171,9 @@ def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Pat
                 )
 
 
-def test_every_rule_is_kept_or_of_single_gpus(tmp_path: Path) -> None:
+def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> None:
     rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
-    made = {series.name for series in history.recorded(with_history(LOADS, tmp_path), BEGIN)}
+    made = {one.name for one in series}
     no_report_is_refused = {"cluster:ofu_exporter_rejected_reports:rate15m"}
     no_card_counts_its_energy = {
         "job:energy_joules:increase1h",
@@ -177,47 +195,56 @@ def written(text: str, folder: Path, begin: int = 0) -> dict[str, bytes]:
 SHORT = LOADS.replace("nodes: [h1..3, a1, mig1], lasts: 130m", "nodes: [h1], at: 50m, lasts: 20m")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of SHORT."""
+    return written(SHORT, tmp_path_factory.mktemp("short") / "whole")
+
+
 @pytest.mark.slow
-def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
-    once, again = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b")
-    assert once == again
-    assert once.keys() == {
+def test_equal_seeds_make_equal_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
+    assert whole == written(SHORT, tmp_path / "b")
+    assert whole.keys() == {
         "recorded-2025-08-27T0000Z.om",
         "recorded-2025-08-27T0100Z.om",
         "recorded-2025-08-27T0200Z.om",
         "raw-2025-08-27T0000Z.om",
         "raw-2025-08-27T0100Z.om",
     }
-    assert once != written(SHORT + "seed: 2\n", tmp_path / "c")
+    assert whole != written(SHORT + "seed: 2\n", tmp_path / "c")
 
 
 @pytest.mark.slow
-def test_history_that_goes_on_is_the_same_as_in_one_go(tmp_path: Path) -> None:
-    whole, rest = written(SHORT, tmp_path / "a"), written(SHORT, tmp_path / "b", 60)
+def test_history_that_goes_on_is_the_same_as_in_one_go(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    rest = written(SHORT, tmp_path / "b", 60)
     assert rest.items() < whole.items()
     assert "recorded-2025-08-27T0100Z.om" in rest
 
 
-def test_levels_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:
+def test_levels_that_are_not_wanted_are_left_out(
+    series: list[RecordedSeries], tmp_path: Path
+) -> None:
     text = LOADS.replace("history: {", "history: {levels: [node, hour], ")
-    names = {series.name for series in history.recorded(with_history(text, tmp_path), BEGIN)}
-    assert {level_of(name) for name in names} == {"node", "hour"}
-    whole = {series.name for series in history.recorded(with_history(LOADS, tmp_path), BEGIN)}
-    assert {level_of(name) for name in whole} == {*LEVELS}
+    some = history.recorded(with_history(text, tmp_path), BEGIN)
+    assert {level_of(one.name) for one in some} == {"node", "hour"}
+    assert {level_of(one.name) for one in series} == {*LEVELS}
 
 
-def test_recorded_series_say_what_is_true(tmp_path: Path) -> None:
+def test_recorded_series_say_what_is_true(
+    loads: RecordedFleet, series: list[RecordedSeries]
+) -> None:
     """What is not measured has no weight, so that a lost GPU moves the mean a little."""
-    made = with_history(LOADS, tmp_path)
-    for truth in made.jobs:
+    for truth in loads.jobs:
         start, end = truth.job.start, truth.job.end
         if start >= 60 or not truth.job.draft.ofu:
             continue
         found = {
-            series.name: value
-            for series in history.recorded(made, BEGIN)
-            if series.labels.get("job_id") == truth.job.draft.job_id
-            for _, value in series.samples(60, 61)
+            one.name: value
+            for one in series
+            if one.labels.get("job_id") == truth.job.draft.job_id
+            for _, value in one.samples(60, 61)
         }
         running = sum(truth.is_running[: 60 - start])
         mean = truth.mean(60 * start, 3600) * (60 - start) / running
@@ -311,9 +338,9 @@ def test_victoria_metrics_reads_the_history_back(
 
 
 @pytest.mark.slow
-def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
-    made = with_history(LOADS.replace("h1..3, a1, mig1", "a1"), tmp_path)
-    pages = samples(raw_lines(made, BEGIN, (0, 60)))
+def test_raw_pages_and_recorded_series_are_of_one_truth(
+    loads: RecordedFleet, pages: dict[str, dict[int, float]]
+) -> None:
     used, seconds = (
         {
             series: values[3585]
@@ -323,12 +350,12 @@ def test_raw_pages_and_recorded_series_are_of_one_truth(tmp_path: Path) -> None:
         for name in ("utilization_seconds", "gpu_seconds")
     )
     ofu = sum(used.values()) / sum(seconds.values())
-    assert ofu == pytest.approx(made.jobs[2].mean(0, 3585), rel=0.005)
+    assert ofu == pytest.approx(loads.jobs[2].mean(0, 3585), rel=0.005)
 
 
 @pytest.mark.slow
-def test_a_file_has_each_metric_once_and_its_end(tmp_path: Path) -> None:
-    for name, content in written(SHORT, tmp_path / "a").items():
+def test_a_file_has_each_metric_once_and_its_end(whole: dict[str, bytes]) -> None:
+    for name, content in whole.items():
         lines = content.decode().splitlines()
         assert lines[-1] == "# EOF", name
         metrics = [line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")]
