@@ -101,14 +101,14 @@ def test_a_time_that_is_none_is_refused(
 
 
 @contextmanager
-def writing(text: str, folder: Path, into: Path, *flags: str) -> Iterator[subprocess.Popen[str]]:
+def writing(text: str, folder: Path, into: Path) -> Iterator[subprocess.Popen[str]]:
     """The command in a process of its own, which is killed when a test fails."""
     spec = folder / "fleet.yaml"
     spec.write_text(text)
     command = [sys.executable, "-W", "error", "-m", "tests.simulated_history", str(spec), str(into)]
     with subprocess.Popen(
         # What a shell runs in its background ignores SIGINT, and so would all that it starts.
-        ["env", "--default-signal=INT", *command, *flags],
+        ["env", "--default-signal=INT", *command],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -128,9 +128,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The history that nothing stops."""
     folder = tmp_path_factory.mktemp("whole")
-    with writing(WRITTEN, folder, folder / "history") as process:
-        assert process.wait(60) == 0
-    return folder / "history"
+    assert run(folder, text=WRITTEN) == 0
+    return folder / "h"
 
 
 @pytest.mark.slow
@@ -138,7 +137,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_stop_leaves_history_that_can_be_gone_on_with(
     number: signal.Signals, whole: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "history"
+    folder = tmp_path / "h"
     with writing(WRITTEN, tmp_path, folder) as process:
         until(lambda: folder.exists() and len(contents(folder).keys() & contents(whole).keys()) > 1)
         process.send_signal(number)
@@ -150,8 +149,7 @@ def test_a_stop_leaves_history_that_can_be_gone_on_with(
     kept = contents(folder)
     assert kept.items() < contents(whole).items()
     begin = said.rpartition(" ")[2]
-    with writing(WRITTEN, tmp_path, folder, "--from", begin) as process:
-        assert process.wait(60) == 0
+    assert run(tmp_path, "--from", begin, text=WRITTEN) == 0
     assert contents(folder) == contents(whole)
 
 
@@ -159,8 +157,7 @@ def test_a_stop_leaves_history_that_can_be_gone_on_with(
 @pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts())
 def test_a_full_disk_ends_history_that_can_be_gone_on_with(tmp_path: Path) -> None:
     whole, small = tmp_path / "whole", tmp_path / "small"
-    with writing(FEW, tmp_path, whole) as process:
-        assert process.wait(60) == 0
+    assert run(tmp_path, text=FEW, into="whole") == 0
     room = tmp_path / "room"
     with full_disk(small):
         with writing(FEW, tmp_path, small) as process:
@@ -173,6 +170,5 @@ def test_a_full_disk_ends_history_that_can_be_gone_on_with(tmp_path: Path) -> No
         kept = contents(small)
     assert kept
     assert kept.items() < contents(whole).items()
-    with writing(FEW, tmp_path, room, "--from", found[1]) as process:
-        assert process.wait(60) == 0
+    assert run(tmp_path, "--from", found[1], text=FEW, into="room") == 0
     assert {**kept, **contents(room)} == contents(whole)
