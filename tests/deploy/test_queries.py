@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from ofu_exporter.serving.metrics.agent import AgentCounts
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Activity
-from tests.deploy.promtool import ORDER, ROOT, RULES
+from tests.deploy.promtool import ORDER, ROOT, RULES, said
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, whole
 from tests.helpers.values import gpu, reading
@@ -150,14 +149,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     }
     path = tmp_path_factory.mktemp("queries") / "test.yaml"
     path.write_text(json.dumps(test))  # JSON is YAML
-    done = subprocess.run(
-        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False
-    )
-    said = done.stdout + done.stderr
-    assert "FAILED" in said, said
-    empty = {query for query in wanted if f"expr: {json.dumps(asked(query))}" in said}
-    assert said.count("expr: ") == len(empty), said
-    assert " err: " not in said, said
+    text = said(path)
+    assert "FAILED" in text, text
+    empty = {query for query in wanted if f"expr: {json.dumps(asked(query))}" in text}
+    assert text.count("expr: ") == len(empty), text
+    assert " err: " not in text, text
     return {query: query not in empty for query in wanted}
 
 

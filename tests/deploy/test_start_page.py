@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.deploy.monitoring import alertmanager
-from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml
+from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml, said
 from tests.helpers.agent import until
 from tests.helpers.early import Begin, Early
 from tests.helpers.prometheus_server import Prometheus
@@ -49,7 +49,8 @@ def jobs(
     ]
 
 
-def verdict(test: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+def verdict(test: dict[str, Any], folder: Path) -> str:
+    """What promtool says about a test over all rules and those of the targets."""
     document = {
         "rule_files": [str(path) for path in (*RULES, TARGETS)],
         "evaluation_interval": "5m",
@@ -58,8 +59,7 @@ def verdict(test: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[s
     }
     path = folder / "test.yaml"
     path.write_text(json.dumps(document))  # JSON is YAML
-    command = ["promtool", "test", "rules", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return said(path)
 
 
 @pytest.mark.prometheus
@@ -105,10 +105,10 @@ def test_a_partition_is_held_to_its_own_target(tmp_path: Path) -> None:
             }
         ],
     }
-    done = verdict(test, tmp_path)
-    assert done.returncode == 0, done.stdout
+    assert verdict(test, tmp_path) == "SUCCESS"
     test["alert_rule_test"][0]["exp_alerts"] = []
-    assert verdict(test, tmp_path).returncode != 0
+    del test["promql_expr_test"]
+    assert verdict(test, tmp_path) != "SUCCESS"
 
 
 @pytest.mark.prometheus
