@@ -86,8 +86,7 @@ def windowed(
         first = first if fields.has("use_sliding_window") else 0
         full = range(every - 1, number, every) if every else ()
         slides = [used and index >= first and index not in full for index in range(number)]
-    local = replace(mixer, window=window)
-    return [local if each else mixer for each in slides]
+    return [replace(mixer, window=window) if each else mixer for each in slides]
 
 
 def layer_kinds(fields: Fields, other: str, number: int, full_every: int) -> tuple[str, ...]:
@@ -112,12 +111,13 @@ def decoder_of(
     tied: bool = False,
     norm: Norms = rms_norm,
 ) -> Decoder:
-    """A decoder of layers; `tied` is the meaning of an absent tie_word_embeddings."""
+    """A decoder of layers, equal ones as one object; `tied` is the meaning of an absent tie_word_embeddings."""
+    same = {layer: layer for layer in layers}
     return Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
         tied=fields.flag("tie_word_embeddings", default=tied),
-        layers=tuple(layers),
+        layers=tuple(same[layer] for layer in layers),
         final_norm_parameters=norm(hidden),
         predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
     )
