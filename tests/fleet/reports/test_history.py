@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -52,6 +52,7 @@ IDLE = ScheduledJob("3", "carol", (N3,), 12, 25, 0.0)
 HALF = ScheduledJob("1", "dave", (M1,), 3, 28, 0.3, 0.28, measured=0.5, verdict="agree")
 JOBS = (HONEST, WRONG, IDLE, HALF)
 END = BEGIN + HOURS * HOUR
+Server = Prometheus | VictoriaMetrics
 NEAR = 0.01
 """Prometheus guesses up to a scrape interval at each end of a job."""
 
@@ -101,14 +102,9 @@ def history(request: pytest.FixtureRequest) -> FleetHistory:
     return read(request.getfixturevalue(request.param))
 
 
-class HasUrl(Protocol):
-    """A server."""
-
-    url: str
-
-
+@cache
 def read(
-    prometheus: HasUrl, at_once: int = 24, begin: float = BEGIN, end: float = END
+    prometheus: Server, at_once: int = 24, begin: float = BEGIN, end: float = END
 ) -> FleetHistory:
     reader = PartReader(PrometheusClient(prometheus.url), hours_at_once=at_once)
     try:
@@ -186,7 +182,7 @@ def test_gpus_that_no_job_has_are_measured_and_idle(history: FleetHistory) -> No
 def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
     source: str, request: pytest.FixtureRequest
 ) -> None:
-    prometheus: HasUrl = request.getfixturevalue(source)
+    prometheus: Server = request.getfixturevalue(source)
     whole = read(prometheus, at_once=1000)
     for hours in (1, 5, 7, 24):
         cut = read(prometheus, at_once=hours)
