@@ -33,6 +33,8 @@ OVER_TIME = {
 """Jobs whose story is told, and the words for their largest loss."""
 FLEET = f"""
 length: {HOURS}h
+interval: 30
+scrape_interval: 30
 nodes:
   - {{name: n, count: 2, model: H100, gpus: 4, partition: batch}}
 jobs:
