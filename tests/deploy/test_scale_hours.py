@@ -55,7 +55,7 @@ def begin_of(end: float) -> float:
     return end - HOURS * HOUR
 
 
-def fill(folder: Path, end: float, nodes: Iterable[str] = tuple(NODES), **how: bool) -> None:
+def fill(folder: Path, end: float, nodes: Iterable[str], **how: bool) -> None:
     """Read the pages of some nodes into `folder`/data."""
     folder.mkdir(exist_ok=True)
     read_in(folder, "".join(steady_fleet.pages(begin_of(end), nodes, **how)))
@@ -74,10 +74,16 @@ def recorded_at(server: Prometheus, at: float) -> Answer:
 
 
 @pytest.fixture(scope="module")
-def one_prometheus(end: float, tmp_path_factory: pytest.TempPathFactory) -> Answer:
+def everything(end: float) -> str:
+    """The pages of all nodes."""
+    return "".join(steady_fleet.pages(begin_of(end)))
+
+
+@pytest.fixture(scope="module")
+def one_prometheus(everything: str, end: float, tmp_path_factory: pytest.TempPathFactory) -> Answer:
     """What a Prometheus has that scraped all nodes of all clusters itself."""
     folder = tmp_path_factory.mktemp("one")
-    fill(folder, end)
+    read_in(folder, everything)
     record(folder, begin_of(end), end, TEXT)
     with stored(folder) as server:
         return recorded_at(server, end)
@@ -160,12 +166,13 @@ def stored_as(folder: Path, *flags: str, **sections: Any) -> Iterator[Prometheus
         server.stop()
 
 
-def test_vmalert_over_victoriametrics(one_prometheus: Answer, end: float, tmp_path: Path) -> None:
+def test_vmalert_over_victoriametrics(
+    one_prometheus: Answer, everything: str, end: float, tmp_path: Path
+) -> None:
     """The same rules, replayed by vmalert over the same samples."""
     with victoria_metrics(tmp_path / "vm", []) as data:
-        text = "".join(steady_fleet.pages(begin_of(end)))
         url = f"{data.url}/api/v1/import/prometheus"
-        urllib.request.urlopen(url, text.encode(), timeout=120).close()
+        urllib.request.urlopen(url, everything.encode(), timeout=120).close()
         flush(data)
         until(lambda: data.query(f"ofu_gpu_info @ {end:.0f}"), seconds=60)
         for layer in layers(TEXT):

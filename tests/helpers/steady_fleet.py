@@ -55,8 +55,8 @@ CLUSTERS = tuple(dict.fromkeys(job.cluster for job in JOBS))
 MODELS = dict(
     zip(CLUSTERS, ("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA H200"), strict=True)
 )
-Sample = tuple[str, str, float]
-"""A name, labels, and a value."""
+Sample = tuple[str, str, int, float]
+"""A name, labels, a second and a value."""
 
 
 def pages(
@@ -65,38 +65,41 @@ def pages(
     """What scrapes of some nodes bring from a time on, as OpenMetrics: family by family."""
     chosen = frozenset(nodes)
     families: dict[str, list[str]] = {}
-    for second in range(LATE, round(HOURS * HOUR) + 1, SCRAPE):
-        for name, labels, value in _scraped(second, chosen, with_cluster):
-            line = f"{name}{labels} {value!r} {begin + second:.0f}"
-            families.setdefault(name, []).append(line)
+    for name, labels, second, value in _scraped(chosen, with_cluster):
+        line = f"{name}{labels} {value!r} {begin + second:.0f}"
+        families.setdefault(name, []).append(line)
     for name, lines in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
         yield f"# TYPE {name.removesuffix('_total')} {kind}\n" + "\n".join(lines) + "\n"
     yield "# EOF\n"
 
 
-def _scraped(second: float, nodes: frozenset[str], with_cluster: bool) -> Iterator[Sample]:
+def _scraped(nodes: frozenset[str], with_cluster: bool) -> Iterator[Sample]:
     for job in JOBS:
-        ran = second - job.begin * HOUR
         for node in sorted(nodes.intersection(job.nodes)):
             here = {"instance": node, **({"cluster": job.cluster} if with_cluster else {})}
-            yield from _gpus(job, here, second, ran)
-            if ran >= 0:
-                yield from _totals(job, here, ran)
+            for gpu in range(GPUS):
+                yield from _of_gpu(job, here, gpu)
+            yield from _totals(job, here)
 
 
-def _gpus(job: SteadyJob, here: dict[str, str], second: float, ran: float) -> Iterator[Sample]:
-    turn = math.sin(2 * math.pi * (second - LATE) / QUARTER)
-    for gpu in range(GPUS):
-        which = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
-        device, clock = labelled(**which), clock_hz(here["instance"], gpu)
-        owner = {"job_id": job.job_id} if ran >= 0 else {}
-        yield "ofu_gpu_info", labelled(**which, model=MODELS[job.cluster], **owner), 1.0
-        yield "ofu_gpu_observed_seconds_total", device, float(second)
-        yield "ofu_gpu_utilization_seconds_total", device, job.ofu * max(ran, 0.0)
-        yield "ofu_gpu_idle_energy_joules_total", device, 20.0 * max(ran, 0.0)
-        yield "ofu_gpu_sm_clock_hertz", device, clock + 1e8 * turn
-        yield "ofu_gpu_tensor_active_ratio", device, job.ofu * (1.25 + 0.1 * turn)
+SECONDS = range(LATE, round(HOURS * HOUR) + 1, SCRAPE)
+
+
+def _of_gpu(job: SteadyJob, here: dict[str, str], gpu: int) -> Iterator[Sample]:
+    which = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
+    device, clock = labelled(**which), clock_hz(here["instance"], gpu)
+    free = labelled(**which, model=MODELS[job.cluster])
+    held = labelled(**which, model=MODELS[job.cluster], job_id=job.job_id)
+    for second in SECONDS:
+        ran = max(second - job.begin * HOUR, 0.0)
+        turn = math.sin(2 * math.pi * (second - LATE) / QUARTER)
+        yield "ofu_gpu_info", held if ran else free, second, 1.0
+        yield "ofu_gpu_observed_seconds_total", device, second, float(second)
+        yield "ofu_gpu_utilization_seconds_total", device, second, job.ofu * ran
+        yield "ofu_gpu_idle_energy_joules_total", device, second, 20.0 * ran
+        yield "ofu_gpu_sm_clock_hertz", device, second, clock + 1e8 * turn
+        yield "ofu_gpu_tensor_active_ratio", device, second, job.ofu * (1.25 + 0.1 * turn)
 
 
 def clock_hz(node: str, gpu: int) -> float:
@@ -104,20 +107,28 @@ def clock_hz(node: str, gpu: int) -> float:
     return 1.5e9 + 1e6 * (10 * int(node[1:]) + gpu)
 
 
-def _totals(job: SteadyJob, here: dict[str, str], ran: float) -> Iterator[Sample]:
-    own = labelled(**here, job_id=job.job_id)
-    yield "ofu_job_info", labelled(**here, job_id=job.job_id, **job.names), 1.0
-    for name, share in (
-        ("held_gpu", 1.0),
-        ("gpu", 1.0),
-        ("utilization", job.ofu),
-        ("compared_gpu", 1.0),
-        ("compared_mfu", job.mfu),
-        ("compared_utilization", job.ofu),
-    ):
-        yield f"ofu_job_{name}_seconds_total", own, share * GPUS * ran
-    for part, share in (("no_tensor", 0.75), ("idle", 0.25)):
-        lost = labelled(**here, job_id=job.job_id, part=part)
-        yield "ofu_job_lost_seconds_total", lost, share * (1 - job.ofu) * GPUS * ran
-    yield "ofu_job_gained_seconds_total", own, 0.0
-    yield "ofu_job_energy_joules_total", own, 500.0 * GPUS * ran
+def _totals(job: SteadyJob, here: dict[str, str]) -> Iterator[Sample]:
+    own, names = (labelled(**here, job_id=job.job_id, **more) for more in ({}, job.names))
+    grown = {
+        "held_gpu": 1.0,
+        "gpu": 1.0,
+        "utilization": job.ofu,
+        "compared_gpu": 1.0,
+        "compared_mfu": job.mfu,
+        "compared_utilization": job.ofu,
+    }
+    lost = [
+        (labelled(**here, job_id=job.job_id, part=part), share * (1 - job.ofu))
+        for part, share in (("no_tensor", 0.75), ("idle", 0.25))
+    ]
+    for second in SECONDS:
+        ran = second - job.begin * HOUR
+        if ran < 0:
+            continue
+        yield "ofu_job_info", names, second, 1.0
+        for name, share in grown.items():
+            yield f"ofu_job_{name}_seconds_total", own, second, share * GPUS * ran
+        for labels, share in lost:
+            yield "ofu_job_lost_seconds_total", labels, second, share * GPUS * ran
+        yield "ofu_job_gained_seconds_total", own, second, 0.0
+        yield "ofu_job_energy_joules_total", own, second, 500.0 * GPUS * ran
