@@ -43,11 +43,17 @@ SPEC = {
             "changes": [{"at": "5d", "factor": 0.5}],
         },
     ],
-    "history": {"levels": ["hour", "job", "model"], "segment": "24h"},
+    "history": {"levels": ["hour", "job", "model"]},
 }
 """The paper's case: a debug flag that all training of a robot's policy on 256 GPUs has for five days makes it 2.5 times
 slower (arXiv:2605.20799, section VI-A). Beside that, jobs in which nothing changes, and one that falls to a half."""
+OF_MINUTES = "job:ofu_job_held_gpu_seconds:rate5m"
+"""All that the command asks of jobs beside what is kept by the hour: how many GPUs they have."""
 DROPPED, MENDED, HALVED = ("2026-01-10T06:00:00Z", "2026-01-15T12:00:00Z", "2026-01-10T12:00:00Z")
+
+
+def is_asked_for(name: str) -> bool:
+    return history.level_of(name) != "job" or name == OF_MINUTES
 
 
 @contextmanager
@@ -55,9 +61,9 @@ def changed_fleet(folder: Path) -> Iterator[Prometheus]:
     """The fleet of SPEC, read in by promtool."""
     path = folder / "spec.yaml"
     path.write_text(yaml.safe_dump(SPEC))
-    om = folder / "om"
-    om.mkdir()
-    for written in history.write(fleet.read(path), BEGIN, om, 0):
-        read_in(folder, written.path.read_text())
+    made = fleet.read(path)
+    series = [one for one in history.recorded(made, BEGIN) if is_asked_for(one.name)]
+    texts = (text for text, _ in history.lines(series, (0, made.spec.length + 1), BEGIN))
+    read_in(folder, "".join(texts) + history.END)
     with stored(folder) as prometheus:
         yield prometheus

@@ -78,7 +78,7 @@ def write(
         minutes = (first - start, until - start)
         raw = raw_lines(fleet, begin_unix, minutes)
         name = stamp(first * MINUTE).replace(":", "")
-        recorded_lines = _lines(series, minutes, begin_unix)
+        recorded_lines = lines(series, minutes, begin_unix)
         after = first if raw is not None else until
         yield _file(folder / f"recorded-{name}.om", recorded_lines, first, after)
         if raw is not None:
@@ -108,7 +108,7 @@ def _file(path: Path, lines: Iterable[tuple[str, int]], without: int, after: int
     return Written(path, samples, stamp(after * MINUTE))
 
 
-def _lines(
+def lines(
     series: Iterable[RecordedSeries], minutes: tuple[int, int], begin_unix: float
 ) -> Iterator[tuple[str, int]]:
     """The text of some minutes, a series at a time."""
@@ -117,9 +117,9 @@ def _lines(
         head = f"# TYPE {name} gauge\n"
         for one in alike:
             start = one.text() + " "
-            lines = [
+            samples = [
                 f"{start}{value:.9g}{stamps[minute]}" for minute, value in one.samples(*minutes)
             ]
-            if lines:
-                yield head + "".join(lines), len(lines)
+            if samples:
+                yield head + "".join(samples), len(samples)
                 head = ""

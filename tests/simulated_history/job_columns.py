@@ -167,10 +167,10 @@ class JobColumns:
         first, step = -(-(self._first + 60) // 3) * 3, 3
         minutes = range(first, min(self._end, self._fleet.spec.length) + 1, step)
         values = array("d")
-        for minute in minutes:
-            is_idle = sum(ofu.at(each) < IDLE for each in range(minute - 60, minute + 1)) >= 60
-            devices = self._watched.devices[minute - self._first]
-            values.append(float(devices) if is_idle else ABSENT)
+        is_low = bytes(value < IDLE for value in ofu.values)
+        for place in (minute - self._first for minute in minutes):
+            is_idle = sum(is_low[place - 60 : place + 1]) >= 60
+            values.append(float(self._watched.devices[place]) if is_idle else ABSENT)
         yield RecordedSeries("job:idle_gpus:count1h", self._names, first, values, step)
 
     def _models(self) -> Iterator[RecordedSeries]:

@@ -61,14 +61,11 @@ def _minutes(time: timedelta | None) -> int:
 
 
 def _increase(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
-    """By how much a counter grows in the minutes before each end."""
-    last = len(one.values) - 1
-
-    def at(minute: int) -> float:
-        place = minute - one.first
-        return one.values[min(place, last)] if place >= 0 else 0.0
-
-    return (at(end) - at(end - window) for end in ends)
+    """By how much a counter grows in the minutes before each end: it was 0 before, and stays as it is at last."""
+    values = array("d", [0.0]) * window + one.values + one.values[-1:] * window
+    first, last = ends.start - one.first, ends.stop - one.first
+    ahead = values[first + window : last + window : ends.step]
+    return map(operator.sub, ahead, values[first : last : ends.step])
 
 
 def _rate(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
@@ -227,8 +224,10 @@ def _highest(members: Vector) -> Iterator[RecordedSeries]:
     for one in members:
         values = array("d")
         for place, value in enumerate(one.values, (one.first - first) // one.step):
-            values.append(value if value == highest[place] else ABSENT)
-            highest[place] = ABSENT if value == highest[place] else highest[place]
+            is_highest = value == highest[place]
+            values.append(value if is_highest else ABSENT)
+            if is_highest:
+                highest[place] = ABSENT
         yield RecordedSeries("", one.labels, one.first, values, one.step)
 
 
