@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import promql_parser
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client import Metric
 
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving.metrics.agent import AgentCounts
@@ -83,8 +83,8 @@ ALL = sorted({one_line(query) for page in PAGES for query in queries(page)})
 def scraped() -> dict[str, list[str]]:
     """The values of every series, minute by minute, in promtool's notation."""
     series: dict[str, list[str]] = defaultdict(lambda: ["_"] * (MINUTES + 1))
-    for minute, text in enumerate(pages()):
-        for family in text_string_to_metric_families(text):
+    for minute, families in enumerate(pages()):
+        for family in families:
             for sample in family.samples:
                 # promtool's time begins at 0
                 begins = EPOCH if sample.name.endswith("_timestamp_seconds") else 0.0
@@ -96,7 +96,7 @@ def scraped() -> dict[str, list[str]]:
     return dict(series)
 
 
-def pages() -> Iterator[str]:
+def pages() -> Iterator[Iterable[Metric]]:
     """What a scrape of the node shows every minute."""
     desk = Desk(2, Policy())
     refused = AgentCounts(rejected_reports={"overlap": 1})
@@ -110,8 +110,9 @@ def pages() -> Iterator[str]:
     desk.node.give(0.0, *jobs)
     for minute in range(MINUTES + 1):
         page.publish(desk.shown)
+        page.render()
+        yield page.collect()
         page.count_request("/metrics", 200)
-        yield page.render().body.decode()
         desk.run(55.0, window=30.0)
         desk.node.tick(desk.clock.now, reading(60.0 * minute, desk.clock.now, device=gpu(1)))
         last = (desk.clock.now, desk.clock.now + 5.0)
