@@ -134,7 +134,7 @@ def check_positive(name: str, value: object) -> None:
 def _units(sample: Mapping[str, int], extent: Extent) -> Exact:
     length, other = sample.get(extent.stream, 0), sample.get(extent.other, 0)
     if extent.per is Per.TOKEN:
-        return whole(Fraction(length, extent.merged))
+        return length if extent.merged == 1 else whole(Fraction(length, extent.merged))
     if extent.per is Per.SEQUENCE:
         return int(length > 0)
     if extent.per is Per.PAIR and extent.most is not None:

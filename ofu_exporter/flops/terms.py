@@ -152,8 +152,9 @@ def _same_sides(merged: list[Linear | None]) -> Linear | None:
 def total(values: Iterable[Exact]) -> Exact:
     """A sum; an integer where it is whole."""
     listed = [*values]
-    rest = sum((value for value in listed if isinstance(value, Fraction)), Fraction())
-    return whole(rest + sum(value for value in listed if isinstance(value, int)))
+    rest = [value for value in listed if isinstance(value, Fraction)]
+    number = sum(value for value in listed if isinstance(value, int))
+    return whole(sum(rest, Fraction(number))) if rest else number
 
 
 def whole(value: Exact) -> Exact:

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from types import ModuleType
 
-from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term
+from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term, conventions
 from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
-from ofu_exporter.flops.models import own_terms
 from ofu_exporter.flops.passes import check_recompute, plan
 from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import GpuModel
@@ -37,7 +36,7 @@ def without(part: Part) -> Edit:
     return in_part(part, lambda _: None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CountedStep:
     """One step of a job, from which FLOPs are counted."""
 
@@ -47,10 +46,12 @@ class CountedStep:
     passes: Passes
     edits: tuple[Edit, ...] = ()
     """Changes of the terms before they are summed."""
+    convention: str = conventions.OWN
 
+    @cached_property
     def terms(self) -> Sequence[Term]:
-        """The model's own terms after the edits."""
-        terms: Sequence[Term] = own_terms(self.model, self.counting)
+        """The terms of the convention after the edits."""
+        terms = conventions.load(self.convention).terms(self.model, self.counting)
         for edit in self.edits:
             terms = [each for each in map(edit, terms) if each is not None]
         return terms
@@ -63,7 +64,7 @@ class CountedStep:
         lengths = self.lengths.with_fixed(self.model.lengths)
         once = total(
             lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
-            for run in plan(self.terms(), passes, self.model.towers, self.model.layers)
+            for run in plan(self.terms, passes, self.model.towers, self.model.layers)
             if run.term.flops
         )
         return float(once * self.passes.repeats)
@@ -72,7 +73,7 @@ class CountedStep:
         return replace(self, edits=(*self.edits, edit))
 
     def has(self, part: Part) -> bool:
-        return any(term.part is part for term in self.terms())
+        return any(term.part is part for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ COUNTED = {"cores": "are counted"}
 
 
 def _is_causal(step: CountedStep) -> bool:
-    return any(term.extent.causal for term in step.terms())
+    return any(term.extent.causal for term in step.terms)
 
 
 @miscount(1.5, _is_causal, COUNTED)
@@ -32,7 +32,7 @@ def attention_omitted(step: CountedStep) -> CountedStep:
     return step.edited(without(Part.CORE))
 
 
-@miscount(1.5, lambda step: any(term.extent.window for term in step.terms()), COUNTED)
+@miscount(1.5, lambda step: any(term.extent.window for term in step.terms), COUNTED)
 def sliding_window_ignored(step: CountedStep) -> CountedStep:
     """Layers attend in a sliding window, and the count takes the whole sequence."""
     return step.edited(lambda term: replace(term, extent=replace(term.extent, window=None)))

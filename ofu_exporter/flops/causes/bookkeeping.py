@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import How, conventions, count
+from ofu_exporter.flops import conventions
 from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, cause
 
 SMALL = (2, 4, 8)
@@ -61,14 +63,11 @@ def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
 def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The count follows another convention."""
     step = facts.step
-    if step is None:
+    if step is None or step.passes.lora or step.passes.frozen:  # which only the own counts
         return
     right = step.flops()
     for name in conventions.names():
-        try:
-            other = count(step.model, step.lengths, How(name, step.counting, step.passes))
-        except ConfigError:  # not defined for this model, or for these choices
-            continue
-        ratio = float(other.model_flops_per_step) / right
-        if abs(ratio - 1) > 1e-6:
-            yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})
+        with suppress(ConfigError):  # not defined for this model, or for these choices
+            ratio = replace(step, convention=name).flops() / right
+            if abs(ratio - 1) > 1e-6:
+                yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})

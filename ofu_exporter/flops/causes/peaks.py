@@ -47,15 +47,15 @@ PRECISIONS = ("precision", "peak_tflops")
 
 
 def _hypothesis(
-    facts: CauseFacts, one: Hypothesis, claimed: Collection[float | None] = ()
+    facts: CauseFacts, one: Hypothesis, claimed: Collection[float] = ()
 ) -> Iterator[Hypothesis]:
     """The hypothesis, unless the report states another peak. `claimed` are the peaks that it may be, if known."""
-    given, right, rated = facts.peak_flops, facts.right_peak(), [*filter(None, claimed)]
+    given, right = facts.peak_flops, facts.right_peak()
     is_given = None  # whether the peak of the report is this one
     if given is not None and right is not None:
         is_given = abs(right / given / one.ratio - 1) <= SAME
-    is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in rated)
-    if is_given is False or abs(one.ratio - 1) <= SAME or (rated and is_other):
+    is_other = given is not None and all(abs(peak / given - 1) > SAME for peak in claimed)
+    if is_given is False or abs(one.ratio - 1) <= SAME or (claimed and is_other):
         return
     says = {**RATED, **one.says}
     if is_given:  # one peak is one mistake
@@ -66,13 +66,10 @@ def _hypothesis(
     yield replace(one, says=says)
 
 
-def _own_peaks(facts: CauseFacts, times: float) -> list[float | None]:
+def _own_peaks(facts: CauseFacts, times: float) -> list[float]:
     """The GPU's peak in each precision that the math may have, times a factor."""
-    row = facts.row()
-    if row is None:
-        return []
-    peaks = [row.peak_flops(precision) for precision in facts.precision or TIMES_HALF]
-    return [None if peak is None else times * peak for peak in peaks]
+    row, names = facts.row(), facts.precision or TIMES_HALF
+    return [times * peak for name in names if row and (peak := row.peak_flops(name))]
 
 
 def _peak(facts: CauseFacts, precision: str) -> float | None:
@@ -179,8 +176,7 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
         assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
         facts = replace(facts, precision={assumed: 1.0})
     math = "+".join(facts.precision or ())
-    models = [row_of(name) for name in facts.present]
-    present = {model.key for model in models if model}
+    present = {model.key for name in facts.present if (model := row_of(name))}
     for ratio, keys in _rated_alike(facts).items():
         rarity_of = {key: _rarity(row.key, key, present) for key in keys}
         key = min(rarity_of, key=rarity_of.__getitem__)
