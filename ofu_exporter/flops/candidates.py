@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache
 from itertools import combinations
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
@@ -102,26 +102,14 @@ class Combination:
     """One cause or two together, before they are judged."""
 
     tried: tuple[TriedCause, ...]
-    together: Ratio | None = None
-    """The ratio of two mistakes of one count, which do not multiply."""
+    report: Ratio
+    """Reported MFU over the right one."""
+    hardware: Ratio
+    """The right MFU over OFU."""
 
     @property
     def rarity(self) -> float:
         return sum(part.rarity for part in self.tried) + PAIR * (len(self.tried) - 1)
-
-    @property
-    def report(self) -> Ratio:
-        """Reported MFU over the right one."""
-        return self.together or self._product(Side.REPORT)
-
-    @property
-    def hardware(self) -> Ratio:
-        """The right MFU over OFU."""
-        return self._product(Side.HARDWARE)
-
-    def _product(self, side: Side) -> Ratio:
-        ratios = (part.ratio for part in self.tried if part.cause.side is side)
-        return reduce(Ratio.times, ratios, Ratio())
 
     def candidate(self, observed: float, misfit: float, mfu: float) -> Candidate:
         """The candidate with its misfit; `observed` is the ratio that it explains, as a logarithm."""
@@ -140,6 +128,13 @@ class Combination:
         )
 
 
+@lru_cache(32)  # a job that is asked about again has other numbers and the same facts
+def tried(facts: CauseFacts) -> tuple[tuple[Combination, ...], tuple[Combination, ...]]:
+    """Every hypothesis alone, and every pair of them."""
+    singles = tuple(alone(facts))
+    return singles, tuple(_pairs(facts, singles))
+
+
 def alone(facts: CauseFacts) -> Iterator[Combination]:
     """Every hypothesis that the facts allow, with its ratio."""
     right = facts.step.flops() if facts.step else 1.0
@@ -151,24 +146,26 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
                 value = hypothesis.miscount(facts.step).flops() / right
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
-                yield Combination((TriedCause(cause, hypothesis, ratio),))
+                ratios = {Side.REPORT: Ratio(), Side.HARDWARE: Ratio(), cause.side: ratio}
+                yield Combination((TriedCause(cause, hypothesis, ratio),), *ratios.values())
 
 
-def pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
+def _pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    parts = [part for one in singles for part in one.tried if not part.hypothesis.is_alone]
-    parts = [part for part in parts if part.rarity + PAIR <= RAREST_PAIR]
-    for first, second in combinations(parts, 2):
-        both = Combination((first, second))
-        if both.rarity > RAREST_PAIR or first.cause is second.cause:
+    parts = [one for one in singles if not one.tried[0].hypothesis.is_alone]
+    parts = [one for one in parts if one.rarity + PAIR <= RAREST_PAIR]
+    for one, other in combinations(parts, 2):
+        (first,), (second,) = one.tried, other.tried
+        ours, theirs = first.hypothesis, second.hypothesis
+        is_rare = first.rarity + second.rarity + PAIR > RAREST_PAIR
+        if is_rare or first.cause is second.cause or ours.contradicts(theirs):
             continue
-        if not first.hypothesis.contradicts(second.hypothesis):
-            change, more = first.hypothesis.miscount, second.hypothesis.miscount
-            if change and more and facts.step:
-                value = more(change(facts.step)).flops() / right
-                both = Combination(both.tried, Ratio(value, value))
-            yield both
+        report = one.report.times(other.report)
+        if ours.miscount and theirs.miscount and facts.step:  # which do not multiply
+            value = theirs.miscount(ours.miscount(facts.step)).flops() / right
+            report = Ratio(value, value)
+        yield Combination((first, second), report, one.hardware.times(other.hardware))
 
 
 def best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -204,15 +204,15 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
 
 
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
-    alone = [*candidates.alone(facts)]
+    alone, pairs = candidates.tried(facts)
     singles = {each.cause: each for each in _judged(observation, facts, alone)}
-    pairs = [
+    together = [
         pair
-        for pair in _judged(observation, facts, candidates.pairs(facts, alone))
+        for pair in _judged(observation, facts, pairs)
         # A pair has to explain more than each of its causes alone.
         if all(pair.score < singles[slug].score for slug in pair.causes if slug in singles)
     ]
-    return sorted([*singles.values(), *pairs], key=lambda each: _place(each, singles.values()))
+    return sorted([*singles.values(), *together], key=lambda each: _place(each, singles.values()))
 
 
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:

@@ -80,7 +80,7 @@ class CountedStep:
 class CauseFacts:
     """What is known of a job. None = not known, which excludes no cause."""
 
-    step: CountedStep | None = None
+    step: CountedStep | None = field(default=None, hash=False)
     executed: Lengths | None = None
     """The samples of a step with their padding, if the job pads."""
     forward_only: bool | None = None
@@ -88,7 +88,7 @@ class CauseFacts:
     gpu: str | None = None
     """The GPU's name in NVML."""
     gpus: int | None = None
-    precision: Mapping[str, float] | None = None
+    precision: Mapping[str, float] | None = field(default=None, hash=False)
     """The share of the FLOPs in each precision."""
     peak_flops: float | None = None
     """FLOP/s of one GPU that the report divides by."""
