@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 from ofu_exporter import flops
@@ -128,8 +129,7 @@ class Job:
         """What the user says."""
         equal = flops.fixed(8, tokens=self.model.length)
         lengths = flops.packed(self.lengths) if self.lengths else equal
-        model = flops.read(config(self.model.name))
-        step = CountedStep(model, lengths, flops.Counting(), self.passes)
+        step = CountedStep(read(self.model.name), lengths, flops.Counting(), self.passes)
         facts = {"gpu": self.gpu, "gpus": self.gpus, "precision": self.precision, **self.facts}
         return CauseFacts(step, forward_only=self.passes.forward_only, **facts)
 
@@ -171,6 +171,11 @@ class Job:
             None if counts is None else self.right_mfu(right) if counts else right,
         )
         return explain(seen, self.facts_of())
+
+
+@cache
+def read(name: str) -> flops.Model:
+    return flops.read(config(name))
 
 
 def counted(cause: str, right: Sizes, **wrong: Any) -> Job:

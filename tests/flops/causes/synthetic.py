@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,15 @@ class Step:
     precision: Mapping[str, float] | None = None
     padded: flops.Lengths | None = None
 
+    @cached_property
+    def model(self) -> flops.Model:
+        return flops.read(self.config)
+
+    @cached_property
+    def overhead(self) -> float:
+        """FLOPs that the hardware executes over those that the model needs."""
+        return self.executed() / self.flops()
+
     def flops(
         self,
         *,
@@ -49,21 +59,21 @@ class Step:
     ) -> float:
         """Model FLOPs of the step, or as somebody takes it who has something wrong."""
         how = flops.How("model", counting or flops.Counting(), passes or self.passes)
-        model = flops.read(config or self.config)
+        model = flops.read(config) if config else self.model
         counted = flops.count(model, lengths or self.lengths, how)
         return float(sum(line.model for line in counted.lines if line.term.part not in without))
 
     def executed(self) -> float:
         """With what is computed again."""
         how = flops.How("model", flops.Counting(), self.passes)
-        counted = flops.count(flops.read(self.config), self.lengths, how, self.padded)
+        counted = flops.count(self.model, self.lengths, how, self.padded)
         return float(counted.hardware_flops_per_step)
 
     def facts(self) -> CauseFacts:
         """What its user can say. Nobody says what is recomputed."""
         plain = replace(self.passes, recompute=flops.Recompute.NONE)
         return CauseFacts(
-            CountedStep(flops.read(self.config), self.lengths, flops.Counting(), plain),
+            CountedStep(self.model, self.lengths, flops.Counting(), plain),
             executed=self.padded,
             forward_only=self.passes.forward_only,
             gpu=self.gpu,
@@ -76,9 +86,8 @@ class Step:
 def explained(step: Step, mistake: float, seed: int, throughput: bool = False) -> Explanation:
     """The explanation of one noisy run. `mistake`: reported MFU over the right one."""
     draw = random.Random(f"job {seed}")
-    executed = step.executed() / step.flops()
-    right = draw.uniform(0.3, 0.6) / max(executed, 1)
-    ofu = right * executed * (1 + draw.uniform(0, TILES)) + draw.gauss(0, NOISE)
+    right = draw.uniform(0.3, 0.6) / max(step.overhead, 1)
+    ofu = right * step.overhead * (1 + draw.uniform(0, TILES)) + draw.gauss(0, NOISE)
     seen = Observation(right * mistake, ofu, NOISE, right if throughput else None)
     return explain(seen, step.facts())
 

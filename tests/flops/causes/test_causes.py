@@ -185,6 +185,14 @@ def test_an_exact_count_leaves_one_sort_of_cause() -> None:
     assert all(sides[slug] is Side.HARDWARE for slug in found.causes[0].causes)
 
 
+def test_what_was_tried_for_one_job_is_not_taken_for_another() -> None:
+    """Neither the model nor the precision is in the hash by which it is kept."""
+    llama = LLAMA.facts()
+    jobs = (llama, replace(llama, precision={"fp8": 1.0}), replace(llama, step=HYBRID.facts().step))
+    assert len({hash(each) for each in jobs}) == 1
+    assert len({explain(Observation(0.8, 0.4), each).causes for each in jobs}) == 3
+
+
 def test_no_known_cause_fits() -> None:
     found = explain(Observation(9.0, 0.1, 0.001), LLAMA.facts())
     assert found.divergence.verdict is Verdict.MFU_ABOVE_OFU
