@@ -63,19 +63,18 @@ class Coverage(NamedTuple):
 
 def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
     """The coverage with one more report, which must not begin before the end of the last one."""
-    spans = coverage.spans
-    if len(spans) > coverage.settled:
+    spans, life, settled, settled_sums, until = coverage
+    if len(spans) > settled:
         last = spans[-1]
         follows = start - last.end <= SLACK_SECONDS
         if follows and end - last.start <= GRAIN_SECONDS:
             seconds, mean = _joined(last, mfu, end - max(start, last.end))
             span = ReportedSpan(last.start, end, mean, seconds)
-            return coverage._replace(spans=(*spans[:-1], span), reported_until=end)
-    if coverage.reported_until is not None:
-        start = max(start, coverage.reported_until)
-    return coverage._replace(
-        spans=(*spans, ReportedSpan(start, end, mfu, end - start)), reported_until=end
-    )
+            return Coverage((*spans[:-1], span), life, settled, settled_sums, end)
+    if until is not None:
+        start = max(start, until)
+    span = ReportedSpan(start, end, mfu, end - start)
+    return Coverage((*spans, span), life, settled, settled_sums, end)
 
 
 def summed(
