@@ -125,11 +125,7 @@ def read(config: Mapping[str, object], ignore: Iterable[str] = ()) -> Model:
     fields = Fields(config, neutral(family) | {*ignore})
     fields.has("architectures")
     read_by_family = families.load(family).read(fields, architecture)
-    shape = read_by_family.shape
-    if shape is not None:  # equal layers are one object, which costs least to compare and to change
-        one = {layer: layer for layer in shape.layers}
-        shape = replace(shape, layers=tuple(map(one.__getitem__, shape.layers)))
-    model = replace(read_by_family, shape=shape, longest=_longest(config))
+    model = replace(read_by_family, longest=_longest(config))
     if not (unknown := ", ".join(fields.finish())):
         return model
     return replace(model, notes=(f"unknown fields taken to change no matrix product: {unknown}",))
