@@ -40,7 +40,7 @@ def test_a_job_comes_and_goes(node: Node) -> None:
         assert ended.simulated
         assert ended.observed_ratio is not None
         assert [gpu.gpu for gpu in ended.gpus] == ["0", "1"]
-        assert ended.gpu_seconds == pytest.approx(seconds(running))
+        until(lambda: report(running).gpu_seconds == pytest.approx(seconds(running)))
         listed = json.loads(running.get("/v1/jobs")[1])
         assert [job["job_id"] for job in listed] == ["7"]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,8 +180,24 @@ def test_gpus_that_no_job_has_are_measured_and_idle(history: FleetHistory) -> No
     assert sum(sums.utilized for sums in found) == pytest.approx(0.0, abs=1e-6)
 
 
+def nearly(one: Any) -> Any:
+    """The same to 13 digits: Prometheus 2 adds up the series of a product in the order of a map of Go, which differs.
+
+    github.com/prometheus/prometheus, v2.42.0, promql/engine.go, `rangeEval`.
+    """
+    if isinstance(one, float):
+        return pytest.approx(one, rel=1e-13)
+    if isinstance(one, dict):
+        return {key: nearly(value) for key, value in one.items()}
+    if isinstance(one, list):
+        return [nearly(value) for value in one]
+    if is_dataclass(one) and not isinstance(one, type):
+        return replace(one, **{each.name: nearly(getattr(one, each.name)) for each in fields(one)})
+    return one
+
+
 @pytest.mark.parametrize("source", ["raw", "recorded", "victoria"])
-def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
+def test_the_sums_are_the_same_however_the_time_is_cut(
     source: str, request: pytest.FixtureRequest
 ) -> None:
     """Of 14 hours, in which all jobs begin and one ends. The default cuts all 30 hours once."""
@@ -188,10 +206,10 @@ def test_the_sums_are_the_same_to_the_last_bit_however_the_time_is_cut(
     cuts = [(read(prometheus, at_once=hours, end=end), end) for hours in (1, 5, 7)]
     for cut, end in [*cuts, (read(prometheus), END)]:
         whole = read(prometheus, at_once=1000, end=end)
-        assert cut.jobs == whole.jobs
-        assert cut.models == whole.models
-        assert cut.hours == whole.hours
-        assert cut.jobless_hours == whole.jobless_hours
+        assert cut.jobs == nearly(whole.jobs)
+        assert cut.models == nearly(whole.models)
+        assert cut.hours == nearly(whole.hours)
+        assert cut.jobless_hours == nearly(whole.jobless_hours)
 
 
 def test_the_rules_records_are_used_where_they_are(raw: Prometheus, recorded: Prometheus) -> None:
