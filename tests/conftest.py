@@ -84,22 +84,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _rank(item: pytest.Item, is_slow: bool) -> tuple[object, ...]:
-    """Of what is early first what has something to show first: then it ends, and costs nothing more.
-
-    The other slow files are mixed: those of one folder all wait, or all compute, and would leave cores idle.
-    """
-    early = item.get_closest_marker("early")
-    after = early.kwargs.get("after", 60) if early else 0
-    mixed = zlib.crc32(item.path.name.encode()) if is_slow and not early else 0
-    return (
-        not item.get_closest_marker("slurm"),
-        not early,
-        not is_slow,
-        after,
-        mixed,
-        str(item.path),
-    )
+def _rank(item: pytest.Item, is_slow: bool) -> tuple[bool, bool, bool, int]:
+    """Slow files are mixed: those of one folder all wait, or all compute, and would leave cores idle."""
+    is_early = item.get_closest_marker("early") is not None
+    mixed = zlib.crc32(item.path.name.encode()) if is_slow and not is_early else 0
+    return not item.get_closest_marker("slurm"), not is_early, not is_slow, mixed
 
 
 @pytest.hookimpl(tryfirst=True)

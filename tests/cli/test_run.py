@@ -55,7 +55,7 @@ def demo(folder: Path) -> Iterator[Agent]:
 
 
 @pytest.mark.slow
-@pytest.mark.early(begin=demo, after=5)
+@pytest.mark.early(begin=demo)
 def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so(early: Early) -> None:
     with early.of(demo) as running:
         assert running.logs("A recording of NVIDIA H100 80GB HBM3 of 2026-11-23 is replayed")

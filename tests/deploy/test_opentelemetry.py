@@ -58,7 +58,7 @@ def scraping(folder: Path) -> Iterator[Prometheus]:
 
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.early(begin=scraping, after=5)
+@pytest.mark.early(begin=scraping)
 def test_a_real_prometheus_keeps_these_series_and_no_others(early: Early) -> None:
     with early.of(scraping) as prometheus:
 

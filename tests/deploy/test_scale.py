@@ -255,7 +255,7 @@ def sharded(folder: Path) -> Iterator[Compared]:
         yield Compared(site, one_prometheus(site), above, tuple(shards))
 
 
-@pytest.mark.early(begin=sharded, after=20)
+@pytest.mark.early(begin=sharded)
 def test_three_shards_and_the_prometheus_above_them(early: Early) -> None:
     """Each shard has some of the nodes, and the one above has what the rules make of all."""
     with early.of(sharded) as (site, reference, above, shards):
@@ -296,7 +296,7 @@ def remote_write(folder: Path) -> Iterator[Compared]:
         yield Compared(site, one_prometheus(site), stored)
 
 
-@pytest.mark.early(begin=remote_write, after=20)
+@pytest.mark.early(begin=remote_write)
 def test_agent_mode_into_victoriametrics_with_vmalert(early: Early) -> None:
     """What one process keeps, another one evaluates: the rules are the same files."""
     with early.of(remote_write) as compared:
@@ -329,7 +329,7 @@ def federation(folder: Path) -> Iterator[Compared]:
         yield Compared(site, site.prometheus(one), above)
 
 
-@pytest.mark.early(begin=federation, after=20)
+@pytest.mark.early(begin=federation)
 def test_federation_of_what_two_clusters_record(early: Early) -> None:
     """The same job id in both clusters is two jobs above them."""
     kept = {name for name in EXPECTED if name.partition(":")[0] not in ("gpu", "job_gpu", "node")}
