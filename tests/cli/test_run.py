@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
-from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, call, until
-from tests.helpers.early import Early
+from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
 from tests.helpers.values import gpu, reading
 
 
@@ -48,16 +45,9 @@ def test_a_demonstration_ends_with_its_recording_where_that_is_asked_for(recordi
         assert "or add --loop" in start, "the page says what to do, and not only the reason's name"
 
 
-@contextlib.contextmanager
-def demo(folder: Path) -> Iterator[Agent]:
-    with agent("demo") as running:
-        yield running
-
-
 @pytest.mark.slow
-@pytest.mark.early(begin=demo)
-def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so(early: Early) -> None:
-    with early.of(demo) as running:
+def test_a_demonstration_is_a_recording_of_an_h100_with_its_jobs_and_says_so() -> None:
+    with agent("demo") as running:
         assert running.logs("A recording of NVIDIA H100 80GB HBM3 of 2026-11-23 is replayed")
         until(lambda: running.value("ofu_job_gpu_seconds_total", job_id="103"))
         assert running.value("ofu_exporter_simulated") == 1, "no GPU of this node is measured"

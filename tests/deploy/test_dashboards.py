@@ -292,7 +292,7 @@ def refused(running: Agent) -> None:
 @contextlib.contextmanager
 def begin(folder: Path) -> Iterator[Demo]:
     with contextlib.ExitStack() as stack:
-        agents = [stack.enter_context(agent(*SIMULATED, "--interval", "0.5s")) for _ in range(4)]
+        agents = [stack.enter_context(agent(*SIMULATED, "--interval", "1s")) for _ in range(4)]
         faults = (
             "demo",
             "--path",
@@ -305,7 +305,7 @@ def begin(folder: Path) -> Iterator[Demo]:
         nodes = [one.url.removeprefix("http://") for one in agents]
         refused(agents[-1])
         targets = [{"targets": nodes, "labels": {"cluster": "demo"}}]
-        scraped = [{"job_name": "ofu", "scrape_interval": "1s", "static_configs": targets}]
+        scraped = [{"job_name": "ofu", "scrape_interval": "2s", "static_configs": targets}]
         rules = [str(path) for path in at_a_tests_pace(folder, RULES)]
         prometheus = Prometheus(folder, {}, scrape_configs=scraped, rule_files=rules)
         stack.callback(prometheus.stop)

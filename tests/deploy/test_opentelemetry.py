@@ -14,7 +14,6 @@ import yaml
 
 from tests.deploy.chart import ROOT
 from tests.helpers.agent import agent, until
-from tests.helpers.early import Early
 from tests.helpers.prometheus_server import Prometheus
 
 RECIPE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/opentelemetry/collector.yaml").read_text())
@@ -58,9 +57,8 @@ def scraping(folder: Path) -> Iterator[Prometheus]:
 
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.early(begin=scraping)
-def test_a_real_prometheus_keeps_these_series_and_no_others(early: Early) -> None:
-    with early.of(scraping) as prometheus:
+def test_a_real_prometheus_keeps_these_series_and_no_others(tmp_path: Path) -> None:
+    with scraping(tmp_path) as prometheus:
 
         def names() -> set[str]:
             rows = prometheus.query('{job="ofu-exporter"}', time.time())

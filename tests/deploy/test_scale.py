@@ -255,10 +255,17 @@ def sharded(folder: Path) -> Iterator[Compared]:
         yield Compared(site, one_prometheus(site), above, tuple(shards))
 
 
-@pytest.mark.early(begin=sharded)
-def test_three_shards_and_the_prometheus_above_them(early: Early) -> None:
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Early]:
+    """All three, side by side: each takes half a minute."""
+    begins = (sharded, remote_write, federation)
+    with contextlib.closing(Early(begins, lambda: tmp_path_factory.mktemp("site"))) as begun:
+        yield begun
+
+
+def test_three_shards_and_the_prometheus_above_them(sites: Early) -> None:
     """Each shard has some of the nodes, and the one above has what the rules make of all."""
-    with early.of(sharded) as (site, reference, above, shards):
+    with sites.of(sharded) as (site, reference, above, shards):
         until_the_same(reference, above, EXPECTED)
         for number, shard in enumerate(shards):
             scraped = {one["metric"]["instance"] for one in shard.query("up", time.time())}
@@ -296,10 +303,9 @@ def remote_write(folder: Path) -> Iterator[Compared]:
         yield Compared(site, one_prometheus(site), stored)
 
 
-@pytest.mark.early(begin=remote_write)
-def test_agent_mode_into_victoriametrics_with_vmalert(early: Early) -> None:
+def test_agent_mode_into_victoriametrics_with_vmalert(sites: Early) -> None:
     """What one process keeps, another one evaluates: the rules are the same files."""
-    with early.of(remote_write) as compared:
+    with sites.of(remote_write) as compared:
         until_the_same(compared.reference, compared.store, EXPECTED)
 
 
@@ -329,11 +335,10 @@ def federation(folder: Path) -> Iterator[Compared]:
         yield Compared(site, site.prometheus(one), above)
 
 
-@pytest.mark.early(begin=federation)
-def test_federation_of_what_two_clusters_record(early: Early) -> None:
+def test_federation_of_what_two_clusters_record(sites: Early) -> None:
     """The same job id in both clusters is two jobs above them."""
     kept = {name for name in EXPECTED if name.partition(":")[0] not in ("gpu", "job_gpu", "node")}
-    with early.of(federation) as (_, reference, above, _):
+    with sites.of(federation) as (_, reference, above, _):
         until_the_same(reference, above, kept - {"fleet:ofu_target:ratio"})
         recorded = above.recorded(time.time())
         levels = {name.partition(":")[0] for name in names(recorded)}

@@ -19,7 +19,6 @@ import yaml
 from tests.deploy.monitoring import alertmanager
 from tests.deploy.promtool import ORDER, ROOT, RULES, read_yaml, said
 from tests.helpers.agent import until
-from tests.helpers.early import Begin, Early
 from tests.helpers.prometheus_server import Prometheus
 
 PAGE = ROOT / "docs" / "start.md"
@@ -153,24 +152,15 @@ def pair_of(relabelled: bool, folder: Path) -> Iterator[str]:
         yield manager
 
 
-RELABELLED, AS_IT_IS = (partial(pair_of, relabelled) for relabelled in (True, False))
-
-
 @pytest.mark.prometheus
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("begin", "alerts"),
-    [
-        pytest.param(RELABELLED, 1, marks=pytest.mark.early(begin=RELABELLED), id="relabelled"),
-        pytest.param(AS_IT_IS, 2, marks=pytest.mark.early(begin=AS_IT_IS), id="as it is"),
-    ],
-)
+@pytest.mark.parametrize(("relabelled", "alerts"), [(True, 1), (False, 2)])
 def test_a_pair_sends_one_alert_because_the_replica_is_taken_off(
-    begin: Begin[str], alerts: int, early: Early
+    relabelled: bool, alerts: int, tmp_path: Path
 ) -> None:
     (pair,) = blocks("global")
     with (
-        early.of(begin) as manager,
+        pair_of(relabelled, tmp_path) as manager,
         urllib.request.urlopen(f"http://{manager}/api/v2/alerts", timeout=10) as answer,
     ):
         found = [alert["labels"] for alert in json.load(answer)]
