@@ -71,6 +71,7 @@ def test_every_row_is_measured_of_each_code(
     code: Code, other: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_costs, "WINDOWS_SECONDS", 0.5)
+    monkeypatch.setattr(code_costs, "STARTS", 1)
     found = {what: costs for sitting in SITTINGS for what, costs in sitting([code, other]).items()}
     assert tuple(found) == ROWS
     assert all(len(costs) == 2 and min(costs) > 0 for costs in found.values()), found
