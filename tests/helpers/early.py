@@ -16,7 +16,7 @@ T = TypeVar("T")
 Begin = Callable[[Path], contextlib.AbstractContextManager[T]]
 """Given a folder of its own: what runs until the last test that asks for it."""
 
-APART = 1.0
+APART = 2.0
 """Seconds between two of them: each starts several programs."""
 
 
