@@ -89,12 +89,12 @@ SECONDS = range(LATE, round(HOURS * HOUR) + 1, SCRAPE)
 def _of_gpu(job: SteadyJob, here: dict[str, str], gpu: int) -> Iterator[Sample]:
     which = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
     device, clock = labelled(**which), clock_hz(here["instance"], gpu)
-    free = labelled(**which, model=MODELS[job.cluster])
-    held = labelled(**which, model=MODELS[job.cluster], job_id=job.job_id)
+    without_job = labelled(**which, model=MODELS[job.cluster])
+    with_job = labelled(**which, model=MODELS[job.cluster], job_id=job.job_id)
     for second in SECONDS:
         ran = max(second - job.begin * HOUR, 0.0)
         turn = math.sin(2 * math.pi * (second - LATE) / QUARTER)
-        yield "ofu_gpu_info", held if ran else free, second, 1.0
+        yield "ofu_gpu_info", with_job if ran else without_job, second, 1.0
         yield "ofu_gpu_observed_seconds_total", device, second, float(second)
         yield "ofu_gpu_utilization_seconds_total", device, second, job.ofu * ran
         yield "ofu_gpu_idle_energy_joules_total", device, second, 20.0 * ran

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import conventions
 from ofu_exporter.flops.causes import FORMULA, CauseFacts, Hypothesis, cause
+from ofu_exporter.flops.step_count import complete
 
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
@@ -67,7 +68,8 @@ def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
         return
     right = step.flops()
     for name in conventions.names():
-        with suppress(ConfigError):  # not defined for this model, or for these choices
+        with suppress(ConfigError):  # not defined for this model, these choices or lengths
+            complete(step.model, step.lengths)
             ratio = replace(step, convention=name).flops() / right
             if abs(ratio - 1) > 1e-6:
                 yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})

@@ -193,6 +193,15 @@ def test_what_was_tried_for_one_job_is_not_taken_for_another() -> None:
     assert len({explain(Observation(0.8, 0.4), each).causes for each in jobs}) == 3
 
 
+def test_no_convention_counts_lengths_that_the_model_does_not_have() -> None:
+    facts = LLAMA.facts()
+    assert facts.step
+    with_images = replace(facts.step, lengths=facts.step.lengths + flops.fixed(4, image=256))
+    (conventions,) = (each.hypotheses for each in causes() if each.slug == "other_convention")
+    assert [*conventions(facts)]
+    assert not [*conventions(replace(facts, step=with_images))]
+
+
 def test_no_known_cause_fits() -> None:
     found = explain(Observation(9.0, 0.1, 0.001), LLAMA.facts())
     assert found.divergence.verdict is Verdict.MFU_ABOVE_OFU
