@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import math
 import signal
 import socket
 import time
-import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,9 @@ import pytest
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import JobTotals
-from ofu_exporter.reports.book import REPORTS_AT_ONCE
 from tests.helpers.agent import SOON, Agent, agent, until
 from tests.helpers.job_node import Node, seconds
-from tests.helpers.post import Answer, post
+from tests.helpers.post import post
 
 
 @pytest.fixture
@@ -199,29 +195,6 @@ def test_the_same_interval_twice_is_a_conflict(running: Agent) -> None:
     again = post(running, report)
     assert (again.status, again.field, again.reason) == (409, "body.end", "overlap")
     assert "two processes report" in again.message
-
-
-def test_a_job_that_reports_too_often_is_told_when_to_come_back(running: Agent) -> None:
-    """As many at once as there may be, and some more; over one connection, to be quick enough."""
-    body = json.dumps({"job_id": "7", "gpus": 2})
-    late: list[Answer] = []
-
-    def refused() -> bool:
-        for _ in range(2 * REPORTS_AT_ONCE):
-            connection.request("POST", "/v1/mfu", body, {"Content-Type": "application/json"})
-            with connection.getresponse() as answer:
-                content, wait = json.loads(answer.read()), answer.headers.get("Retry-After")
-                if answer.status != 200:
-                    late.append(Answer(answer.status, content, int(wait or 0)))
-        return bool(late)
-
-    where = urllib.parse.urlsplit(running.url).netloc
-    with contextlib.closing(http.client.HTTPConnection(where, timeout=SOON)) as connection:
-        until(refused, 5 * SOON)
-    assert {(each.status, each.field, each.reason) for each in late} == {
-        (429, "body.job_id", "too_many")
-    }
-    assert all(each.retry_after and each.retry_after >= 1 for each in late)
 
 
 def test_only_who_has_the_token_may_report_where_tokens_are_on(node: Node, tmp_path: Path) -> None:

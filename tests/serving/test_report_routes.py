@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.book import REPORTS_AT_ONCE, ReportBook
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving.access import Access
 from ofu_exporter.serving.app import create_app
@@ -28,6 +29,12 @@ def reports() -> ReportBook:
 
 @pytest.fixture
 def client(reports: ReportBook) -> Iterator[Client]:
+    with reporting_to(reports) as connected:
+        yield connected
+
+
+@contextlib.contextmanager
+def reporting_to(reports: ReportBook) -> Iterator[Client]:
     page = Page(FakeClock(5.0))
     book = JobBook(page.snapshot, "node1")
     app = create_app(page, book, reports, Guard(Access()), ReadAccess())
@@ -87,3 +94,18 @@ def test_where_json_ends_too_early_is_said(client: Client) -> None:
     assert answer(client, b'{"job_id": }')[1]["detail"] == [
         {"loc": ["body", 11], "msg": "JSON decode error: Expecting value", "type": "malformed"}
     ]
+
+
+def test_a_job_that_reports_too_often_is_told_when_to_come_back() -> None:
+    """No time passes for the book, so that no client is too slow for the limit."""
+    reports = ReportBook(lambda: snapshot_of(reading()), Policy(unowned=True), FakeClock(5.0))
+    body = b'{"job_id": "7", "gpus": 2}'
+    with reporting_to(reports) as client:
+        for _ in range(REPORTS_AT_ONCE):
+            assert answer(client, body)[0] == 200
+        client.send(post(len(body)), body)
+        status, headers, told = client.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+        problems = [(each["loc"], each["type"]) for each in told["detail"]]
+        assert problems == [(["body", "job_id"], "too_many")]
+        assert answer(client, body.replace(b"7", b"8"))[0] == 200, "another job is not held up"

@@ -35,8 +35,11 @@ FALLBACK = 1.5
 """Rarity of such a peak: the commonest mistake with a new card."""
 SELDOM = 3.0
 """The same for a card that the tables have, and for another card of the node."""
-ABSENT = 9.0
-"""Rarity of the peak of any other card. It ranks after all simpler mistakes that fit."""
+ABSENT = 10.5
+"""Rarity of the peak of any other card. It ranks after all simpler mistakes that fit.
+
+The rarest of these has 6.0, and the worst misfit that still fits, 2.96, adds 2.96^2 / 2 to its score.
+"""
 ABSENT_AND_GIVEN = 4.0
 """The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ofu_exporter import flops
@@ -178,6 +178,7 @@ def test_no_offered_cause_contradicts_itself_or_what_was_stated(
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(stated(), NUMBERS, NUMBERS)
+@example(CauseFacts(gpu=A100, present=frozenset({A100})), 0.373046875, 0.12947642893600303)
 def test_a_gpu_that_no_framework_falls_back_to_is_never_likelier_than_a_plain_mistake(
     facts: CauseFacts, mfu: float, ofu: float
 ) -> None:
