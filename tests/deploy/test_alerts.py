@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import itertools
 import re
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.utils import floatToGoString
 
+from tests.deploy.monitoring import victoria_metrics
 from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, selected, the_alert
 from tests.deploy.test_rules import KNOWN, NAMES
+from tests.helpers.agent import until
 
 pytestmark = pytest.mark.slow
 
@@ -131,6 +139,51 @@ def test_it_is_alone_in_a_file_of_its_name(path: Path) -> None:
 def test_vmalert_reads_all() -> None:
     rules = [f"-rule={path}" for path in ALERTS]
     subprocess.run(["vmalert", "-dryRun", *rules], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def agents_that_fail_each_tenth_scrape() -> Iterator[str]:
+    """The address of a page that gives the start times of a hundred agents, each of which started once."""
+    starts = (floatToGoString(1795715000 + number * 6137 / 100) for number in range(100))
+    name = "process_start_time_seconds"
+    page = "".join(f'{name}{{agent="{n}"}} {each}\n' for n, each in enumerate(starts))
+    scrapes = itertools.count(1)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if next(scrapes) % 10 == 0:
+                self.send_error(503)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.prometheus
+def test_a_start_time_that_a_database_rounds_is_no_restart(tmp_path: Path) -> None:
+    """VictoriaMetrics gives 1795715704.45 and 1795715704.4499998 for one value, where scrapes failed.
+
+    https://github.com/VictoriaMetrics/VictoriaMetrics/issues/767 and 5752; the subquery has a test's pace here.
+    """
+    expression = the_alert(ROOT / "helm/ofu-exporter/files/alerts/agent-restarting.yaml")["expr"]
+    times = "changes(process_start_time_seconds[1h]) > 2"
+    with agents_that_fail_each_tenth_scrape() as address:
+        target = {"scrape_interval": "1s", "static_configs": [{"targets": [address]}]}
+        config = [{"job_name": "ofu", **target}]
+        with victoria_metrics(tmp_path / "victoria", config) as victoria:
+            until(lambda: victoria.query(times), seconds=60)
+            paced = expression.replace("[1h:1m]", "[1h:1s]")
+            assert victoria.query(paced) == []
+            assert victoria.query(paced.replace("> 2", ">= 0"))
 
 
 @pytest.mark.parametrize("program", ["promtool", "vmalert"])
