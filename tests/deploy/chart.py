@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 Object = dict[str, Any]
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C, where it is: the rules are long."""
+DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def tool(name: str) -> str | None:
@@ -61,32 +64,40 @@ def run(*command: str | Path, text: str | None = None) -> subprocess.CompletedPr
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "GOGC": "off"},  # Helm ends before it needs memory back
     )
 
 
-def template(helm: str, values: Object, chart: Path = CHART) -> subprocess.CompletedProcess[str]:
-    text = yaml.safe_dump(values)
+def template(helm: str, values: Object) -> subprocess.CompletedProcess[str]:
+    return _template(helm, yaml.dump(values, Dumper=DUMPER), CHART)
+
+
+def _template(helm: str, text: str, chart: Path) -> subprocess.CompletedProcess[str]:
     return run(
         helm, "template", "ofu", chart, "--namespace", "monitoring", "--values", "-", text=text
     )
 
 
+def refused(helm: str, values: Object) -> set[tuple[str, str]]:
+    """What a Helm says of values that the chart's schema does not allow, by their places: each place, and why."""
+    places = {re.sub(r"\.(\d)", r"[\1]", place): json.dumps(values[place]) for place in values}
+    given = (word for place in places for word in ("--set-json", f"{place}={places[place]}"))
+    done = run(helm, "template", "ofu", CHART, *given)
+    assert done.returncode != 0
+    said = re.findall(r"^ *- (?:at ')?(.*?)'?: (.*)$", done.stderr, re.M)
+    return {(re.sub(r"\(root\)|^/", "", place).replace("/", "."), why) for place, why in said}
+
+
 def render(helm: str, values: Object, chart: Path = CHART) -> list[Object]:
-    """The objects that a release has with these values."""
-    text = _rendered(helm, yaml.safe_dump(values)) if chart == CHART else _text(helm, values, chart)
-    return [loaded for loaded in yaml.load_all(text, Loader=LOADER) if loaded]
+    """The objects that a release has with these values, for reading only: other tests have the same."""
+    return _rendered(helm, yaml.dump(values, Dumper=DUMPER), chart)
 
 
 @cache
-def _rendered(helm: str, values: str) -> str:
-    """What a Helm makes of the chart, once for all tests."""
-    return _text(helm, yaml.safe_load(values), CHART)
-
-
-def _text(helm: str, values: Object, chart: Path) -> str:
-    done = template(helm, values, chart)
+def _rendered(helm: str, text: str, chart: Path) -> list[Object]:
+    done = _template(helm, text, chart)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return [loaded for loaded in yaml.load_all(done.stdout, Loader=LOADER) if loaded]
 
 
 def only(objects: list[Object], kind: str) -> Object:
@@ -121,3 +132,10 @@ def pod_spec(objects: list[Object]) -> Object:
     """What the exporter's pods are."""
     spec: Object = only(objects, "DaemonSet")["spec"]["template"]["spec"]
     return spec
+
+
+def node_terms(spec: Object) -> list[Object]:
+    """One of these terms a node must fit."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms: list[Object] = spec["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    return terms

@@ -13,8 +13,8 @@ from tests.deploy.chart import (
     EXAMPLES,
     HELMS,
     ROOT,
-    Object,
     container,
+    node_terms,
     only,
     pod_spec,
     render,
@@ -22,17 +22,10 @@ from tests.deploy.chart import (
 )
 from tests.deploy.value_sets import VALUE_SETS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
 every_helm = pytest.mark.parametrize("helm", HELMS)
 PAGES = [ROOT / "docs" / "kubernetes.md", ROOT / "tests" / "deploy" / "on_a_cluster.md"]
 PAGES += [CHART / "README.md"]
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-def node_terms(spec: Object) -> list[Object]:
-    """One of these terms a node must fit."""
-    terms: list[Object] = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    return terms
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -14,7 +14,7 @@ from tests.deploy.chart import CHART, HELMS, Object, only, render, run
 from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.markdown import anchors
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
 SAMPLES = "`podMonitor.sampleLimit`"
 SELDOM = 6
 """Series that a job may have besides: docs/metrics.md#how-many-series."""

@@ -19,6 +19,7 @@ from tests.deploy.chart import (
     only,
     pod_spec,
     pods,
+    refused,
     render,
     run,
     template,
@@ -27,7 +28,7 @@ from tests.deploy.value_sets import VALUE_SETS
 from tests.helpers.agent import Agent, page_server
 from tests.helpers.in_process import call
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
 every_helm = pytest.mark.parametrize("helm", HELMS)
 
 
@@ -163,20 +164,7 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "kubernetes.metadata=true needs kubernetes.podResources=true",
         ),
         ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
-        ({"config": {"source": "nvmll"}}, "config"),
-        ({"config": {"source": "nvml,dcgm"}}, "config"),
-        ({"config": {"scheduler": "slum"}}, "config"),
         ({"config": {"interval": "50s"}}, "interval=50s is not between 0.1 and 30 seconds"),
-        ({"config": {"interval": "0.02m", "horizon": "1m30s"}}, "config"),
-        ({"config": {"collect_interval": 31}}, "config"),
-        ({"config": {"interval": "soon"}}, "config"),
-        ({"config": {"gpus": 3}}, "config"),
-        ({"config": {"gpus": [{"name": "X", "tensor_clock_hz": 1}]}}, "config"),
-        ({"config": {"log_level": "loud"}}, "config"),
-        ({"config": {"mfu_above": 2}}, "config"),
-        ({"config": {"job_tokens": "yes"}}, "config"),
-        ({"resources": {"limits": {"memory": "lots"}}}, "resources"),
-        ({"extraArgs": ["--no-such=1"]}, "extraArgs"),
         (
             {"prometheusRule": {"enabled": True, "withoutAlerts": ["NoSuch"]}},
             "names no alert: NoSuch",
@@ -190,8 +178,6 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             {"podMonitor": {"enabled": True}, "webConfig": {"secret": "users"}},
             "give podMonitor.basicAuth or podMonitor.authorization",
         ),
-        ({"service": {"type": "ExternalName"}}, "service"),
-        ({"service": {"port": 70000}}, "service"),
     ],
 )
 def test_what_could_do_nothing_is_refused_and_not_ignored(
@@ -200,6 +186,28 @@ def test_what_could_do_nothing_is_refused_and_not_ignored(
     done = template(helm, values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+@every_helm
+def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
+    wrong: Object = {
+        "config.source": "nvmll",
+        "config.scheduler": "slum",
+        "config.horizon": "1m30s",
+        "config.collect_interval": 31,
+        "config.interval": "soon",
+        "config.gpus": 3,
+        "config.log_level": "loud",
+        "config.mfu_above": 2,
+        "config.job_tokens": "yes",
+        "resources.limits.memory": "lots",
+        "extraArgs.0": "--no-such=1",
+        "service.type": "ExternalName",
+        "service.port": 70000,
+    }
+    again: Object = {"config.source": "nvml,dcgm", "config.gpus.0.tensor_clock_hz": 1}
+    for values in (wrong, again):
+        assert not values.keys() - {place for place, _ in refused(helm, values)}
 
 
 @every_helm
