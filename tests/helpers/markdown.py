@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +26,7 @@ BLOCKS = {
 }
 
 
+@cache
 def tokens(page: Path) -> list[Token]:
     return READER.parse(page.read_text())
 
