@@ -21,8 +21,8 @@ from tests.helpers.slurm_cluster import Cluster, missing
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# What pip installs in a test is hardly imported there.
-os.environ["PIP_NO_COMPILE"] = "1"
+# What pip installs in a test is hardly imported there. It says of this option that a false value turns it on.
+os.environ["PIP_NO_COMPILE"] = "0"
 
 # With it jsonschema builds 38 grammars in each worker, for formats that no schema here is checked for.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
