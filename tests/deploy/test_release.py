@@ -60,10 +60,11 @@ def defined(text: str) -> dict[str, object]:
     return names
 
 
-def make(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def make(checkout: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "deploy.release", *words],
         cwd=checkout,
+        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=300,
@@ -115,7 +116,10 @@ def test_every_file_has_its_checksum_and_its_provenance(made: Path, checkout: Pa
 
 def test_the_same_tag_makes_the_same_bytes(made: Path, checkout: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    done = make(checkout, TAG, "--builder", "none", "--output", str(again))
+    # The addresses of an equal bill are right where those of the first were: grammars for them take seconds.
+    (tmp_path / "rfc3987_syntax.py").write_text("raise ImportError")
+    words = (TAG, "--builder", "none", "--output", str(again))
+    done = make(checkout, *words, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert (again / "SHA256SUMS").read_text() == (made / "SHA256SUMS").read_text()
 
@@ -186,7 +190,7 @@ def test_the_chart_asks_for_the_image_that_was_built(checkout: Path, tmp_path: P
     target = tmp_path / "target"
     target.mkdir()
     source = tmp_path / "source"
-    run("cp", "--recursive", checkout, source)
+    shutil.copytree(checkout / "helm", source / "helm")
     release.make_chart(release.Release(__version__, "", 0, source, target), tmp_path, digest)
     (chart,) = target.glob("*.tgz")
     shown = run(release.helm(), "template", "ofu", chart).stdout
