@@ -6,7 +6,6 @@ import functools
 import http.server
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.helpers.browser import BROWSER, violations
+from tests.helpers.browser import BROWSER, seen, violations
 from tests.helpers.markdown import anchors, blocks
 from tests.helpers.screenshots import LOOKS, QUIET
 
@@ -172,27 +171,13 @@ def test_a_page_that_nothing_leads_to_a_broken_link_and_a_broken_anchor_are_refu
         assert any(said in line for line in warnings), said
 
 
-def shown(address: str, profile: Path, *flags: str) -> str:
-    """A page as the browser has it, which finds no other host."""
-    own = [f"--user-data-dir={profile}", "--dump-dom", address]
-    nobody = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    done = subprocess.run(
-        [str(BROWSER), *QUIET, nobody, *flags, *own],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return done.stdout
-
-
 FOUND = re.compile(r'<a href="[^"]*explain\.html[^"]*" class="md-search-result__link"')
 
 
 @needs_browser
-def test_a_folder_can_be_searched_without_a_server(site: Path, tmp_path: Path) -> None:
+def test_a_folder_can_be_searched_without_a_server(site: Path) -> None:
     address = f"{(site / 'index.html').as_uri()}?q=divergence"
-    assert FOUND.search(shown(address, tmp_path, "--virtual-time-budget=8000"))
+    assert FOUND.search(seen(address, seconds=8))
 
 
 PROBE = """<img src="held.png" alt=""><script>
@@ -204,6 +189,14 @@ const wait = setInterval(() => {
   document.body.append(out)
   fetch("found") }, 100)</script></body>"""
 """Tells the server when the search has found something, and writes what the browser notes that it has asked for."""
+
+
+def shown(address: str, profile: Path) -> str:
+    """A page as a browser of its own has it when it has loaded, which finds no other host."""
+    own = [f"--user-data-dir={profile}", "--dump-dom", address]
+    nobody = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    command = [str(BROWSER), *QUIET, nobody, *own]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 class Held(http.server.SimpleHTTPRequestHandler):
@@ -238,23 +231,23 @@ def test_a_search_behind_a_server_asks_no_other_host(site: Path, tmp_path: Path)
     assert all(each.startswith(address) for each in loaded.split()), loaded
 
 
+@pytest.fixture
+def unseen(site: Path, tmp_path: Path) -> Path:
+    """The site at another address, for which the browser has kept no look that it had before."""
+    (tmp_path / "site").symlink_to(site)
+    return tmp_path / "site"
+
+
 @needs_browser
 @pytest.mark.parametrize("look", LOOKS)
-def test_the_landing_page_has_the_look_that_the_reader_has_chosen(
-    site: Path, look: str, tmp_path: Path
-) -> None:
-    flags = [LOOKS[look]] if LOOKS[look] else []
-    page = (site / "index.html").as_uri()
-    text = shown(page, tmp_path, "--virtual-time-budget=4000", *flags)
+def test_the_landing_page_has_the_look_that_the_reader_has_chosen(unseen: Path, look: str) -> None:
     scheme = {"light": "default", "dark": "slate"}[look]
+    text = seen(unseen / "index.html", look)
     assert re.search(f'<body[^>]* data-md-color-scheme="{scheme}"', text)
 
 
 @needs_browser
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", ["index", "access"])
-def test_a_screen_reader_stumbles_over_nothing(
-    site: Path, name: str, look: str, tmp_path: Path
-) -> None:
-    shutil.copytree(site, tmp_path, dirs_exist_ok=True)
-    assert violations((site / f"{name}.html").read_text(), tmp_path, look) == []
+def test_a_screen_reader_stumbles_over_nothing(unseen: Path, name: str, look: str) -> None:
+    assert violations((unseen / f"{name}.html").read_text(), unseen, look) == []
