@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from tests.attacks.attack import Attack
 from tests.attacks.target import GPUS, PACE, Setup
+from tests.helpers.quiet_server import QuietServer
 
 COLLECT_SECONDS = 1.0
 UNKNOWN = 3000
@@ -59,7 +60,7 @@ def with_page(
 
     def setup(folder: Path, stack: ExitStack) -> Setup:
         handler = partial(_Handler, pieces)
-        server = stack.enter_context(_Server(("127.0.0.1", 0), handler))
+        server = stack.enter_context(QuietServer(("127.0.0.1", 0), handler))
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         stack.callback(server.shutdown)
         url = f"http://127.0.0.1:{server.server_port}/metrics"
@@ -74,11 +75,6 @@ def with_page(
         return Setup([*source, "--scheduler", "none", *PACE], has_counters=has_counters)
 
     return setup
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
+from tests.helpers.quiet_server import QuietServer
 
 Alert = dict[str, Any]
 
@@ -157,7 +158,7 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with QuietServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield received, f"http://127.0.0.1:{server.server_port}/"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.doubles.agent_answer import PEAK_FLOPS, answer_of, refusal_of
+from tests.helpers.quiet_server import QuietServer
 
 Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 """Status, body, headers."""
@@ -64,7 +65,7 @@ def report_server() -> Iterator[ReportServer]:
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with QuietServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         state.url = f"http://127.0.0.1:{server.server_port}"

@@ -19,6 +19,7 @@ from typing import IO
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers import warm
+from tests.helpers.quiet_server import QuietServer
 from tests.helpers.warm import PYTHON, WarmProcess
 
 SOON = 20.0
@@ -196,7 +197,7 @@ def page_server(page: Callable[[], str], content_type: str = "text/plain") -> It
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with QuietServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/metrics"

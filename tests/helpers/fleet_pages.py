@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler
 
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH
+from tests.helpers.quiet_server import QuietServer
 
 GPUS = 2
 WARM = 300.0
@@ -56,7 +57,7 @@ def fleet(nodes: Sequence[Placed | None]) -> Iterator[list[str]]:
     """The addresses of nodes, each of which serves its /metrics: one port on as many loopback addresses."""
     by_host = {f"127.0.1.{number}": LiveNode(one) for number, one in enumerate(nodes, start=1)}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = by_host[self.connection.getsockname()[0]].page()
             self.send_response(200)
@@ -68,7 +69,7 @@ def fleet(nodes: Sequence[Placed | None]) -> Iterator[list[str]]:
         def log_message(self, format: str, *args: object) -> None:
             """Quiet."""
 
-    with http.server.ThreadingHTTPServer(("0.0.0.0", 0), Handler) as server:
+    with QuietServer(("0.0.0.0", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield [f"{host}:{server.server_port}" for host in by_host]

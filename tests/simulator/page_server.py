@@ -10,8 +10,9 @@ import socket
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.helpers.quiet_server import QuietServer
 from tests.simulator.curve import Curve
 from tests.simulator.score import Span
 
@@ -106,7 +107,7 @@ class PageServer:
     """Serves these pages."""
 
     def __init__(self, pages: Pages) -> None:
-        self._server = _Server(pages)
+        self._server = QuietServer(("127.0.0.1", 0), _handler(pages))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
@@ -118,16 +119,6 @@ class PageServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, pages: Pages) -> None:
-        super().__init__(("127.0.0.1", 0), _handler(pages))
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A reader that hung up is no news here."""
 
 
 def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
