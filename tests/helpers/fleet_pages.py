@@ -17,6 +17,8 @@ from tests.helpers.quiet_server import QuietServer
 GPUS = 2
 WARM = 300.0
 """Seconds that the fleet has run before anybody scrapes it."""
+WINDOW = 1.5
+"""Seconds that a window has at least, so that all who scrape every two seconds find the same windows."""
 Placed = tuple[Job, float, float | None]
 """A job on a whole node, the tensor activity of its GPUs, and the MFU that it reports there."""
 
@@ -42,7 +44,7 @@ class LiveNode:
 
     def _go_on(self, until: float) -> None:
         seconds = until - self._desk.clock.now
-        if seconds < 0.1:  # no window is shorter
+        if seconds < WINDOW:
             return
         job, tensor, mfu = self._placed or (None, 0.0, None)
         start = self._desk.clock.now

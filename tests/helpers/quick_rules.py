@@ -20,12 +20,13 @@ def quick(duration: str) -> str:
 
 
 def quick_rules(folder: Path) -> list[Path]:
-    """Copies of the files of rules, without those of whole hours."""
+    """Copies of the files of rules that are evaluated once a minute."""
     copies = []
     for path in RULES:
-        if path.stem != "hours":
-            copy = folder / f"{path.stem}.yaml"
-            copy.write_text(json.dumps({"groups": [_quick_group(one) for one in groups(path)]}))
+        found = [_quick_group(one) for one in groups(path) if one["interval"] == "1m"]
+        if found:
+            copy = folder / path.name
+            copy.write_text(json.dumps({"groups": found}))
             copies.append(copy)
     return copies
 
