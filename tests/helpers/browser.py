@@ -58,7 +58,8 @@ class _Browser:
     def __init__(self) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         flags = [f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe"]
-        flags.append("--no-startup-window")  # its new tab would take 4 % of a core for as long as it stands
+        # A new tab of its own would take 4 % of a core for as long as the browser stands.
+        flags.append("--no-startup-window")
         # It reads from descriptor 3 and writes to 4.
         shell = ["sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1', "sh"]
         self._process = subprocess.Popen(
