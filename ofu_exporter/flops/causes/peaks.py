@@ -9,6 +9,7 @@ from functools import partial
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, cause
 from ofu_exporter.flops.mfu import SAME, row_of
 from ofu_exporter.hardware import gpu_models
+from ofu_exporter.hardware.gpu_models import GpuModel
 
 DENSE_ONLY = ("Volta", "Turing")
 """Architectures before 2:4 sparsity."""
@@ -36,10 +37,9 @@ FALLBACK = 1.5
 SELDOM = 3.0
 """The same for a card that the tables have, and for another card of the node."""
 ABSENT = 10.5
-"""Rarity of the peak of any other card. It ranks after all simpler mistakes that fit.
-
-The rarest of these has 6.0, and the worst misfit that still fits, 2.96, adds 2.96^2 / 2 to its score.
-"""
+"""Rarity of the peak of any other card: above the rarest simpler mistake, 6.0, with the worst misfit, 2.96^2 / 2."""
+OF_BF16 = 3.0
+"""Added to the rarity where the math has another precision: most tables of frameworks have BF16 peaks alone."""
 ABSENT_AND_GIVEN = 4.0
 """The same if the report states that peak. It ranks after simpler mistakes that give the same peak."""
 RATED = {"peak": "is rated"}
@@ -175,29 +175,31 @@ def wrong_device(facts: CauseFacts) -> Iterator[Hypothesis]:
     row = facts.row()
     if row is None:
         return
-    if facts.precision is None:
-        assumed = next((name for name in HALF if row.peak_flops(name)), HALF[0])
-        facts = replace(facts, precision={assumed: 1.0})
-    math = "+".join(facts.precision or ())
+    half = {next((name for name in HALF if row.peak_flops(name)), HALF[0]): 1.0}
+    math = facts.precision or half
+    facts = replace(facts, precision=math)
+    peak = facts.right_peak() or 0.0
     present = {model.key for name in facts.present if (model := row_of(name))}
-    for ratio, keys in _rated_alike(facts).items():
-        rarity_of = {key: _rarity(row.key, key, present) for key in keys}
-        key = min(rarity_of, key=rarity_of.__getitem__)
-        others = {1: "", 2: " or one other rated alike"}
-        more = others.get(len(keys), f" or {len(keys) - 1} others rated alike")
-        evidence = f"the peak is that of {key}{more}, and the GPU is {row.key}"
-        says = {"peak's GPU": key, "peak's precision": math}
-        one = Hypothesis(evidence, ratio, rarity=rarity_of[key], says=says)
-        yield from _hypothesis(facts, one)
+    for table in [math] if {*math} <= {*HALF} else [math, half]:
+        for ratio, keys in _rated_alike(peak, row, table).items():
+            key = min(keys, key=lambda each: _rarity(row.key, each, present))
+            rarity = _rarity(row.key, key, present) + (0.0 if table is math else OF_BF16)
+            others = {1: "", 2: " or one other rated alike"}
+            more = others.get(len(keys), f" or {len(keys) - 1} others rated alike")
+            more += "" if table is math else f" for {'+'.join(table)}"
+            evidence = f"the peak is that of {key}{more}, and the GPU is {row.key}"
+            says = {"peak's GPU": key, "peak's precision": "+".join(table)}
+            if rarity <= ABSENT:
+                yield from _hypothesis(facts, Hypothesis(evidence, ratio, rarity=rarity, says=says))
 
 
-def _rated_alike(facts: CauseFacts) -> Mapping[float, list[str]]:
-    """The models with another peak than the GPU's, by the right peak over theirs."""
+def _rated_alike(peak: float, own: GpuModel, table: Mapping[str, float]) -> dict[float, list[str]]:
+    """The models with another peak than the GPU's in a table's precisions, by the right `peak` over theirs."""
     models: dict[float, list[str]] = {}
-    right = facts.right_peak() or 0.0
+    own_ratio = peak * (_seconds(table, own.peak_flops) or 1.0)
     for row in gpu_models.ROWS:
-        ratio = right * (_seconds(facts.precision or {}, row.peak_flops) or 0.0)
-        if ratio and abs(ratio - 1) > SAME:
+        ratio = peak * (_seconds(table, row.peak_flops) or 0.0)
+        if ratio and abs(ratio / own_ratio - 1) > SAME:
             alike = next((each for each in models if abs(each / ratio - 1) <= SAME), ratio)
             models.setdefault(alike, []).append(row.key)
     return models

@@ -34,6 +34,26 @@ def test_the_peak_that_frameworks_fall_back_to_comes_first(
     assert f"the peak is that of {other}" in first.evidence
 
 
+@pytest.mark.parametrize("given", [None, 312e12])
+@pytest.mark.parametrize(
+    ("gpu", "precision", "peak"),
+    [
+        ("NVIDIA H200", {"fp8": 1.0}, 1978.9e12),
+        ("NVIDIA B200", {"fp8": 1.0}, 4500e12),
+        ("NVIDIA B200", {"fp8": 0.5, "bf16": 0.5}, 3000e12),
+        ("NVIDIA B200", {"fp4": 1.0}, 9000e12),
+    ],
+)
+def test_what_they_fall_back_to_is_a_bf16_peak_whatever_the_math(
+    gpu: str, precision: dict[str, float], peak: float, given: float | None
+) -> None:
+    facts = CauseFacts(gpu=gpu, precision=precision, peak_flops=given)
+    first = explain(Observation(0.1 * peak / 312e12, 0.1), facts).causes[0]
+    assert first.cause == "wrong_device"
+    assert "the peak is that of A100-SXM4-80GB" in first.evidence
+    assert first.report_ratio == pytest.approx(peak / 312e12, rel=2e-3)
+
+
 @pytest.mark.parametrize(
     ("gpu", "used", "rated"), [("NVIDIA B200", 2382, 2250), (GB200, 2565, 2500)]
 )
