@@ -104,8 +104,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than cores: tests of running agents wait half of their time."""
-    return (os.cpu_count() or 1) + 2
+    """Three more than cores: tests of running agents wait half of their time."""
+    return (os.cpu_count() or 1) + 3
 
 
 @pytest.fixture
