@@ -153,6 +153,7 @@ if ctypes.CDLL(None).prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0):
 """What MemoryDenyWriteExecute= comes to, from Linux 6.3 on; prctl(2)."""
 
 
+@pytest.mark.slow
 def test_the_agent_needs_no_memory_that_is_both_written_and_executed(tmp_path: Path) -> None:
     """With the stand-in of NVML, not with the driver's library."""
     (tmp_path / "sitecustomize.py").write_text(NO_WRITABLE_CODE)
@@ -180,6 +181,7 @@ pathlib.Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
 """What PrivateUsers= comes to, user_namespaces(7); systemd maps root as well, who runs this test mostly."""
 
 
+@pytest.mark.slow
 def test_the_agent_measures_and_believes_job_files_where_other_users_are_nobody(
     tmp_path: Path,
 ) -> None:

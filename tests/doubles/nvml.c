@@ -86,7 +86,6 @@ void test_reset(void) {
     forget_world();
     memset(totals, 0, sizeof totals);
     memset(clock_calls, 0, sizeof clock_calls);
-    memset(&read_file, 0, sizeof read_file);
     read_path[0] = '\0';
     samples = NULL;
     initialised = 0;

@@ -29,13 +29,13 @@ def load() -> ctypes.CDLL:
 class Scenario:
     """The file that tells the library what to be; nvml.c says what may stand in it.
 
-    The file is a log: what is set later overrides what was set before.
+    The file is a log that only grows: what is set later overrides what was set before.
     """
 
     def __init__(self, path: Path, gpus: int = 1) -> None:
         self.path = path
-        self._lines = [f"gpu {index}" for index in range(gpus)]
-        self._write()
+        path.write_text("", encoding="utf-8")
+        self._add(*(f"gpu {index}" for index in range(gpus)))
 
     def driver(self, version: str) -> None:
         self._add(f"driver {version}")
@@ -105,15 +105,9 @@ class Scenario:
         }
 
     def _add(self, *lines: str) -> None:
-        self._lines += lines
-        self._write()
-
-    def _write(self) -> None:
-        # Replaced as a whole: the library never sees half a file, and a new inode is a change
-        # even where the file system's clock is coarse.
-        fresh = self.path.with_name(f"{self.path.name}.new")
-        fresh.write_text("".join(f"{line}\n" for line in self._lines), encoding="utf-8")
-        fresh.replace(self.path)
+        """Whole lines at once: the library never sees half of one."""
+        with self.path.open("ab", buffering=0) as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _words(value: Value) -> str:

@@ -102,7 +102,7 @@ static sample *samples;
 static unsigned initialised;
 static int device_file = -1;
 static unsigned clock_calls[MAX_GPUS];
-static struct stat read_file;
+static long read_until;
 static char read_path[4096];
 static double integrated_until;
 

@@ -270,6 +270,7 @@ PATHS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(PATHS, VALUES, st.integers(0, 1 << 31))
 def test_any_recipe_is_counted_or_refused(path: str, value: Any, tokens: int) -> None:

@@ -151,6 +151,7 @@ def parts(event: Event) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(batches=st.lists(st.lists(events_of(gpus), max_size=4), max_size=4))
 def test_what_is_written_is_read(batches: list[list[Event]]) -> None:
@@ -336,6 +337,7 @@ inner = leaves | st.dictionaries(st.sampled_from(GPU_KEYS), leaves, max_size=5)
 json_values = inner | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(lines=st.lists(json_values, max_size=4))
 def test_no_json_line_raises(lines: list[object]) -> None:

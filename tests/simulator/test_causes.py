@@ -90,6 +90,7 @@ def test_a_cause_that_is_named_is_the_largest_in_99_of_100() -> None:
     assert {*right} >= {Cause.MEMORY, Cause.LINKS, Cause.ARITHMETIC}
 
 
+@pytest.mark.slow
 def test_bounds_are_within_what_they_are_about() -> None:
     for sums, _ in jobs():
         for lowest, highest in sums.causes.values():

@@ -35,6 +35,7 @@ def test_each_gpu_has_its_number_and_its_job() -> None:
     assert (shown(rows[4], "job"), shown(rows[4], "user")) == ("moe-pretrain", "grace")
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_measured_says_why_and_what_to_do() -> None:
     row = gpu_rows(one_node())[7]
     assert shown(row, "ofu") == "\u2013"

@@ -186,6 +186,7 @@ def test_a_file_that_vanishes_meanwhile_is_nothing(folder: Path) -> None:
     assert contents == Contents({"a": "a"}, [])
 
 
+@pytest.mark.slow
 def test_of_too_many_files_the_last_in_order_are_read(folder: Path) -> None:
     for number in range(MAX_FILES + 3):
         (folder / str(number)).touch()

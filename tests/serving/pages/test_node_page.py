@@ -158,6 +158,7 @@ def test_no_name_can_inject_markup(name: str) -> None:
         page.encode()
 
 
+@pytest.mark.slow
 def test_a_page_of_many_gpus_and_jobs_stays_small() -> None:
     """60 kB for 8 GPUs and 20 jobs; the bars and lines are most of it."""
     node = node_after()

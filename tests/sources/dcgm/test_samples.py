@@ -326,6 +326,7 @@ others = st.tuples(
 """A field, its phase, its interval, when it ends if it does, and whether it has blanks."""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(others, max_size=6, unique_by=lambda other: other[0]), st.randoms())
 def test_whatever_other_fields_do_the_tensor_counters_time_counts_once(
