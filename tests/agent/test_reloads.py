@@ -217,6 +217,7 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
                 "web configuration not applied; the last good one stays in force"
             )
         )
+        assert running.logs("not applied")
         (line,) = [each for each in running.log if "not applied" in each]
         assert why in line
         assert running.get("/metrics")[0] == 401

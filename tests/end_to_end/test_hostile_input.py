@@ -229,6 +229,7 @@ def test_a_configuration_that_is_no_file_with_settings_is_refused_at_a_reload(
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.value("ofu_exporter_config_reloads_total", outcome="failed"))
         assert running.value("ofu_exporter_config_reloads_total", outcome="applied") == 0
+        assert running.logs("configuration not applied")
         (line,) = [each for each in running.log if "configuration not applied" in each]
         assert f"configuration file {config}" in line
         assert running.value("ofu_exporter_simulated") == 1
