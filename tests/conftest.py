@@ -21,7 +21,7 @@ from tests.helpers.slurm_cluster import Cluster, missing
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# What pip installs in a test is hardly imported there. It says of this option that a false value turns it on.
+# What pip installs in a test is hardly imported there. Pip takes a false value of this variable for yes.
 os.environ["PIP_NO_COMPILE"] = "0"
 
 # With it jsonschema builds 38 grammars in each worker, for formats that no schema here is checked for.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import itertools
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from prometheus_client.utils import floatToGoString
 from tests.deploy.monitoring import victoria_metrics
 from tests.deploy.promtool import ALERTS, ORDER, ROOT, read_yaml, run, said, selected, the_alert
 from tests.deploy.test_rules import KNOWN, NAMES
-from tests.helpers.agent import until
+from tests.helpers.agent import page_server, until
 
 pytestmark = pytest.mark.slow
 
@@ -149,23 +147,13 @@ def agents_that_fail_each_tenth_scrape() -> Iterator[str]:
     page = "".join(f'{name}{{agent="{n}"}} {each}\n' for n, each in enumerate(starts))
     scrapes = itertools.count(1)
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if next(scrapes) % 10 == 0:
-                self.send_error(503)
-                return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(page.encode())
+    def scraped() -> str:
+        if next(scrapes) % 10 == 0:
+            raise ConnectionError("it hangs up")
+        return page
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with page_server(scraped) as url:
+        yield url.removeprefix("http://").removesuffix("/metrics")
 
 
 @pytest.mark.prometheus
@@ -181,7 +169,7 @@ def test_a_start_time_that_a_database_rounds_is_no_restart(tmp_path: Path) -> No
         config = [{"job_name": "ofu", **target}]
         with victoria_metrics(tmp_path / "victoria", config) as victoria:
             until(lambda: victoria.query(times), seconds=60)
-            paced = expression.replace("[1h:1m]", "[1h:1s]")
+            paced = expression.replace("[1h:15s]", "[1h:1s]")
             assert victoria.query(paced) == []
             assert victoria.query(paced.replace("> 2", ">= 0"))
 
