@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Fault, Reading
@@ -73,8 +74,25 @@ def chosen(named: Named, readers: Mapping[str, str]) -> list[Gpu]:
     for source, gpus in named.items():
         for gpu in gpus:
             if readers[gpu.uuid] == source:
-                gpus_of[gpu.uuid].append(gpu)
+                gpus_of[gpu.uuid].append(_with_names(gpu, named))
     return [gpu for of_uuid in gpus_of.values() for gpu in of_uuid]
+
+
+def _with_names(gpu: Gpu, named: Named) -> Gpu:
+    """The GPU with the names by which schedulers call it, from any source: dcgm-exporter's page has neither.
+
+    A minor number belongs to the whole GPU, also where the other source does not name its instances.
+    """
+    if gpu.minor is not None and (gpu.mig_uuid or not gpu.instance):
+        return gpu
+    known = [other for gpus in named.values() for other in gpus if other.uuid == gpu.uuid]
+    minors = (other.minor for other in known if other.minor is not None)
+    mig_uuids = (other.mig_uuid for other in known if other.key == gpu.key and other.mig_uuid)
+    minor = next(minors, None) if gpu.minor is None else gpu.minor
+    mig_uuid = gpu.mig_uuid or next(mig_uuids, "")
+    if (minor, mig_uuid) == (gpu.minor, gpu.mig_uuid):
+        return gpu  # as at every tick of a source that stands alone
+    return replace(gpu, minor=minor, mig_uuid=mig_uuid)
 
 
 def _naming(named: Named) -> dict[str, list[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ofu_exporter.agent.source_choice import SourceChoice, chosen
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reasons import Reason
@@ -69,3 +71,17 @@ def test_what_a_closed_source_said_is_forgotten() -> None:
     assert choice.has_answered("nvml", [H100, A30])
     choice.forget("nvml")
     assert not choice.has_answered("nvml", [H100])
+
+
+def test_a_gpu_that_is_handed_on_keeps_the_names_that_schedulers_call_it_by() -> None:
+    """Only the first source knows /dev/nvidiaN and MIG uuids; what the second does not name stays unknown."""
+    whole, part, other = replace(A30, minor=3), gpu(1, instance="1"), gpu(1, instance="2")
+    named: dict[str, list[Gpu]] = {
+        "nvml": [whole, replace(part, minor=3, mig_uuid="MIG-1")],
+        "page": [part, other],
+    }
+    assert chosen(named, {A30.uuid: "page"}) == [
+        replace(part, minor=3, mig_uuid="MIG-1"),
+        replace(other, minor=3),
+    ]
+    assert chosen({"page": [part]}, {A30.uuid: "page"}) == [part]

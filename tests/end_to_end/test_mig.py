@@ -11,7 +11,7 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobTotals
 from tests.doubles import dcgm
-from tests.doubles.nvml import Scenario
+from tests.doubles.nvml import Scenario, Value
 from tests.helpers.agent import agent, page_server, until
 from tests.helpers.job_node import Node, seconds
 
@@ -153,3 +153,60 @@ def test_a_share_that_is_only_guessed_is_said(tmp_path: Path) -> None:
         until(lambda: len(running.values("ofu_gpu_info", share_basis="instances")) == 7)
         assert sum(running.values("ofu_gpu_instance_share_ratio", gpu="0")) == pytest.approx(1)
         assert running.logs("its slices are not known")
+
+
+def exported(*labels: str) -> Callable[[], str]:
+    """The page of a dcgm-exporter that has these GPUs."""
+    values = [("DCGM_FI_DEV_SM_CLOCK", 1300), ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.4)]
+    model = 'modelName="NVIDIA A100-SXM4-80GB"'
+    lines = [f"{name}{{{each},{model}}} {value}" for name, value in values for each in labels]
+    return lambda: "\n".join(lines) + "\n"
+
+
+A100: dict[str, Value] = {"gpm": 0, "name": "NVIDIA A100-SXM4-80GB", "compute": [8, 0]}
+QUICK = ("--collect-interval", "0.2s", "--url")
+
+
+def test_a_gpu_that_dcgm_exporter_reads_is_found_by_its_device_file(tmp_path: Path) -> None:
+    """On this board /dev/nvidiaN are numbered the other way round, which NVML alone knows."""
+    node, scenario, mapped = Node(tmp_path), Scenario(tmp_path / "nvml", 2), tmp_path / "map"
+    for index in (0, 1):
+        scenario.gpu(index, device_file=1 - index, **A100)
+    mapped.mkdir(mode=0o755)
+    (mapped / "0").write_text("9\n")
+    uuids = [f"GPU-00000000-0000-0000-0000-00000000000{index}" for index in (0, 1)]
+    page = exported(*(f'gpu="{index}",UUID="{uuid}"' for index, uuid in enumerate(uuids)))
+    with (
+        page_server(page) as url,
+        agent(
+            *flags(node, "auto"),
+            *QUICK,
+            url,
+            "--dcgm-job-dir",
+            str(mapped),
+            env=scenario.environment(),
+        ) as running,
+    ):
+        until(lambda: seconds(running, "9") > 0.5)
+        assert running.value("ofu_gpu_info", job_id="9", uuid=uuids[1], source="dcgm-exporter") == 1
+        assert running.value("ofu_gpu_info", job_id="9", uuid=uuids[0]) is None
+
+
+def test_an_instance_that_dcgm_exporter_reads_is_found_by_its_mig_uuid(tmp_path: Path) -> None:
+    """An A100's instances have no counters through NVML, and no uuid of their own on the page."""
+    node, scenario = Node(tmp_path), Scenario(tmp_path / "nvml")
+    scenario.gpu(0, mig=1, **A100)
+    scenario.instance(0, 1, "1g.10gb", 14)
+    scenario.instance(0, 2, "1g.10gb", 14)
+    node.start("41", FIRST)
+    node.start("42", SECOND)
+    gpu = 'gpu="0",UUID="GPU-00000000-0000-0000-0000-000000000000"'
+    page = exported(*(f'{gpu},GPU_I_PROFILE="1g.10gb",GPU_I_ID="{part}"' for part in (1, 2)))
+    with (
+        page_server(page) as url,
+        agent(*flags(node, "auto"), *QUICK, url, env=scenario.environment()) as running,
+    ):
+        until(lambda: min(seconds(running, "41"), seconds(running, "42")) > 0.3)
+        for job, part in (("41", "1"), ("42", "2")):
+            assert running.value("ofu_gpu_info", job_id=job, gpu_instance=part) == 1
+        assert not any(running.values("ofu_exporter_scheduler_rejected_total"))
