@@ -7,12 +7,14 @@ of the kernel that runs the product) and `launches` (how often).
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
+from ofu_exporter.support.regular_files import opened
 
 NEEDED = ("m", "n", "k")
 COLUMNS = (*NEEDED, "batch", "kernel", "launches")
@@ -31,7 +33,7 @@ class GemmRow:
 def read(path: Path) -> tuple[GemmRow, ...]:
     """The lines of a file. Raises ConfigError, which names the file and the line."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(opened(path), "utf-8-sig", newline="") as file:
             return tuple(_shapes(path, csv.DictReader(file, strict=True)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: {error}") from error

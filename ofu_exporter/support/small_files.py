@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError, HungError
 from ofu_exporter.support.patience import within
+from ofu_exporter.support.regular_files import opened
 
 MOST_BYTES = 1 << 20
 MOST_SECRET_BYTES = 64 << 10
@@ -56,17 +57,9 @@ def read_small(
 
 
 def _read(path: Path, named: str, most_bytes: int, check: Check) -> bytes:
-    """The content of a file. Without O_NONBLOCK a named pipe would wait for somebody who writes."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{named} is not a file")
-        check(status, named)
-        with open(handle, "rb", closefd=False) as file:
-            content = file.read(most_bytes + 1)
-    finally:
-        os.close(handle)
+    with opened(path) as file:
+        check(os.fstat(file.fileno()), named)
+        content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise ConfigError(f"{named} is larger than {most_bytes >> 10} KiB")
     return content

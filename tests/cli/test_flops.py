@@ -231,7 +231,7 @@ def test_a_table_for_people() -> None:
         (["flops", LLAMA, "--moments", "8"], "--moments: '' is not a number"),
         (["flops", LLAMA, "--length", "tokens"], "--length: 'tokens' is not STREAM=N"),
         (["flops", LLAMA, "--lengths", "/nonexistent"], "--lengths /nonexistent: No such file"),
-        (["flops", LLAMA, "--lengths", "/dev/zero"], "--lengths /dev/zero is not a file"),
+        (["flops", LLAMA, "--lengths", "/dev/zero"], "--lengths /dev/zero: it is not a file"),
         (
             ["flops", LLAMA, "--seq-len", "8", "--recompute", "some"],
             "--recompute: 'some' is not known",

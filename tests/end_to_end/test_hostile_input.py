@@ -256,7 +256,7 @@ def test_a_start_with_a_pipe_or_device_for_a_file_ends_with_one_line(
     for path in (str(pipe), "/dev/zero", str(tmp_path)):
         done = call("run", "--listen", "127.0.0.1:0", *certificate, flag, path)
         assert done.returncode == 2
-        assert f"{path} is not a file" in done.stderr
+        assert f"{path}: it is not a file" in done.stderr
         assert done.stderr.count("\n") == 1
 
 

@@ -84,9 +84,9 @@ def test_what_is_no_file_or_has_no_end_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("[" + " " * MOST_BYTES + "]")
     for name, why in (
-        (tmp_path / "pipe", "is not a file"),
-        (Path("/dev/zero"), "is not a file"),
+        (tmp_path / "pipe", "it is not a file"),
+        (Path("/dev/zero"), "it is not a file"),
         (tmp_path / "large", "is larger than 4096 KiB"),
     ):
-        with pytest.raises(ConfigError, match=f"the configuration {name} {why}"):
+        with pytest.raises(ConfigError, match=f"the configuration {name}:? {why}"):
             read_configuration(name)

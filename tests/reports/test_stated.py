@@ -313,7 +313,7 @@ def test_what_is_no_recipe_is_a_sentence(folder: Path, content: bytes, text: str
 
 def test_a_pipe_in_the_folder_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe.json")
-    with pytest.raises(ConfigError, match=r"pipe\.json is not a file"):
+    with pytest.raises(ConfigError, match=r"pipe\.json: it is not a file"):
         named_recipe(folder, "pipe")
 
 

@@ -121,7 +121,7 @@ def test_a_pipe_is_refused(certificates: Certificates, name: str) -> None:
     file.unlink()
     os.mkfifo(file, 0o600)
     files = tls.TlsFiles(certificates.cert, certificates.key, certificates.ca, ssl.CERT_REQUIRED)
-    with pytest.raises(ConfigError, match=f"{file.name} is not a file"):
+    with pytest.raises(ConfigError, match=f"{file.name}: it is not a file"):
         within(SOON, "context", lambda: tls.make_context(files))
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_file_is_refused_at_once_and_by_name(path: Path) -> None:
     loop.symlink_to(loop)
     zeros.symlink_to("/dev/zero")
     for each in (pipe, zeros, Path("/dev/zero"), path.parent):
-        assert refusal(each) == f"file of a test {each} is not a file"
+        assert refusal(each) == f"file of a test {each}: it is not a file"
     assert "Too many levels of symbolic links" in refusal(loop)
     assert "No such file" in refusal(path.with_name("nowhere"))
     assert "null byte" in refusal(path.with_name("a\0b"))

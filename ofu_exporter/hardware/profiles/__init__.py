@@ -22,6 +22,7 @@ from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
+from ofu_exporter.support.regular_files import opened
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"
@@ -91,7 +92,7 @@ names, load = _MODULES.names, _MODULES.load
 
 def read(path: Path) -> Profile:
     """The profile in a file of any known format. Raises ConfigError, which names the file."""
-    with file_errors(path), path.open("rb") as file:
+    with file_errors(path), opened(path) as file:
         head = file.read(HEAD_BYTES)
     for name in names():
         reader = load(name)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -10,8 +14,9 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import NO_SHAPE, Launches
+from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, nsys_sqlite
 from tests.hardware.profiles.tracing import ADD, H100, NVJET, rounded
+from tests.helpers.agent import until
 
 
 def database(path: Path, *kernels: tuple[str, int, int], gpu: bool = True) -> Path:
@@ -74,3 +79,53 @@ def test_a_damaged_export_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0" + b"x" * 200)
     with pytest.raises(ConfigError, match=r"a\.sqlite: "):
         profiles.read(path)
+
+
+ENDLESS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+    "SELECT i AS start, i + 1 AS end, 0 AS deviceId, 1 AS correlationId, 1 AS demangledName FROM n"
+)
+
+
+def test_a_view_is_no_table_of_an_export(tmp_path: Path) -> None:
+    path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000))
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL")
+        made.execute(f"CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS {ENDLESS}")
+    with pytest.raises(ConfigError, match="has no kernels"):
+        profiles.read(path)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """An export in which each of a million launches has each of a million names."""
+    path = database(tmp_path / "slow.sqlite", (NVJET, 0, 1000))
+    million = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000) "
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("DROP TABLE StringIds")
+        made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        made.execute(f"INSERT INTO StringIds {million} SELECT 1, 'gemm' FROM n")
+        made.execute(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {million} SELECT 0, 1, 0, 1, 1, 1 FROM n"
+        )
+    return path
+
+
+@pytest.mark.slow
+def test_an_export_that_takes_too_long_is_given_up(
+    slow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nsys_sqlite, "READ_SECONDS", 0.5)
+    with pytest.raises(ConfigError, match=r"slow\.sqlite takes more than 0\.5 s to read"):
+        profiles.read(slow)
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_long_reading(slow: Path) -> None:
+    command = [sys.executable, "-m", "ofu_exporter", "profile", str(slow)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as reading:
+        files = Path(f"/proc/{reading.pid}/fd")
+        until(lambda: any(os.path.realpath(each) == str(slow) for each in files.iterdir()))
+        reading.send_signal(signal.SIGINT)
+        _, errors = reading.communicate(timeout=30)
+    assert (reading.returncode, errors) == (1, "\nAborted!\n")
