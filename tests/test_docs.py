@@ -18,10 +18,10 @@ from ofu_exporter.cli import cli
 from ofu_exporter.cli.settings import flag_of, listed_options, option_models, other_flags, shown
 from ofu_exporter.flops import conventions, families, readers
 from ofu_exporter.flops.causes import Side, causes
-from ofu_exporter.hardware import kernel_names, profiles
 from ofu_exporter.reports.feeds import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
+from ofu_exporter.traces import formats, kernel_names
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 from ofu_exporter.values.reasons import (
     ClaimRejection,
@@ -166,7 +166,7 @@ def test_every_family_convention_reader_grammar_and_profile_format_is_documented
     for name in (*families.names(), *conventions.names(), *readers.names()):
         assert f"`{name}`" in text
     text = (DOCS / "validation.md").read_text()
-    for name in (*kernel_names.GRAMMARS, *profiles.names()):
+    for name in (*kernel_names.GRAMMARS, *formats.names()):
         assert f"`{name}`" in text
     for grammar in kernel_names.GRAMMARS.values():
         assert f"`{grammar.example}`" in text

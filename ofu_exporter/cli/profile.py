@@ -22,7 +22,7 @@ from ofu_exporter.support.tables import LEFT, RIGHT, Column
 from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
-    from ofu_exporter.hardware.tile_overhead import Overhead, OverheadRow
+    from ofu_exporter.traces.tile_overhead import Overhead, OverheadRow
 
 LEAST_ATTRIBUTED = 0.5
 """Smallest share of the time in tensor kernels that an overhead must cover before it is sent as the job's."""
@@ -58,12 +58,12 @@ def profile(
 
     A PyTorch trace recorded with shapes is enough. Files of Nsight Systems and Nsight Compute also need --shapes.
     """
-    from ofu_exporter.hardware import gemm_csv, profiles, tile_overhead
+    from ofu_exporter.traces import formats, gemm_csv, tile_overhead
 
     if post != (job is not None):
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     products = gemm_csv.read(shapes) if shapes else ()
-    overhead = tile_overhead.overhead([profiles.read(file) for file in files], products)
+    overhead = tile_overhead.overhead([formats.read(file) for file in files], products)
     data = as_data(overhead, options["gpu"], options["ofu"])
     print_answer(
         options["format_"], lambda: table(overhead, data), lambda: data, lambda: data["kernels"]

@@ -10,8 +10,9 @@ import click
 from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.option_types import FILE, WHOLE, flag, option
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import gemm_csv, kernel_names, tiles
+from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
+from ofu_exporter.traces import gemm_csv, kernel_names
 
 SIDES = ("m", "n", "k")
 

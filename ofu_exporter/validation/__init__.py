@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from ofu_exporter.hardware.profiles import Profile
 from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.traces.formats import Profile
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reported import Bound

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.errors import ConfigError, SourceError
-from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import Profile
 from ofu_exporter.support.extras import install_command
+from ofu_exporter.traces import formats
+from ofu_exporter.traces.formats import Profile
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.reasons import Reason
 
@@ -164,7 +164,7 @@ class CudaMachine:
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.json"
             recorded.export_chrome_trace(str(trace))
-            return profiles.read(trace)
+            return formats.read(trace)
 
     def run(self, product: Product) -> Sequence[Mark]:
         call = build(self._torch, product, self._device)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ofu_exporter.errors import ConfigError, GpuError
-from ofu_exporter.hardware.profiles import Profile
-from ofu_exporter.hardware.tile_overhead import overhead
+from ofu_exporter.traces.formats import Profile
+from ofu_exporter.traces.tile_overhead import overhead
 from ofu_exporter.validation import Machine, Product, Tiling, Trial, Watch
 from ofu_exporter.validation.storage import ResultsFile
 from ofu_exporter.values.reasons import Reason

@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
 from tests.helpers.agent import COMMAND
+from tests.traces.formats.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
 
 GEMM_EVERY = 4
 """Of this many launches one is a product; the others are what stands between products."""

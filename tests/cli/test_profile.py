@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.profile import NO_KERNELS
-from ofu_exporter.hardware.profiles import NO_SHAPE
-from tests.hardware.profiles import tracing
-from tests.hardware.profiles.test_ncu import BF16, long
-from tests.hardware.profiles.test_nsys_csv import SUM
-from tests.hardware.profiles.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
+from ofu_exporter.traces.formats import NO_SHAPE
 from tests.helpers.in_process import call
+from tests.traces.formats import tracing
+from tests.traces.formats.test_ncu import BF16, long
+from tests.traces.formats.test_nsys_csv import SUM
+from tests.traces.formats.tracing import ADD, FLASH, FP8, H100, NVJET, kernel, operator, write
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.hardware.profiles import NO_SHAPE
+from ofu_exporter.traces.formats import NO_SHAPE
 from ofu_exporter.values.reasons import ReportRejection
-from tests.hardware.profiles.test_ncu import BF16, long
-from tests.hardware.profiles.test_nsys_csv import SUM
-from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, kernel, operator, write
 from tests.helpers.agent import SIMULATED, Agent, agent, page_server, until
 from tests.helpers.in_process import call
 from tests.helpers.job_node import Node
+from tests.traces.formats.test_ncu import BF16, long
+from tests.traces.formats.test_nsys_csv import SUM
+from tests.traces.formats.tracing import FLASH, FP8, NVJET, kernel, operator, write
 
 JOB = "1001"
 """Of the simulated node."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.hardware import gpu_models, kernel_names, tiles
+from ofu_exporter.hardware import gpu_models, tiles
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.ofu import formula
 from ofu_exporter.ofu.parts import believable, losses
+from ofu_exporter.traces import kernel_names
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Activity

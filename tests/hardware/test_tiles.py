@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import kernel_names, tiles
+from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Gemm, Kernel
+from ofu_exporter.traces import kernel_names
 
 SIDE = st.integers(1, 20_000)
 GEMMS = st.builds(Gemm, SIDE, SIDE, SIDE, st.integers(1, 8))

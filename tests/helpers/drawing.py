@@ -32,16 +32,16 @@ class Place(NamedTuple):
 GROUND = ("values", "errors", "support", "recordings")
 """Drawn as the floor below all others, from below; `client` stands beside it."""
 PLACES: Mapping[str, Place] = {
-    "cli": Place(0, 5, "face", "Parses, calls, prints, exits. Decides nothing."),
+    "cli": Place(0, 6, "face", "Parses, calls, prints, exits. Decides nothing."),
     "validation": Place(
         1, 2, "program", "How near OFU comes to MFU on this card: products whose FLOPs are known."
     ),
     "terminal": Place(
-        3, 5, "face", "What many agents say, or a recording, as tables in a terminal."
+        3, 6, "face", "What many agents say, or a recording, as tables in a terminal."
     ),
     "agent": Place(
         1,
-        5,
+        6,
         "program",
         "The running program: sampling threads, attribution, reload, start and stop.",
     ),
@@ -64,20 +64,23 @@ PLACES: Mapping[str, Place] = {
         2, 3, "number", "The maths and the tick, pure: readings, owners, time in; snapshot out."
     ),
     "hardware": Place(
-        2, 4, "number", "What GPUs are rated at, and what the kernels on them execute."
+        2, 5, "number", "What GPUs are rated at, and what a product costs in whole tiles."
+    ),
+    "traces": Place(
+        5, 5, "number", "Where the seconds of a GPU went, from what a profiler recorded."
     ),
     "sources": Place(4, 4, "driver", "The ways to read counters, a folder for each:"),
-    "schedulers": Place(5, 5, "driver", "Who owns which GPU, a folder for each:"),
+    "schedulers": Place(6, 6, "driver", "Who owns which GPU, a folder for each:"),
     "recordings": Place(
-        1, 5, "ground", "Files of what was read, who had it and what jobs said of it."
+        1, 6, "ground", "Files of what was read, who had it and what jobs said of it."
     ),
     "settings": Place(1, 1, "ground", "What the operator can set."),
     "client": Place(
         0, 0, "job", "Runs inside a training job: Reporter, callbacks. Needs Python alone."
     ),
-    "support": Place(1, 5, "ground", "Small tools that know nothing of GPUs, jobs or metrics."),
-    "errors": Place(1, 5, "ground", "The exceptions, and what the program does about each."),
-    "values": Place(1, 5, "ground", "Frozen values that the rooms exchange. None: not measured."),
+    "support": Place(1, 6, "ground", "Small tools that know nothing of GPUs, jobs or metrics."),
+    "errors": Place(1, 6, "ground", "The exceptions, and what the program does about each."),
+    "values": Place(1, 6, "ground", "Frozen values that the rooms exchange. None: not measured."),
 }
 
 FLOWS = (
@@ -139,9 +142,17 @@ def tops(imports: Mapping[str, set[str]], floor: Mapping[str, int]) -> dict[str,
     """The highest floor of each room: it reaches up to those that stand on it."""
     found = {}
     for room in imports:
-        above = (floor[other] for other in imports if room in imports[other] and over(other, room))
+        above = (floor[each] for each in imports if over(each, room) and floor[each] > floor[room])
         found[room] = floor[room] if room in GROUND else min(above, default=floor[room] + 1) - 1
     return found
+
+
+def rests(room: str, other: str, floor: Mapping[str, int], top: Mapping[str, int]) -> bool:
+    """Whether a room lies on another, or on one that does: the agent lies between the traces and who validates."""
+    below = [each for each in floor if over(room, each) and floor[room] == top[each] + 1]
+    return other in below or any(
+        rests(each, other, floor, top) for each in below if each not in GROUND
+    )
 
 
 def over(one: str, other: str) -> bool:
@@ -190,7 +201,7 @@ def boxes() -> list[Box]:
     floor = floors(imports)
     top = tops(imports, floor)
     for room, other in supports(imports):
-        if not over(room, other) or floor[room] != top[other] + 1:
+        if not rests(room, other, floor, top):
             raise ValueError(
                 f"{room} imports {other} and does not stand on it: give it other columns"
             )

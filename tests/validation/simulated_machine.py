@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 from ofu_exporter.agent.lanes import SamplingPace
 from ofu_exporter.errors import GpuError
-from ofu_exporter.hardware import gpu_models, kernel_names
-from ofu_exporter.hardware.profiles import Launches, Profile
+from ofu_exporter.hardware import gpu_models
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.sources.simulate.driver import LoadPhase, idle
+from ofu_exporter.traces import kernel_names
+from ofu_exporter.traces.formats import Launches, Profile
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading

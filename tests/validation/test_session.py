@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError, GpuError
-from ofu_exporter.hardware.profiles import Launches, Profile
+from ofu_exporter.traces.formats import Launches, Profile
 from ofu_exporter.validation import session
 from ofu_exporter.validation.session import FULL, PRECISIONS, QUICK, runnable, tiling
 from ofu_exporter.values.reading import Reading
 from ofu_exporter.values.reasons import Reason
-from tests.hardware.profiles.tracing import FLASH, NVJET, XMMA
+from tests.traces.formats.tracing import FLASH, NVJET, XMMA
 from tests.validation.simulation import bench, product
 
 

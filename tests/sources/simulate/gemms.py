@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.sources.simulate.driver import GEMM_CLOCK_HZ, GEMM_CLOCK_STD_HZ, LoadPhase
+from ofu_exporter.traces import kernel_names
 
 KERNELS = (
     "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT",

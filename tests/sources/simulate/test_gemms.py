@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.hardware import kernel_names, profiles, tiles
-from ofu_exporter.hardware.tile_overhead import overhead
+from ofu_exporter.hardware import tiles
 from ofu_exporter.sources.simulate import driver
+from ofu_exporter.traces import formats, kernel_names
+from ofu_exporter.traces.tile_overhead import overhead
 from ofu_exporter.values.reading import Reading
-from tests.hardware.profiles.tracing import kernel, operator
 from tests.sources.simulate import gemms
 from tests.sources.simulate.gemms import Loop
 from tests.sources.simulate.test_driver import Node, of
+from tests.traces.formats.tracing import kernel, operator
 
 F_T = 1830e6
 """Tensor clock of the simulated H100."""
@@ -83,7 +84,7 @@ def test_an_adjusted_ofu_is_the_mfu_where_a_raw_one_is_not(tmp_path: Path) -> No
     readings = node.run(SECONDS)
     for index, probe in enumerate(node.probes):
         mfu = probe.useful_cycles / (SECONDS * F_T)
-        seen = overhead([profiles.read(profile_of(loops[index], tmp_path / f"{index}.json"))])
+        seen = overhead([formats.read(profile_of(loops[index], tmp_path / f"{index}.json"))])
         assert seen.overhead_ratio is not None
         assert seen.bound == "exact"
         raw = ofu(of(readings, index))

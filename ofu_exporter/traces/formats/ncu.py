@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, amount, has_row, rows
+from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally, amount, has_row, rows
 
 MADE_BY = (
     "ncu --csv --page raw --print-units base "

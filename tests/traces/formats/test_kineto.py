@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import Launches, kineto
 from ofu_exporter.hardware.tiles import Gemm
-from tests.hardware.profiles import tracing
-from tests.hardware.profiles.tracing import (
+from ofu_exporter.traces import formats
+from ofu_exporter.traces.formats import Launches, kineto
+from tests.traces.formats import tracing
+from tests.traces.formats.tracing import (
     ADD,
     FLASH,
     H100,
@@ -30,7 +30,7 @@ from tests.hardware.profiles.tracing import (
 
 
 def only(path: Path) -> Launches:
-    (launches,) = rounded(profiles.read(path))
+    (launches,) = rounded(formats.read(path))
     return launches
 
 
@@ -55,7 +55,7 @@ def test_what_torch_records_of_an_operator_is_the_product_of_its_kernel(
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "anything"])
 def test_a_trace_is_recognised_by_its_content(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, kernel(NVJET, tracing.MM), kernel(ADD, 3, microseconds=40))
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert profile.format == "kineto"
     assert profile.gpus == {H100}
     assert profile.other_seconds == pytest.approx(4e-5)
@@ -175,7 +175,7 @@ def test_odd_fields_are_passed_over(tmp_path: Path) -> None:
     path.write_text(
         json.dumps({"deviceProperties": devices, "traceEvents": [odd, kernel(NVJET, 901)]})
     )
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert profile.gpus == {H100}
     assert [each.gemm for each in profile.launches] == [Gemm(16, 8, 64)]
 
@@ -197,7 +197,7 @@ def test_a_damaged_trace_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"^{re.escape(str(path))}: "):
-        profiles.read(path)
+        formats.read(path)
 
 
 def test_a_trace_that_torch_records_now(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_trace_that_torch_records_now(tmp_path: Path) -> None:
         if event.get("cat") == "cpu_op" and event["name"] in kineto.FIRST_OPERAND
     ]
     launched = [kernel(NVJET, event["args"]["External id"]) for event in operators]
-    found = profiles.read(write(path, *launched, trace=fresh)).launches
+    found = formats.read(write(path, *launched, trace=fresh)).launches
     assert {each.gemm for each in found} == {
         Gemm(96, 32, 64),
         Gemm(64, 96, 32),

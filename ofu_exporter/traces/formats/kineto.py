@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from ofu_exporter.errors import file_errors
-from ofu_exporter.hardware import kernel_names
-from ofu_exporter.hardware.json_stream import members
-from ofu_exporter.hardware.profiles import Profile, Tally, on_tensor_pipe
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
+from ofu_exporter.traces import kernel_names
+from ofu_exporter.traces.formats import Profile, Tally, on_tensor_pipe
+from ofu_exporter.traces.json_stream import members
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
 

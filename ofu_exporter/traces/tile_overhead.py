@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import kernel_names
-from ofu_exporter.hardware.gemm_csv import GemmRow
-from ofu_exporter.hardware.profiles import Launches, Profile
 from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.traces import kernel_names
+from ofu_exporter.traces.formats import Launches, Profile
+from ofu_exporter.traces.gemm_csv import GemmRow
 from ofu_exporter.values.reported import Bound
 
 NO_GRAMMAR = "its name fits no known grammar"

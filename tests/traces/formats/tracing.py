@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ofu_exporter.hardware.profiles import Launches, Profile
+from ofu_exporter.traces.formats import Launches, Profile
 
 RECORDED = Path(__file__).parent / "torch_cpu_trace.json"
 

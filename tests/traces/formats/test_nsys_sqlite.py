@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, nsys_sqlite
-from tests.hardware.profiles.tracing import ADD, H100, NVJET, rounded
+from ofu_exporter.traces import formats
+from ofu_exporter.traces.formats import NO_SHAPE, Launches, nsys_sqlite
 from tests.helpers.agent import until
+from tests.traces.formats.tracing import ADD, H100, NVJET, rounded
 
 
 def database(path: Path, *kernels: tuple[str, int, int], gpu: bool = True) -> Path:
@@ -43,7 +43,7 @@ def test_an_export_is_summed_by_kernel(tmp_path: Path) -> None:
     path = database(
         tmp_path / "a #1.sqlite", (NVJET, 0, 1000), (NVJET, 2000, 5000), (ADD, 6000, 6500)
     )
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert profile.format == "nsys_sqlite"
     assert profile.gpus == {H100}
     assert rounded(profile) == (Launches(NVJET, 2, 4e-6, why=NO_SHAPE),)
@@ -52,7 +52,7 @@ def test_an_export_is_summed_by_kernel(tmp_path: Path) -> None:
 
 def test_an_export_need_not_name_its_gpu(tmp_path: Path) -> None:
     path = database(tmp_path / "a.sqlite", (NVJET, 0, 1000), gpu=False)
-    assert profiles.read(path).gpus == frozenset()
+    assert formats.read(path).gpus == frozenset()
 
 
 def test_an_export_without_kernels_is_refused(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_an_export_without_kernels_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as made, made:
         made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
     with pytest.raises(ConfigError, match=r"a\.sqlite has no kernels: profile with nsys"):
-        profiles.read(path)
+        formats.read(path)
 
 
 def test_odd_rows_of_an_export_add_no_time(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_odd_rows_of_an_export_add_no_time(tmp_path: Path) -> None:
         )
         made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 1, 0, 1, 99, 99)")
         made.execute("INSERT INTO StringIds VALUES (99, x'00ff')")
-    assert rounded(profiles.read(path)) == (Launches(NVJET, 3, 1e-6, why=NO_SHAPE),)
+    assert rounded(formats.read(path)) == (Launches(NVJET, 3, 1e-6, why=NO_SHAPE),)
 
 
 def test_a_damaged_export_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     path.write_bytes(b"SQLite format 3\0" + b"x" * 200)
     with pytest.raises(ConfigError, match=r"a\.sqlite: "):
-        profiles.read(path)
+        formats.read(path)
 
 
 ENDLESS = (
@@ -93,7 +93,7 @@ def test_a_view_is_no_table_of_an_export(tmp_path: Path) -> None:
         made.execute("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL")
         made.execute(f"CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS {ENDLESS}")
     with pytest.raises(ConfigError, match="has no kernels"):
-        profiles.read(path)
+        formats.read(path)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_an_export_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr(nsys_sqlite, "READ_SECONDS", 0.5)
     with pytest.raises(ConfigError, match=r"slow\.sqlite takes more than 0\.5 s to read"):
-        profiles.read(slow)
+        formats.read(slow)
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import NO_SHAPE, Launches
-from tests.hardware.profiles.tracing import ADD, FLASH, H100, NVJET, rounded
+from ofu_exporter.traces import formats
+from ofu_exporter.traces.formats import NO_SHAPE, Launches
+from tests.traces.formats.tracing import ADD, FLASH, H100, NVJET, rounded
 
 SUM = f"""\
 Generating SQLite file report.sqlite from report.nsys-rep
@@ -30,7 +30,7 @@ Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,Device,Ctx,Strm,Name
 def test_a_table_by_kernel(tmp_path: Path) -> None:
     path = tmp_path / "sum.csv"
     path.write_text(SUM)
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert profile.format == "nsys_csv"
     assert rounded(profile) == (
         Launches(NVJET, 3, 6e-3, why=NO_SHAPE),
@@ -42,7 +42,7 @@ def test_a_table_by_kernel(tmp_path: Path) -> None:
 def test_a_table_by_launch(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert rounded(profile) == (Launches(NVJET, 2, 5e-3, why=NO_SHAPE),)
 
 
@@ -50,4 +50,4 @@ def test_what_is_no_number_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sum.csv"
     path.write_text(SUM.replace("6000000", "soon"))
     with pytest.raises(ConfigError, match=r"sum\.csv: 'soon' is not a number"):
-        profiles.read(path)
+        formats.read(path)

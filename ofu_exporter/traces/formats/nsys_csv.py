@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally, amount, has_row, rows
+from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally, amount, has_row, rows
 
 MADE_BY = "nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep"
 

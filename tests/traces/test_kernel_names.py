@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.gpu_models import PRECISIONS
+from ofu_exporter.traces import kernel_names
 
 Tile = tuple[int, int, int | None]
 Cluster = tuple[int, int] | None

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError, file_errors
-from ofu_exporter.hardware.profiles import NO_SHAPE, Profile, Tally
+from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 

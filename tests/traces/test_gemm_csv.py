@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import gemm_csv
-from ofu_exporter.hardware.gemm_csv import GemmRow
 from ofu_exporter.hardware.tiles import Gemm
+from ofu_exporter.traces import gemm_csv
+from ofu_exporter.traces.gemm_csv import GemmRow
 
 
 def test_lines_are_read(tmp_path: Path) -> None:

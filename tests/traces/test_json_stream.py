@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.hardware import json_stream
-from ofu_exporter.hardware.json_stream import members
+from ofu_exporter.traces import json_stream
+from ofu_exporter.traces.json_stream import members
 from tests.helpers.every import every
 
 NAMES = st.text(max_size=5).filter(lambda name: name != "events")

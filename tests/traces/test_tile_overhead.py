@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import effective_peak
-from ofu_exporter.hardware import kernel_names, tiles
-from ofu_exporter.hardware.gemm_csv import GemmRow
-from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, Profile
-from ofu_exporter.hardware.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
+from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Gemm
-from tests.hardware.profiles.tracing import FLASH, FP8, NVJET, XMMA
+from ofu_exporter.traces import kernel_names
+from ofu_exporter.traces.formats import NO_SHAPE, Launches, Profile
+from ofu_exporter.traces.gemm_csv import GemmRow
+from ofu_exporter.traces.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
+from tests.traces.formats.tracing import FLASH, FP8, NVJET, XMMA
 
 FITTING, ODD = Gemm(2048, 2048, 1024), Gemm(2176, 3000, 4096)
 

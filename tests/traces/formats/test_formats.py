@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import profiles
-from tests.hardware.profiles.tracing import ADD, FLASH, NVJET
+from ofu_exporter.traces import formats
+from tests.traces.formats.tracing import ADD, FLASH, NVJET
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b,c\n1,2,3\n", b"\x00\x01", b"NVPROF"])
@@ -16,15 +16,15 @@ def test_an_unknown_file_is_told_what_is_known(content: bytes, tmp_path: Path) -
     path = tmp_path / "report.nsys-rep"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
-        profiles.read(path)
+        formats.read(path)
     assert str(caught.value).startswith(f"{path} is not a profile in a known format; known: ")
-    for name in profiles.names():
-        assert f"{name}: {profiles.load(name).MADE_BY}" in str(caught.value)
+    for name in formats.names():
+        assert f"{name}: {formats.load(name).MADE_BY}" in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.json: No such file"):
-        profiles.read(tmp_path / "gone.json")
+        formats.read(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_on_tensor_pipes(kernel: str) -> None:
-    assert profiles.on_tensor_pipe(kernel)
+    assert formats.on_tensor_pipe(kernel)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_on_tensor_pipes(kernel: str) -> None:
     ],
 )
 def test_not_on_tensor_pipes(kernel: str) -> None:
-    assert not profiles.on_tensor_pipe(kernel)
+    assert not formats.on_tensor_pipe(kernel)

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ofu_exporter.errors import ConfigError, file_errors
-from ofu_exporter.hardware import kernel_names
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.support.regular_files import opened
+from ofu_exporter.traces import kernel_names
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"

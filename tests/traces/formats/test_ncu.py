@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware import profiles
-from ofu_exporter.hardware.profiles import NO_SHAPE, Launches, ncu
-from tests.hardware.profiles.tracing import ADD, FP8, NVJET, rounded
+from ofu_exporter.traces import formats
+from ofu_exporter.traces.formats import NO_SHAPE, Launches, ncu
+from tests.traces.formats.tracing import ADD, FP8, NVJET, rounded
 
 BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32"
 LONG = (
@@ -38,7 +38,7 @@ def test_flops_are_summed_by_kernel(tmp_path: Path) -> None:
     }
     idle = {"gpu__time_duration.sum": ("nsecond", "500"), f"{BF16}.sum": ("", "0")}
     path = long(tmp_path / "a.csv", (NVJET, metrics), (NVJET, metrics), (ADD, idle))
-    profile = profiles.read(path)
+    profile = formats.read(path)
     assert profile.format == "ncu"
     assert rounded(profile) == (
         Launches(
@@ -60,7 +60,7 @@ def test_the_form_with_a_row_for_each_launch(tmp_path: Path) -> None:
         f'"0","{NVJET}","2","1,024"\n'
         f'"1","{NVJET}","3","1,024"\n'
     )
-    (launches,) = rounded(profiles.read(path))
+    (launches,) = rounded(formats.read(path))
     assert (launches.number, launches.seconds) == (2, 5e-3)
     assert launches.counted_flops == {"bf16": 2048}
 
@@ -87,49 +87,49 @@ def test_no_flop_is_counted_twice(
     counters: Mapping[str, int], flops: Mapping[str, int], tmp_path: Path
 ) -> None:
     metrics = {f"sm__ops_path_tensor_{name}.sum": ("", str(n)) for name, n in counters.items()}
-    (launches,) = profiles.read(long(tmp_path / "a.csv", (FP8, metrics))).launches
+    (launches,) = formats.read(long(tmp_path / "a.csv", (FP8, metrics))).launches
     assert launches.counted_flops == flops
 
 
 def test_flops_count_whatever_the_kernel_is_called(tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", ("my_kernel", {f"{BF16}.sum": ("", "64")}))
-    assert [each.kernel for each in profiles.read(path).launches] == ["my_kernel"]
+    assert [each.kernel for each in formats.read(path).launches] == ["my_kernel"]
 
 
 def test_a_table_without_the_counters_says_which(tmp_path: Path) -> None:
     metrics = {"sm__inst_executed_pipe_tensor.sum": ("inst", "1000")}
     with pytest.raises(ConfigError, match=r"has no counter of tensor FLOPs: record with ncu"):
-        profiles.read(long(tmp_path / "a.csv", (NVJET, metrics)))
+        formats.read(long(tmp_path / "a.csv", (NVJET, metrics)))
 
 
 def test_what_is_no_number_is_named(tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "n/a")}))
     with pytest.raises(ConfigError, match=r"a\.csv: 'n/a' is not a number"):
-        profiles.read(path)
+        formats.read(path)
 
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-1", "1.234,56", "1234,56", "1 234", "1'234"])
 def test_numbers_of_another_language_are_not_guessed_at(odd: str, tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "1"), ncu.TIME: ("ms", odd)}))
     with pytest.raises(ConfigError, match=r"is not a number .* make the file with LC_ALL=C"):
-        profiles.read(path)
+        formats.read(path)
 
 
 @pytest.mark.parametrize(("value", "unit"), [("1.234", ""), ("1", "Gop"), ("1.5", "Kinst")])
 def test_counts_that_have_lost_digits_are_refused(value: str, unit: str, tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": (unit, value)}))
     with pytest.raises(ConfigError, match=r"is no whole count: .* --print-units base"):
-        profiles.read(path)
+        formats.read(path)
 
 
 def test_a_unit_that_is_not_known_is_named(tmp_path: Path) -> None:
     path = long(tmp_path / "a.csv", (NVJET, {f"{BF16}.sum": ("", "1"), ncu.TIME: ("week", "1")}))
     with pytest.raises(ConfigError, match=r"'week' is no unit of time; known: second, "):
-        profiles.read(path)
+        formats.read(path)
 
 
 def test_columns_in_any_order_behind_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     text = f'"ID","{BF16}.sum","Kernel Name"\n"","",""\n"0","64","{NVJET}"\n'
     path.write_text(text, encoding="utf-8-sig")
-    assert profiles.read(path).launches[0].counted_flops == {"bf16": 64}
+    assert formats.read(path).launches[0].counted_flops == {"bf16": 64}
