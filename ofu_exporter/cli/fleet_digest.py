@@ -69,7 +69,7 @@ def digest(**options: Any) -> None:
     if not source.report.jobs and not source.report.clusters:
         say_nothing_found(source.report, NAMES_OF["agents"])
     chosen = _only(digests(source, options["by"], config), options["only"])
-    faults = bool(source.report.missing)
+    faults = not source.report.is_sound
     faults |= _written(chosen, options["output"], config.most_jobs)
     faults |= _sent(chosen, sender, options)
     sys.exit(EXIT_INCOMPLETE if faults else 0)

@@ -62,7 +62,8 @@ def report(
 ) -> None:
     """Where the GPU-hours went, who reports too much, and what it cost.
 
-    Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, as the report says.
+    Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, or
+    jobs held more than there is, as the report says.
     """
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
@@ -73,7 +74,7 @@ def report(
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
     write(rendered(answer, format_, rows, changed), output)
-    sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
+    sys.exit(0 if answer.is_sound else EXIT_INCOMPLETE)
 
 
 def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:

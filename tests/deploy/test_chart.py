@@ -40,7 +40,7 @@ from tests.deploy.chart import (
     run,
 )
 from tests.deploy.pod_security import level
-from tests.deploy.value_sets import VALUE_SETS
+from tests.deploy.value_sets import MONITORS, VALUE_SETS
 from tests.helpers.agent import agent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
@@ -324,7 +324,8 @@ def test_a_pod_that_is_not_ready_is_found_all_the_same(helm: str) -> None:
     service, node = (each for each in objects if each["kind"] == "Service")
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert node["spec"]["internalTrafficPolicy"] == "Local"
-    monitor = only(objects, "ServiceMonitor")["spec"]
+    by_service = render(helm, VALUE_SETS[MONITORS["ServiceMonitor"]])
+    monitor = only(by_service, "ServiceMonitor")["spec"]
     wanted = monitor["selector"]["matchLabels"].items()
     assert wanted <= service["metadata"]["labels"].items()
     assert not wanted <= node["metadata"]["labels"].items(), "it would be scraped twice"
@@ -374,9 +375,9 @@ def test_the_pod_of_helm_test_sees_exporters_that_answer_and_none() -> None:
 
 @every_helm
 def test_series_go_on_when_a_pod_is_replaced(helm: str) -> None:
-    objects = render(helm, VALUE_SETS["everything"])
-    (by_pod,) = only(objects, "PodMonitor")["spec"]["podMetricsEndpoints"]
-    (by_service,) = only(objects, "ServiceMonitor")["spec"]["endpoints"]
+    by_kind = {kind: only(render(helm, VALUE_SETS[MONITORS[kind]]), kind) for kind in MONITORS}
+    (by_pod,) = by_kind["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    (by_service,) = by_kind["ServiceMonitor"]["spec"]["endpoints"]
     for endpoint in (by_pod, by_service):
         assert endpoint["honorLabels"] is True
         assert endpoint["relabelings"][:3] == [

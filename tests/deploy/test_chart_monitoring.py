@@ -11,7 +11,7 @@ from ofu_exporter.ofu.job_state import MOST_ENDED
 from ofu_exporter.reports.book import MOST_UNOWNED
 from tests.deploy import values_table
 from tests.deploy.chart import CHART, HELMS, Object, only, render, run
-from tests.deploy.value_sets import VALUE_SETS
+from tests.deploy.value_sets import MONITORS, VALUE_SETS
 from tests.helpers.markdown import anchors
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
@@ -22,9 +22,9 @@ every_helm = pytest.mark.parametrize("helm", HELMS)
 
 
 @every_helm
-@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+@pytest.mark.parametrize("kind", MONITORS)
 def test_a_monitor_says_all_that_a_site_needs(helm: str, kind: str) -> None:
-    monitor = only(render(helm, VALUE_SETS["everything"]), kind)
+    monitor = only(render(helm, VALUE_SETS[MONITORS[kind]]), kind)
     given = VALUE_SETS["everything"]["podMonitor"]
     assert monitor["metadata"]["namespace"] == given["namespace"]
     assert monitor["metadata"]["annotations"] == given["annotations"]

@@ -169,6 +169,10 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             {"prometheusRule": {"enabled": True, "withoutAlerts": ["NoSuch"]}},
             "names no alert: NoSuch",
         ),
+        (
+            {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}},
+            "every agent would be scraped twice",
+        ),
         ({"podMonitor": {"enabled": True, "scrapeTimeout": "1m"}}, "is above its interval 15s"),
         (
             {"serviceMonitor": {"enabled": True, "interval": "5s"}},
@@ -246,9 +250,15 @@ def test_a_monitor_has_its_limits_its_token_and_the_pods_labels(helm: str) -> No
     token = {"credentials": {"name": "prometheus", "key": "token"}}
     monitor: Object = {"authorization": token, "podTargetLabels": ["team"]}
     monitor |= {"enabled": True, **{limit: 10 + place for place, limit in enumerate(limits)}}
-    objects = render(helm, {"podMonitor": monitor, "serviceMonitor": {"enabled": True}})
-    for kind, endpoints in (("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")):
-        spec = only(objects, kind)["spec"]
+    by_service: Object = {
+        "podMonitor": {**monitor, "enabled": False},
+        "serviceMonitor": {"enabled": True},
+    }
+    for kind, endpoints, values in (
+        ("PodMonitor", "podMetricsEndpoints", {"podMonitor": monitor}),
+        ("ServiceMonitor", "endpoints", by_service),
+    ):
+        spec = only(render(helm, values), kind)["spec"]
         assert [spec[limit] for limit in limits] == [10, 11, 12, 13]
         assert spec["podTargetLabels"] == ["team"]
         assert spec[endpoints][0]["authorization"] == token

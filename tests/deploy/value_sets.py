@@ -56,7 +56,6 @@ VALUE_SETS: dict[str, Object] = {
         "tls": {"secret": "certificate"},
         "service": {"labels": {"team": "gpus"}, "annotations": {"team": "gpus"}},
         "podMonitor": _MONITOR,
-        "serviceMonitor": {"enabled": True},
         "prometheusRule": {
             "enabled": True,
             "namespace": "prometheus",
@@ -109,3 +108,10 @@ VALUE_SETS: dict[str, Object] = {
         "tests": {"enabled": False},
     },
 }
+VALUE_SETS["service-monitor"] = {
+    **VALUE_SETS["everything"],
+    "podMonitor": {**_MONITOR, "enabled": False},
+    "serviceMonitor": {"enabled": True},
+}
+MONITORS = {"PodMonitor": "everything", "ServiceMonitor": "service-monitor"}
+"""Sets of values with all that a monitor takes, by its kind: the chart makes one of the two."""

@@ -186,7 +186,8 @@ DASHBOARD = dashboard(
             "cps",
             [
                 query(
-                    f"sum by (gpu, reason) (rate(ofu_gpu_rejected_samples_total{{{_N}}}[$__rate_interval]))",
+                    f"sum by (gpu, reason) (max by (instance, gpu, gpu_instance, reason) "
+                    f"(rate(ofu_gpu_rejected_samples_total{{{_N}}}[$__rate_interval])))",
                     "GPU {{gpu}} {{reason}}",
                 )
             ],

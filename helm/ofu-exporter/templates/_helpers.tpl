@@ -140,6 +140,9 @@ imagePullSecrets:
 {{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
 {{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
 {{- end }}
+{{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
+{{- fail "podMonitor.enabled=true and serviceMonitor.enabled=true: every agent would be scraped twice; one of the two is enough" }}
+{{- end }}
 {{- range $name, $bounds := .Files.Get "files/setting-bounds.yaml" | fromYaml }}
 {{- $value := get $.Values.config $name }}
 {{- if ne (toString $value) "" }}

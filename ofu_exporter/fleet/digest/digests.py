@@ -89,7 +89,9 @@ def _digest(
         jobs=sorted(jobs, key=_by_waste),
         advice=list(advice.of_all(jobs)),
         limits=advice.limits(config.low_clock),
-        remarks=tables.remarks(report.missing, [*advice.remarks(total, jobs)]),
+        remarks=tables.remarks(
+            report.missing, [*report.contradictions, *advice.remarks(total, jobs)]
+        ),
         contact=config.contact,
     )
 

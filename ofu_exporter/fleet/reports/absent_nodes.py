@@ -19,6 +19,7 @@ from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 
 NODES_AT_ONCE = 50
 """Nodes that are named in one query."""
+NODE_JOB = "cluster, instance, job_id"
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
 
@@ -86,13 +87,13 @@ class AbsentNodeReader(HistoryAnswers):
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
-            for labels, hours in self._beyond(gap, quantity, jobs):
+            for labels, hours in self._beyond(gap, quantity, (jobs, NODE_JOB)):
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
                     sums = JobSums()
                     sums.add_one(quantity.name, part)
                     self._history.add_hour(self._history.job(job_of(labels)), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
-            for labels, hours in self._beyond(gap, quantity, wanted):
+            for labels, hours in self._beyond(gap, quantity, (wanted, queries.GPU)):
                 gpus = before[labels["instance"]] or {"": 0.0}
                 model = max(gpus, key=gpus.__getitem__)
                 for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
@@ -100,18 +101,23 @@ class AbsentNodeReader(HistoryAnswers):
                     setattr(of_model, quantity.name, getattr(of_model, quantity.name) + part)
 
     def _beyond(
-        self, gap: _Gap, quantity: Quantity, wanted: str
+        self, gap: _Gap, quantity: Quantity, wanted: tuple[str, str]
     ) -> Iterator[tuple[dict[str, str], float]]:
-        """GPU-hours that a counter counted over the gap, beyond what its single hours have."""
-        counter = f"{quantity.counter}{{{wanted}}}"
+        """GPU-hours that a counter counted over the gap, beyond what its single hours have.
+
+        `wanted`: matchers, and the labels of which each combination counts once, however many scrape jobs tell of it.
+        """
+        matchers, by = wanted
+        counter = f"{quantity.counter}{{{matchers}}}"
         span = self._history.clock.span(gap.first, gap.last)
         length = f"[{span.hours}h]"
-        whole = f"increase({counter}{length}) and resets({counter}{length}) == 0"
+        whole = f"max by ({by}) (increase({counter}{length}) and resets({counter}{length}) == 0)"
 
         def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
             if part != span:  # a gap that is cut has no end to count to
                 return [], []
-            hourly = self._reader.client.steps(f"increase({counter}[1h])", *part, HOUR)
+            each = f"max by ({by}) (increase({counter}[1h]))"
+            hourly = self._reader.client.steps(each, *part, HOUR)
             return self._reader.client.instant(whole, part.end), hourly
 
         for over, hourly in self._reader.read("gaps of nodes", span, fetch):

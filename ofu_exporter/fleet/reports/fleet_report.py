@@ -57,6 +57,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     rest = outside(history.models, wanted.prices, of_jobs.of("held"), total)
     steps = funnel(installed(history.models, wanted.prices), of_jobs, rest)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
+    too_much = list(contradictions(history))
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
     return FleetReport(
         server=reader.client.shown_url,
@@ -85,7 +86,11 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         days=groups.days(history, jobs, target, wanted.prices),
         hours=_hours(history),
         missing=missing_rows(reader.missing),
-        notes=notes(history, (total, rest), clusters, wanted.prices, target, cost),
+        contradictions=too_much,
+        notes=[
+            *too_much,
+            *notes(history, (total, rest), clusters, wanted.prices, target, cost),
+        ],
         reading=ReadingCost(
             queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
         ),
@@ -122,6 +127,25 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )
+
+
+_TOO_MUCH = 1.05
+"""Held GPU-hours are known to the second, installed ones by looks into the hour."""
+
+
+def contradictions(history: FleetHistory) -> Iterator[str]:
+    """Clusters whose jobs held more GPU-hours than their GPUs had."""
+    for cluster in history.clusters:
+        held = sum(job.total.held for key, job in history.jobs.items() if key.cluster == cluster)
+        there = sum(
+            sums.installed for (_, name, _), sums in history.models.items() if name == cluster
+        )
+        if there and held > _TOO_MUCH * there:
+            name = f" of cluster {cluster}" if cluster else ""
+            yield (
+                f"Jobs{name} held {percent(held / there)} of the GPU-hours of its GPUs, which can only be where jobs "
+                "share GPUs: else look for agents that are scraped under two names (docs/fleet.md#scraped-twice)."
+            )
 
 
 def _pairs(rows: Iterable[JobRow]) -> groups.Pairs:

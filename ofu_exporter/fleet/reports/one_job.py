@@ -19,7 +19,7 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
-from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher
+from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
 from ofu_exporter.fleet.reports.result import ResultRow
 from ofu_exporter.values.losses import Loss
 
@@ -145,7 +145,7 @@ def _expressions(one: str) -> Mapping[str, str]:
     """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured."""
 
     def rate(name: str, by: str = JOB, time: str = "5m") -> str:
-        return f"sum by ({by}) (rate(ofu_job_{name}_seconds_total{{{one}}}[{time}]))"
+        return over_nodes(f"rate(ofu_job_{name}_seconds_total{{{one}}}[{time}])", by)
 
     def either(recorded: str, raw: str, by: str = JOB) -> str:
         return f"(max by ({by}) ({recorded}{{{one}}}) or {raw})"
@@ -218,7 +218,7 @@ def _gpus(reader: PartReader, span: TimeSpan, one: str, clock: ServerClock) -> l
     mine = f"topk by ({GPU}) (1, {had} >= 12) > bool 0"
     labels = "cluster, instance, gpu, uuid, gpu_instance"
     used, observed = (
-        f"sum by ({labels}) (increase(ofu_gpu_{name}_seconds_total[1h]))"
+        f"max by ({labels}) (increase(ofu_gpu_{name}_seconds_total[1h]))"
         for name in ("utilization", "observed")
     )
     join = f"* on ({GPU}) group_left (job_id) ({mine})"

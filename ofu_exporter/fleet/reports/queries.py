@@ -84,9 +84,14 @@ def _escaped(text: str) -> str:
 _SPECIAL = r".+*?()|[]{}^$\\"
 
 
+def over_nodes(value: str, by: str = JOB) -> str:
+    """A job's value summed over its nodes, each of which counts once however many scrape jobs tell of it."""
+    return f"sum by ({by}) (max by ({by.replace('cluster', 'cluster, instance')}) ({value}))"
+
+
 def _job_hours(name: str, counter: str) -> Quantity:
     recorded = f"job:{name}_gpu_hours:increase1h"
-    raw = f"sum by ({JOB}) (increase({counter}{{CLUSTER}}[1h])) / 3600"
+    raw = f"{over_nodes(f'increase({counter}{{CLUSTER}}[1h])')} / 3600"
     return Quantity(name, recorded, raw, counter=counter)
 
 
@@ -122,7 +127,7 @@ def _part_of_jobs(name: str, by: str, counter: str, unit: float) -> Quantity:
     return Quantity(
         name,
         f"max by ({by}) (last_over_time({recorded}))",
-        f"sum by ({by}) (increase({counter}{{CLUSTER}}[1h])){scale}",
+        f"{over_nodes(f'increase({counter}{{CLUSTER}}[1h])', by)}{scale}",
     )
 
 
@@ -211,13 +216,13 @@ COVERED = Quantity(
 SIZE = Quantity(
     "size",
     f"max by ({JOB}) (max_over_time(job:ofu_job_held_gpu_seconds:rate5m{WITHIN}))",
-    f"max_over_time((sum by ({JOB}) (rate(ofu_job_held_gpu_seconds_total{{CLUSTER}}[5m]))){WITHIN})",
+    f"max_over_time(({over_nodes('rate(ofu_job_held_gpu_seconds_total{CLUSTER}[5m])')}){WITHIN})",
     is_always_there=True,
 )
 """GPUs of a job."""
 
-_RAW_OBSERVED = f"sum by ({JOB}) (rate(ofu_job_gpu_seconds_total{{CLUSTER}}[5m]))"
-_RAW_UTILIZED = f"sum by ({JOB}) (rate(ofu_job_utilization_seconds_total{{CLUSTER}}[5m]))"
+_RAW_OBSERVED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
+_RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")
 RAW_OFU = f"{_RAW_UTILIZED} / ({_RAW_OBSERVED} > 0)"
 IDLE = Quantity(
     "idle",
@@ -233,13 +238,13 @@ IDLE_GPUS = f"max by ({JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LO
 VERDICT = Quantity(
     "verdict",
     f"max by ({JOB}, verdict) (sum_over_time(job:ofu_job_divergence_verdict:sum{WITHIN}) / {LOOKS})",
-    f"sum_over_time((sum by ({JOB}, verdict) (ofu_job_divergence_verdict{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    f"sum_over_time(({over_nodes('ofu_job_divergence_verdict{CLUSTER}', f'{JOB}, verdict')}){WITHIN}) / {LOOKS}",
 )
 """Node-hours for which agents held a verdict on a job."""
 CAUSE = Quantity(
     "cause",
     f"max by ({JOB}, cause) (sum_over_time(job:ofu_job_divergence_cause:sum{WITHIN}) / {LOOKS})",
-    f"sum_over_time((sum by ({JOB}, cause) (ofu_job_divergence_cause{{CLUSTER}})){WITHIN}) / {LOOKS}",
+    f"sum_over_time(({over_nodes('ofu_job_divergence_cause{CLUSTER}', f'{JOB}, cause')}){WITHIN}) / {LOOKS}",
 )
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
 

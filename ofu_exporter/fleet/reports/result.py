@@ -287,5 +287,14 @@ class FleetReport(ResultRow):
     days: list[DayRow]
     hours: list[HourRow]
     missing: list[MissingRow]
+    contradictions: list[str] = Field(
+        default=[],
+        description="What cannot be, such as jobs that held more GPU-hours than there are.",
+    )
     notes: list[str]
     reading: ReadingCost
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all was read, and nothing in it contradicts itself."""
+        return not self.missing and not self.contradictions

@@ -339,3 +339,13 @@ def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None
         assert shown.count("2 more held 3.0 GPU-hours; --format csv or json has all.") == 2
     assert "more held" not in in_words(report(history(*jobs)), 6)[0]
     assert "more held" not in page(report(history(*jobs)))
+
+
+def test_jobs_that_held_more_than_there_is_are_named() -> None:
+    found = report(history(HONEST, WRONG, installed=70.0))
+    assert not found.is_sound
+    (said,) = found.contradictions
+    assert said.startswith("Jobs of cluster a held 171.4% of the GPU-hours of its GPUs")
+    assert found.notes[0] == said
+    assert report().contradictions == []
+    assert report(history(HONEST, installed=0.0)).contradictions == []
