@@ -4,7 +4,7 @@
 
 The folder then holds wheel, source, image, chart, a bill of materials (CycloneDX), provenance (SLSA 1.0, not yet
 signed) and SHA256SUMS. Nothing of the working tree gets in: all of it is made of what `git archive` gives for the
-tag. Needs the extra `release`, git and helm, and docker (with buildx) or buildah for the image.
+tag. Needs the group `release`, git and helm, and docker (with buildx) or buildah for the image.
 """
 
 from __future__ import annotations

@@ -8,13 +8,14 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.helpers.early import Early
+from tests.helpers.programs import absent, skipped_by_reason
 from tests.helpers.slurm_cluster import Cluster, missing
 
 # Hundreds of processes of the agent start, and each would compile the package again.
@@ -100,6 +101,24 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A test that failed in a group is found by its own name when it is to run again, alone."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         report.nodeid = re.sub(r"@[^@\]]*$", "", report.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What fails for want of a program is skipped."""
+    report = yield
+    why = absent(call.excinfo.value) if call.excinfo else None
+    if why:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"Skipped: {why}")
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in skipped_by_reason(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist

@@ -31,7 +31,7 @@ def examples(page: Path) -> list[tuple[str, list[str]]]:
     found: list[tuple[str, list[str]]] = []
     shown: list[str] = []
     for line in page.read_text().splitlines():
-        text = line.removeprefix("    ")
+        text = line.removeprefix("    ").replace("$ .venv/bin/", "$ ")
         if line and text == line:  # not indented: outside of a block
             shown = []
         elif text.startswith("$ "):

@@ -38,7 +38,9 @@ REPLAY = {
 }
 """A recording, which starts again at its end: a page without a GPU would show nothing."""
 SIMULATED = {**_DEMO, "source": Given("simulate", "demo"), "scheduler": Given("simulate", "demo")}
-SHOWN = " ".join(("config", *COMMON))
+FIRST_COMPARISON = "two minutes"
+"""Into the shipped recording, at its own pace: tests/end_to_end/test_readme.py."""
+SHOWN = " ".join(("config", *COMMON, "port"))
 """The options that --help shows."""
 
 
@@ -60,23 +62,35 @@ def run(**flags: Any) -> None:
 @click.command(
     cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.", common=SHOWN
 )
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="The port on 127.0.0.1; short for --listen 127.0.0.1:N.",
+)
 @partial(setting_flags, preset=REPLAY)
-def demo(**flags: Any) -> None:
+def demo(port: int | None, **flags: Any) -> None:
     """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate
     a simulated node of 8 GPUs."""
+    if port is not None:
+        if flags.get("listen") is not None:
+            raise click.UsageError("--port and --listen both name the port: give one of them")
+        flags["listen"] = f"127.0.0.1:{port}"
     preset = _preset(flags)
     configured = load(flags, preset)
     keep_heap_small()
     start_logging(configured)
     what = _what_is_shown(configured)
     daemon = Daemon(configured, lambda: load(flags, preset))
+    click.echo(f"{what}.")
+    click.echo(_when(configured))
     target = daemon.url.removeprefix("http://")
-    path = configured.settings.telemetry_path
-    click.echo(f"{what}. Metrics: {daemon.url}{path}   Page: {daemon.url}/")
     click.echo(
         "Prometheus: add to scrape_configs: "
         f"- {{job_name: ofu-demo, static_configs: [{{targets: ['{target}']}}]}}"
     )
+    click.echo(f"Metrics: {daemon.url}{configured.settings.telemetry_path}")
+    click.echo(f"Page: {daemon.url}/")
     daemon.run()
     leave()
 
@@ -99,6 +113,15 @@ def _what_is_shown(configured: Configured) -> str:
     gpus = ", ".join(dict.fromkeys(header.gpus)) or "unknown GPUs"
     day = str(header.created)[:10]
     return f"A recording of {shown(gpus)} of {shown(day)} is replayed, no GPU of this machine is measured"
+
+
+def _when(configured: Configured) -> str:
+    """When there is something to look at."""
+    first = f"The first OFU comes after {2 * configured.settings.interval:g} s"
+    options = configured.sources.get("replay")
+    if not isinstance(options, Options) or options.path != H100_TRAINING:
+        return f"{first}."
+    return f"{first}, a reported MFU (job 103) is compared with it after {FIRST_COMPARISON}."
 
 
 def leave() -> None:

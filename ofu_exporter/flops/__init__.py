@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 def executed(module: Any, inputs: Any, backward: bool = True) -> Executed:
     """What torch executes of any `torch.nn.Module` on inputs: a tuple of arguments, or a mapping of named ones.
 
-    Needs the extra `trace`; `trace.execution` has the details. Raises ConfigError if torch is missing.
+    Needs the extra `executed`; `trace.execution` has the details. Raises ConfigError if torch is missing.
     """
     execution: Executed = trace.load("execution", "executed").executed(module, inputs, backward)
     return execution

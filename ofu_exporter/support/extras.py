@@ -5,12 +5,12 @@ from __future__ import annotations
 EXTRAS = {
     "auth": ("bcrypt>=4.1",),
     "digest": ("apprise>=2.2,<3",),
+    "executed": ("torch>=2.6", "transformers>=5", "diffusers>=0.36"),
     "kubernetes": ("h2>=4.1",),
     "mcp": ("mcp>=2.3,<3",),
     "parquet": ("pyarrow>=15",),
     "plot": ("matplotlib>=3.8",),
     "top": ("textual>=3.1",),
-    "trace": ("torch>=2.6", "transformers>=5", "diffusers>=0.36"),
     "validate": ("torch>=2.4",),
 }
 """What each extra asks for, as pyproject.toml has it: a copied folder has no metadata to ask."""

@@ -176,7 +176,7 @@ def test_the_mfu_of_a_job() -> None:
 
 @pytest.mark.slow
 def test_what_torch_executes_of_a_model() -> None:
-    pytest.importorskip("transformers", reason="pip install .[test-torch]")
+    pytest.importorskip("transformers", reason="pip install --group test-torch")
     step = ("flops", LLAMA, "--seq-len", "256", "--batch-size", "8")
     executed, counted = report(*step, "--executed"), report(*step, "--full-attention")
     assert executed["executed_flops_per_step"] == counted["model_flops_per_step"]

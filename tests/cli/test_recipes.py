@@ -89,7 +89,7 @@ def test_saving_needs_an_execution(tmp_path: Path) -> None:
 def test_an_execution_is_saved_and_counted_in_a_process_without_torch(tmp_path: Path) -> None:
     """To the digit what the closed form counts."""
     for library in ("torch", "transformers"):
-        pytest.importorskip(library, reason="pip install .[test-torch]")
+        pytest.importorskip(library, reason="pip install --group test-torch")
     config = json.loads((CONFIGS / "qwen3-8b.json").read_text())
     small = {**config, "num_hidden_layers": 2, "max_window_layers": 2}
     small.pop("layer_types", None)

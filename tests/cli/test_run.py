@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
-from tests.helpers.agent import COMMAND, SOON, agent, bare_environment, call, until
+from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, call, until
 from tests.helpers.values import gpu, reading
 
 
@@ -66,6 +67,23 @@ def test_an_option_of_the_simulation_asks_for_simulated_gpus(flags: tuple[str, s
         assert running.value("ofu_exporter_simulated") == 1
 
 
+@pytest.mark.slow
+def test_a_port_is_one_of_the_loopback_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    running = Agent(["demo", "--port", str(port)])
+    try:
+        assert running.url == f"http://127.0.0.1:{port}"
+    finally:
+        running.kill()
+
+
+def test_a_port_and_an_address_cannot_both_be_given() -> None:
+    done = call("demo", "--port", "9900", "--listen", ":9901")
+    assert done.returncode == 2
+    assert "--port and --listen both name the port: give one of them" in done.stderr
+
+
 def test_a_recording_and_simulated_gpus_cannot_both_be_shown(recording: Path) -> None:
     done = call("demo", "--path", str(recording), "--simulated-gpus", "2")
     assert (done.returncode, done.stdout) == (2, "")
@@ -95,8 +113,10 @@ def test_flags_have_the_names_of_other_exporters_too() -> None:
     ) as process:
         try:
             assert process.stdout is not None
-            found = re.search(r"Metrics: (http://\S+)/ofu ", process.stdout.readline())
-            assert found, "the line names the path of the metrics"
+            said = "".join(process.stdout.readline() for _ in range(5))
+            found = re.search(r"^Metrics: (http://\S+)/ofu$", said, re.M)
+            assert found
+            assert said.endswith(f"\nPage: {found[1]}/\n")
             with urllib.request.urlopen(f"{found[1]}/ofu", timeout=SOON) as answer:
                 assert b"ofu_exporter_build_info" in answer.read()
             with urllib.request.urlopen(f"{found[1]}/metrics", timeout=SOON) as answer:

@@ -1,6 +1,6 @@
 """A real Trainer with the callback: what it reports, and that the answer is in its log.
 
-Needs torch, transformers and accelerate: `pip install .[test-torch]`, not part of a base install.
+Needs torch, transformers and accelerate: `pip install --group test-torch`, not part of a base install.
 """
 
 from __future__ import annotations

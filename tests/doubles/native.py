@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import hashlib
 import os
@@ -34,7 +35,7 @@ def build(source: Path, soname: str, hidden: str = "") -> Path:
         return library
     compiler = shutil.which("cc")
     if compiler is None:
-        raise RuntimeError("these tests need the C compiler `cc`: apt-get install gcc libc6-dev")
+        raise FileNotFoundError(errno.ENOENT, "apt-get install gcc libc6-dev", "cc")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Test processes may do this at once: each compiles its own, and the last rename wins.
     with tempfile.TemporaryDirectory(dir=folder) as scratch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -120,10 +119,6 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
         ["promtool", "check", "metrics"], input=page, text=True, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_promtool_is_there() -> None:
-    assert shutil.which("promtool"), "tests/run installs Debian's prometheus"
 
 
 @pytest.mark.parametrize("page", sorted(GOLDEN.glob("*.prom")), ids=lambda path: path.stem)

@@ -22,7 +22,7 @@ PATIENCE = 300.0
 
 def shown(command: str) -> list[str]:
     """The lines that the README shows below a command."""
-    _, _, after = README.read_text().partition(f"    $ {command}\n")
+    _, _, after = README.read_text().partition(f"    $ .venv/bin/{command}\n")
     block = after.partition("\n\n")[0]
     return [line.removeprefix("    ") for line in block.splitlines()]
 
@@ -42,7 +42,7 @@ def demo(folder: Path) -> Iterator[Agent]:
 @pytest.mark.early(begin=demo)
 def test_the_demo_explains_a_wrong_mfu_as_the_readme_shows(early: Early) -> None:
     text = README.read_text()
-    assert "    ofu-exporter demo\n" in text
+    assert "\n    ./demo " in text
     command = "ofu-exporter job show 103"
     expected = [shape(line) for line in shown(command) if line != "..."]
     assert len(expected) >= 4

@@ -56,7 +56,7 @@ def test_recipes_are_within_a_hundredth_where_they_were_not_fitted() -> None:
 def test_the_closed_forms_are_those_of_the_code() -> None:
     """Of each row that has one, from the default configuration of transformers or diffusers."""
     for library in ("torch", "transformers", "diffusers"):
-        pytest.importorskip(library, reason="pip install .[test-torch]")
+        pytest.importorskip(library, reason="pip install --group test-torch")
     version = importlib.import_module("transformers").__version__
     if f"transformers {version}, " not in FILE.read_text():
         pytest.skip(f"the rows are of another transformers than {version}")

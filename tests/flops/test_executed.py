@@ -4,7 +4,7 @@ torch.utils.flop_counter counts the matrix products and convolutions that torch 
 is run by eager kernels, so it is compared with `causal=False`. Where torch runs something else than the count
 says, the test says what and how much: nothing is left to a tolerance.
 
-Needs torch, transformers and diffusers: `pip install .[test-torch]`, not part of a base install.
+Needs torch, transformers and diffusers: `pip install --group test-torch`, not part of a base install.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FORWARD = flops.Passes(forward_only=True)
 
 
 def library(name: str) -> Any:
-    """A library of the extra `test-torch`, or a skip that says what to install."""
+    """A library of the group `test-torch`, or a skip that says what to install."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return importlib.import_module(name)
         except ImportError:
-            pytest.skip(f"{name} is not installed: pip install .[test-torch]")
+            pytest.skip(f"{name} is not installed: pip install --group test-torch")
 
 
 def executed(run: Callable[[], Any], backward: bool = True) -> dict[str, int]:

@@ -73,7 +73,7 @@ def test_a_wrong_count_would_be_seen() -> None:
 def test_the_numbers_kept_are_those_of_torch(name: str) -> None:
     """The file is what its command makes: every model anew, without its changes."""
     for library in ("torch", "transformers"):
-        pytest.importorskip(library, reason="pip install .[test-torch]")
+        pytest.importorskip(library, reason="pip install --group test-torch")
     counts = importlib.import_module("tests.helpers.torch_counts")
     small = next(each for each in SMALL if each.name == name)
     anew = counts.execution(small, counts.config_of(small), {})

@@ -1,6 +1,6 @@
 """Fuzzes ways in, guided by the lines that inputs reach: `python -m tests.fuzz.guided TARGET[,...] [MINUTES [SEEDS]]`.
 
-It needs the fuzzer atheris (`pip install '.[fuzz]'`), begins with the corpus and with SEEDS inputs of hypothesis,
+It needs the fuzzer atheris (`pip install --group fuzz`), begins with the corpus and with SEEDS inputs of hypothesis,
 and ends at the first finding, which it puts into the corpus. Each of several targets has a process of its own, one
 after the other.
 """

@@ -4,7 +4,7 @@
 an hour; `--only NAME ...` prints the rows of some, `--renew NAME ...` runs some again, in place;
 `--closed-form` counts all closed forms again and runs nothing, `--recipes` makes the recipes of rows that have none,
 `--kept FILE` lets a run that was broken off go on.
-Needs the extra `test-torch`; where timm and torchvision are installed too, the models that need them are run.
+Needs the group `test-torch`; where timm and torchvision are installed too, the models that need them are run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `python -m tests.helpers.torch_counts` builds every model of tests/flops/small_models.py on the meta device, runs it
 forward under torch's own counter, and does the same with one field of its configuration changed at a time; a change
 that changes neither parameters nor products is left out. `--missing` adds the models that the file has not. `--only
-NAME ...` prints what of some is counted otherwise here, and writes nothing. Needs the extra `test-torch`.
+NAME ...` prints what of some is counted otherwise here, and writes nothing. Needs the group `test-torch`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from ofu_exporter.support.extras import EXTRAS, install_command
 from tests.helpers.every import every
 
 ROOT = Path(__file__).parents[2]
-OF_DEVELOPERS = {"docs", "fuzz", "mutation", "release", "test", "test-torch"}
-"""Extras that a checkout alone is worked on with."""
+TESTED = ("digest", "auth", "kubernetes", "mcp", "parquet", "top")
+"""Extras whose libraries stand in the group of the tests."""
 SPREAD = ("ofu_exporter", "docs", "deploy", "helm", "README.md", "SECURITY.md", "CHANGELOG.md")
 """What reaches users."""
 BARE = re.compile(
@@ -22,19 +22,24 @@ BARE = re.compile(
 """The package by its bare name, with an extra or for pip."""
 
 
-def declared() -> dict[str, tuple[str, ...]]:
-    """Every extra of pyproject.toml. Python 3.10 has no reader of TOML, and the table has but strings in lists."""
+def lists(table: str) -> dict[str, tuple[str, ...]]:
+    """A table of pyproject.toml that has but strings in lists: Python 3.10 has no reader of TOML."""
     text = (ROOT / "pyproject.toml").read_text()
-    table = text.partition("[project.optional-dependencies]\n")[2].partition("\n[project.scripts]")[
-        0
-    ]
-    lists = re.findall(r"^([\w-]+) = \[(.*?)^\]", table, re.M | re.S)
-    return {name: tuple(re.findall(r'^  "(.*?)"', listed, re.M)) for name, listed in lists}
+    inside = re.split(r"^\[(?!\[)", text.partition(f"[{table}]")[2], maxsplit=1, flags=re.M)[0]
+    listed = re.findall(r"^([\w-]+) = \[(.*?)^\]", inside, re.M | re.S)
+    return {name: tuple(re.findall(r'^  "(.*?)"', rows, re.M)) for name, rows in listed}
 
 
-def test_every_extra_of_users_is_known_with_what_it_asks_for() -> None:
-    of_users = {name: asked for name, asked in declared().items() if name not in OF_DEVELOPERS}
-    assert of_users == EXTRAS
+def test_every_extra_is_known_with_what_it_asks_for() -> None:
+    assert lists("project.optional-dependencies") == EXTRAS
+
+
+def test_what_a_checkout_is_worked_on_with_is_no_extra() -> None:
+    groups = lists("dependency-groups")
+    assert {"test", "test-torch", "docs", "release", "fuzz", "mutation"} <= groups.keys()
+    assert not groups.keys() & EXTRAS.keys()
+    assert groups["features"] == tuple(library for name in TESTED for library in EXTRAS[name])
+    assert groups["test-torch"][:3] == EXTRAS["executed"]
 
 
 def test_the_first_page_lists_every_extra_with_its_libraries() -> None:
@@ -46,7 +51,7 @@ def test_the_first_page_lists_every_extra_with_its_libraries() -> None:
 
 def test_a_command_quotes_what_a_shell_would_take_for_a_redirection() -> None:
     assert install_command("top") == "pip install 'textual>=3.1'"
-    assert install_command("trace").count("'") == 2 * len(EXTRAS["trace"])
+    assert install_command("executed").count("'") == 2 * len(EXTRAS["executed"])
 
 
 @every(

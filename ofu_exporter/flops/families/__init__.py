@@ -30,7 +30,7 @@ class Family(Protocol):
 
 WAYS_ON = (
     "Two ways on: `flops CONFIG --executed --save FILE` counts what torch executes of it and writes a recipe, which "
-    f"stands wherever a config.json does ({install_command('trace')}); a list of its layers, "
+    f"stands wherever a config.json does ({install_command('executed')}); a list of its layers, "
     '{"architectures": ["Modules"], ...} (docs/flops.md). `ofu-exporter list architectures` prints what is known.'
 )
 """What the user can do about a model that no family reads."""

@@ -1,4 +1,4 @@
-"""Counts what torch executes of a model of any kind, with torch's own counter: needs the extra `trace`."""
+"""Counts what torch executes of a model of any kind, with torch's own counter: needs the extra `executed`."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def load(name: str, wanted: str) -> Any:
     try:
         return importlib.import_module(f"{__name__}.{name}")
     except ImportError as error:
-        raise ConfigError(f"{wanted}: {error}: {install_command('trace')}") from error
+        raise ConfigError(f"{wanted}: {error}: {install_command('executed')}") from error

@@ -100,7 +100,7 @@ def _library(name: str) -> Any:
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            how = install_command("trace")
+            how = install_command("executed")
             raise ConfigError(f"executed: {name} is not installed: {how}") from error
 
 

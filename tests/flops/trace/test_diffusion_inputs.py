@@ -10,8 +10,8 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from tests.flops.trace.real_counts import real_forward
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-diffusers: Any = pytest.importorskip("diffusers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+diffusers: Any = pytest.importorskip("diffusers", reason="pip install --group test-torch")
 Made = tuple[str, dict[str, Any], dict[str, Any]]
 """A class, the fields of its configuration, and the inputs of its forward pass."""
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]

@@ -10,7 +10,7 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 execution = importlib.import_module("ofu_exporter.flops.trace.execution")
 

@@ -13,8 +13,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.recipes import tokens_of
 from tests.flops.counting import config
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-transformers: Any = pytest.importorskip("transformers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+transformers: Any = pytest.importorskip("transformers", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 from_config = importlib.import_module("ofu_exporter.flops.trace.from_config")
 

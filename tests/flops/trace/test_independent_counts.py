@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-pytest.importorskip("transformers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+pytest.importorskip("transformers", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 from_config = importlib.import_module("ofu_exporter.flops.trace.from_config")
 

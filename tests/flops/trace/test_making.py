@@ -14,8 +14,8 @@ from ofu_exporter.errors import ConfigError
 from tests.flops.small_decoders import DECODERS
 from tests.flops.trace.real_counts import real_forward
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-pytest.importorskip("transformers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+pytest.importorskip("transformers", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 making = importlib.import_module("ofu_exporter.flops.trace.making")
 

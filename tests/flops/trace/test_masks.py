@@ -12,8 +12,8 @@ import pytest
 
 from ofu_exporter import flops
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-pytest.importorskip("transformers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+pytest.importorskip("transformers", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 making = importlib.import_module("ofu_exporter.flops.trace.making")
 masks = importlib.import_module("ofu_exporter.flops.trace.masks")

@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter import flops
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 
 TOKENS, WIDE, INNER, EXPERTS, CHOSEN = 48, 16, 24, 6, 2

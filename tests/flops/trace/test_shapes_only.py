@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 shapes_only = importlib.import_module("ofu_exporter.flops.trace.shapes_only")
 

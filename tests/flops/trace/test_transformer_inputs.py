@@ -11,8 +11,8 @@ import pytest
 
 from tests.flops.trace.real_counts import real_forward
 
-torch: Any = pytest.importorskip("torch", reason="pip install .[test-torch]")
-transformers: Any = pytest.importorskip("transformers", reason="pip install .[test-torch]")
+torch: Any = pytest.importorskip("torch", reason="pip install --group test-torch")
+transformers: Any = pytest.importorskip("transformers", reason="pip install --group test-torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 from_config = importlib.import_module("ofu_exporter.flops.trace.from_config")
 

@@ -201,8 +201,8 @@ def test_a_damaged_trace_is_named(content: bytes, tmp_path: Path) -> None:
 
 
 def test_a_trace_that_torch_records_now(tmp_path: Path) -> None:
-    """Needs torch: `pip install .[test-torch]`."""
-    torch = pytest.importorskip("torch", reason="pip install .[test-torch]")
+    """Needs torch: `pip install --group test-torch`."""
+    torch = pytest.importorskip("torch", reason="pip install --group test-torch")
     path = tmp_path / "trace.json"
     tracing.record(path, torch)
     fresh = json.loads(path.read_text())

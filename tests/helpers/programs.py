@@ -1,0 +1,54 @@
+"""Programs that tests run and a machine may lack: a test of one that is not there is skipped, and the end says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+PROGRAMS = {
+    **dict.fromkeys(("prometheus", "promtool"), "prometheus"),
+    **dict.fromkeys(("prometheus-alertmanager", "amtool"), "prometheus-alertmanager"),
+    **dict.fromkeys(("victoria-metrics", "vmalert"), "victoria-metrics"),
+    "cc": "gcc",
+    "chromium": "chromium",
+    "groff": "groff-base",
+    "shellcheck": "shellcheck",
+    "systemd-analyze": "systemd",
+    "tmux": "tmux",
+}
+"""Debian's package of each; tests/run installs them where it may."""
+
+
+def absent(error: BaseException | None) -> str | None:
+    """Why a test cannot run here, if it failed because one of these programs is not installed.
+
+    Where CI is set they all have to be there, so that a build which lacks one fails.
+    """
+    if "CI" in os.environ:
+        return None
+    for each in _chain(error):
+        name = os.path.basename(str(each.filename or ""))
+        if name in PROGRAMS and shutil.which(name) is None:
+            return f"{name} is not installed (Debian: {PROGRAMS[name]})"
+    return None
+
+
+def _chain(error: BaseException | None) -> Iterator[FileNotFoundError]:
+    """An error, what it came from, and what a group of them holds."""
+    while error is not None:
+        if isinstance(error, FileNotFoundError):
+            yield error
+        for each in getattr(error, "exceptions", ()):
+            yield from _chain(each)
+        error = error.__cause__ or error.__context__
+
+
+def skipped_by_reason(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> list[str]:
+    """A line for each reason why tests were skipped, with their number, the most frequent first."""
+    reasons = (each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple))
+    counted = Counter(reason.removeprefix("Skipped: ") for reason in reasons)
+    return [f"{number:6} skipped: {reason}" for reason, number in counted.most_common()]
