@@ -21,6 +21,7 @@ OF_A_SUBJECT = {
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
     "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
     "flops/causes/test_recovery.py": "all causes, on jobs with known mistakes",
+    "flops/test_bounds.py": "all configurations, however large what they say is",
     "flops/test_executed.py": "all families, against what torch executes",
     "flops/test_formulas.py": "all shapes, against the formulas written out",
     "flops/test_parameters.py": "all families, against published parameters",

@@ -17,6 +17,11 @@ from ofu_exporter.errors import ConfigError
 
 NEEDED: Any = object()
 """Marks a field without which there is no count."""
+MOST_LAYERS = 2_000
+"""Most layers of a model, and most that a field may multiply: four times those of the deepest that is known, and a
+configuration may be anybody's text."""
+REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
+"""Names of fields that say how often something is repeated."""
 NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 
@@ -128,9 +133,9 @@ class Fields:
     def sizes(self, name: str, least: int = 1) -> tuple[int, ...]:
         return tuple(self._whole(name, value, least) for value in self.items(name))
 
-    def places(self, name: str, number: int, counted: str) -> tuple[int, ...]:
-        """A list of some of a number of layers, counted from 0; the field `counted` says how many there are."""
-        places = self.sizes(name, least=0)
+    def places(self, name: str, number: int, counted: str) -> frozenset[int]:
+        """Some of a number of layers, counted from 0; the field `counted` says how many there are."""
+        places = frozenset(self.sizes(name, least=0))
         if any(place >= number for place in places):
             raise self.contradiction("a layer that is not there", name, counted)
         return places
@@ -140,7 +145,10 @@ class Fields:
         return isinstance(self._values.get(name), list | tuple)
 
     def items(self, name: str) -> list[object]:
-        return list(self._of((list, tuple), name, "a list", "not a list"))
+        listed = list(self._of((list, tuple), name, "a list", "not a list"))
+        if len(listed) > MOST_LAYERS:
+            raise self.error(name, f"is longer than {MOST_LAYERS}")
+        return listed
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A mapping that is not a configuration of its own, such as labels."""
@@ -211,4 +219,6 @@ class Fields:
     def _whole(self, name: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.error(name, f"{value!r} is not a whole number of at least {least}")
+        if value > MOST_LAYERS and REPEATED.search(name):
+            raise self.error(name, f"{value} is above {MOST_LAYERS}")
         return value

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.fields import Fields
 from ofu_exporter.flops.mixers import GroupedAttention
 from ofu_exporter.flops.products import Norms, rms_norm
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer
 
+MOST_KINDS = 32
+"""Most different layers of a model. Each has terms of its own, and an explanation counts them a hundred times."""
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 
@@ -113,6 +116,8 @@ def decoder_of(
 ) -> Decoder:
     """A decoder of layers, equal ones as one object; `tied` is the meaning of an absent tie_word_embeddings."""
     same = {layer: layer for layer in layers}
+    if len(same) > MOST_KINDS:
+        raise ConfigError(f"{len(same)} layers differ from each other, more than {MOST_KINDS}")
     return Decoder(
         hidden=hidden,
         vocab=fields.size("vocab_size"),
@@ -137,7 +142,9 @@ def dense_indices(fields: Fields, layers: int) -> set[int]:
     """Layers without experts in Qwen's words: mlp_only_layers, and all but each decoder_sparse_step-th."""
     step = fields.size("decoder_sparse_step", default=1)
     is_named = fields.has("mlp_only_layers")
-    named = fields.places("mlp_only_layers", layers, "num_hidden_layers") if is_named else ()
+    named = (
+        fields.places("mlp_only_layers", layers, "num_hidden_layers") if is_named else frozenset()
+    )
     return {index for index in range(layers) if index in named or (index + 1) % step}
 
 

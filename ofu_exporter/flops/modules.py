@@ -135,12 +135,10 @@ def recurrent(  # noqa: PLR0913 - the arguments of torch.nn.LSTM
         needed = f"an lstm and to be below hidden_size {hidden_size}"
         raise ConfigError(f"proj_size: {proj_size} needs {needed}")
     directions, gates, out = 1 + bidirectional, GATES[kind], proj_size or hidden_size
-    weights = parameters = 0
-    for layer in range(num_layers):
-        inputs = input_size if layer == 0 else out * directions
-        cell = gates * hidden_size * (inputs + out) + hidden_size * proj_size
-        weights += directions * cell
-        parameters += directions * (cell + 2 * bias * gates * hidden_size)
+    inputs = input_size + (num_layers - 1) * out * directions  # of all layers together
+    per_layer = gates * hidden_size * out + hidden_size * proj_size
+    weights = directions * (gates * hidden_size * inputs + num_layers * per_layer)
+    parameters = weights + num_layers * directions * 2 * bias * gates * hidden_size
     flops = 2 * weights * sequence_length
     return Term(name or kind, Part.SCAN, PER_SAMPLE, flops, parameters, parameters)
 

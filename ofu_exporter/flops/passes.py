@@ -108,8 +108,8 @@ def plan(
     reached = {*trained, towers[-1]} if trained else set()
     share = Fraction(wanted or layers or 1, layers or 1)
     runs = []
-    for term in [*counted, *adapters]:
-        is_trained = term in adapters if passes.lora else term.tower in trained
+    for number, term in enumerate([*counted, *adapters]):
+        is_trained = number >= len(counted) if passes.lora else term.tower in trained
         has_backward = not passes.forward_only and term.tower in reached
         backward = _backward(term, is_trained) if has_backward else 0
         again = backward and _runs_again(term, passes.recompute, recompute_all)

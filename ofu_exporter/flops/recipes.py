@@ -42,6 +42,9 @@ SAMPLES = "1"
 LARGEST = 10**30
 LONGEST = 1 << 31
 MOST_TERMS, MOST_FACTORS, MOST_PASSES = 512, 16, 100
+MOST_IN_ALL = 1000
+"""Most factors of all terms together: each is a product in every count, and an explanation counts many times.
+The largest recipe that comes with this package has 42."""
 MOST_BITS = 8192
 """The longest common denominator of all fractions: that of 270 with nine digits, to which a fit is rounded. The time of
 a sum grows with its square."""
@@ -141,6 +144,18 @@ class Recipe(_Strict):
         if type(version) is not int or version != VERSION:
             what = f"{str(version)[:40]!r} cannot be read here; this version reads {VERSION}"
             raise ValueError(f"{KEY}: {what}")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_soon_counted(cls, value: Any) -> Any:
+        """Before its terms are looked at one by one, which takes the longest."""
+        terms = value.get("terms") if isinstance(value, Mapping) else None
+        listed = terms if isinstance(terms, list | tuple) else ()
+        factors = [term.get("forward") for term in listed if isinstance(term, Mapping)]
+        number = sum(max(len(each), 1) if isinstance(each, Mapping) else 1 for each in factors)
+        if number > MOST_IN_ALL:
+            raise ValueError(f"terms: {number} factors in all, more than {MOST_IN_ALL}")
         return value
 
     @model_validator(mode="after")

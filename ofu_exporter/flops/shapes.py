@@ -128,10 +128,10 @@ def grouped(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
     return groups
 
 
-def _stack(hidden: int, layers: Iterable[Layer]) -> Iterator[Term]:
+def _stack(hidden: int, layers: Iterable[Layer], times: int = 1) -> Iterator[Term]:
     """The terms of a stack of layers. Equal layers are counted together."""
-    for layer, times in grouped(layers):
-        yield from layer.terms(hidden, times)
+    for layer, number in grouped(layers):
+        yield from layer.terms(hidden, number * times)
 
 
 def encoder(
@@ -178,9 +178,10 @@ class Decoder:
         """The feed-forward blocks of one kind, one per layer that has it."""
         return [layer.feed_forward for layer in self.layers if isinstance(layer.feed_forward, kind)]
 
-    def predicting(self, depth: int) -> tuple[Layer, ...]:
-        """The layers of multi-token prediction, for `depth` depths."""
-        return (self.prediction_layers or self.layers[-1:]) * depth
+    @property
+    def predicting(self) -> tuple[Layer, ...]:
+        """The layers of one depth of multi-token prediction."""
+        return self.prediction_layers or self.layers[-1:]
 
     def terms(self, predictions: bool = False) -> tuple[Term, ...]:
         """All terms: embedding, layers, head.
@@ -200,7 +201,7 @@ class Decoder:
             yield linear("project_out", Part.PROJECTION, hidden, width, in_layers=False)
         yield from _stack(hidden, self.layers)
         if depth:
-            yield from _stack(hidden, self.predicting(depth))
+            yield from _stack(hidden, self.predicting, depth)
             yield linear("mtp.eh_proj", Part.PREDICTION, 2 * hidden, hidden, times=depth)
             yield vector("mtp.norms", (2 * hidden + self.final_norm_parameters) * depth)
         yield vector("final_norm", self.final_norm_parameters, in_layers=False)

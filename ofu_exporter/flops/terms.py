@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from math import lcm
 
 Exact = int | Fraction
 """A whole number of FLOPs, or an exact fraction if a count was divided by tokens."""
@@ -154,7 +155,11 @@ def total(values: Iterable[Exact]) -> Exact:
     listed = [*values]
     rest = [value for value in listed if isinstance(value, Fraction)]
     number = sum(value for value in listed if isinstance(value, int))
-    return whole(sum(rest, Fraction(number))) if rest else number
+    if not rest:
+        return number
+    common = lcm(*(value.denominator for value in rest))  # once, not at each addition
+    parts = sum(value.numerator * (common // value.denominator) for value in rest)
+    return whole(Fraction(number * common + parts, common))
 
 
 def whole(value: Exact) -> Exact:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
+from ofu_exporter.flops.fields import MOST_LAYERS, REPEATED
 from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values import quantities
@@ -17,12 +18,11 @@ from ofu_exporter.values import quantities
 UNIX_LIMIT = 1e11
 """In seconds this is the year 5138. A time in milliseconds since 1970 is above the limit."""
 LARGEST = 1e12
-MOST_LAYERS = 10_000
+LONGEST = 10_000
 DEEPEST = 16
 MOST_VALUES = 10_000
-"""Limits of a configuration: of its numbers, its numbers of layers, its nesting and its size."""
+"""Limits of a configuration: of its numbers, its texts and lists, its nesting and its size."""
 _FRAMEWORK = re.compile(r"[a-z0-9](?:[a-z0-9_.+-]{0,30}[a-z0-9+])?")
-_REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 
 
 def framework_name(text: str | None) -> str:
@@ -138,10 +138,10 @@ def _bounded_config(value: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"{name} is nested more than {DEEPEST} deep")
         if isinstance(item, (int, float)) and not abs(item) <= LARGEST:
             raise ValueError(f"{name} is above {LARGEST:g}")
-        if isinstance(item, int) and item > MOST_LAYERS and _REPEATED.search(name):
+        if isinstance(item, int) and item > MOST_LAYERS and REPEATED.search(name):
             raise ValueError(f"{name}: {item} is above {MOST_LAYERS}")
-        if isinstance(item, (list, str)) and len(item) > MOST_LAYERS:
-            raise ValueError(f"{name} is longer than {MOST_LAYERS}")
+        if isinstance(item, (list, str)) and len(item) > LONGEST:
+            raise ValueError(f"{name} is longer than {LONGEST}")
         if isinstance(item, list):
             waiting += [(name, each, depth + 1) for each in item]
         elif isinstance(item, dict):

@@ -231,12 +231,21 @@ def test_fractions_that_take_seconds_to_sum_are_refused_before_they_are_summed()
     terms = [
         {"name": "x", "part": "mlp"}
         | {"forward": {name: f"1/{next(denominators)}" for name in streams}}
-        for _ in range(recipes.MOST_TERMS)
+        for _ in range(recipes.MOST_IN_ALL // len(streams))
     ]
     with pytest.raises(ConfigError, match="the common denominator of the fractions is too long"):
         read(lengths=streams, towers=["model"], terms=terms)
     fit = [{**term, "forward": {"sa": f"1/{10**9 - n}"}} for n, term in enumerate(terms[:100])]
     assert read(lengths=streams, towers=["model"], terms=fit).terms
+
+
+def test_a_recipe_has_so_many_factors_in_all() -> None:
+    """Each is a product in every count; a term without any is counted as one."""
+    one = {"name": "x", "part": "mlp", "forward": {"tokens": 1, "1": 1}}
+    most = [one] * (recipes.MOST_IN_ALL // 2 - 1) + [{"name": "y", "part": "mlp"}] * 2
+    with pytest.raises(ConfigError, match="1001 factors in all, more than 1000"):
+        read(terms=[*most, {"name": "z", "part": "mlp"}], towers=["model"])
+    read(terms=most, towers=["model"])
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ofu_exporter.flops.fields import MOST_LAYERS
 from ofu_exporter.reports.fields import (
     DEEPEST,
     LARGEST,
-    MOST_LAYERS,
+    LONGEST,
     MOST_VALUES,
     framework_name,
 )
@@ -38,8 +39,8 @@ def listed(depth: int) -> list[Any]:
         ({"hidden_size": -(10**15)}, "hidden_size is above 1e+12"),
         ({"rope_theta": math.inf}, "rope_theta is above 1e+12"),
         ({"rope_theta": math.nan}, "rope_theta is above 1e+12"),
-        ({"hybrid_override_pattern": "M" * (MOST_LAYERS + 1)}, "longer than"),
-        ({"layer_types": ["full"] * (MOST_LAYERS + 1)}, "longer than"),
+        ({"hybrid_override_pattern": "M" * (LONGEST + 1)}, "longer than"),
+        ({"layer_types": ["full"] * (LONGEST + 1)}, "longer than"),
         (nested(DEEPEST + 1), "a is nested more than 16 deep"),
         ({"a": listed(DEEPEST)}, "a is nested more than 16 deep"),
         ({"a": [[]] * 9_999, "b": [[]] * 9_999}, "has more than 10000 values"),
@@ -61,7 +62,7 @@ def test_a_configuration_that_would_take_the_agents_time_is_refused(
     [
         {"num_hidden_layers": MOST_LAYERS},
         {"hidden_size": LARGEST, "rope_theta": -LARGEST},
-        {"hybrid_override_pattern": "M" * MOST_LAYERS},
+        {"hybrid_override_pattern": "M" * LONGEST},
         {"a": [0] * (MOST_VALUES - 2)},
         nested(DEEPEST),
         {"a": listed(DEEPEST - 1)},

@@ -177,7 +177,8 @@ def with_whole_packs(facts: CauseFacts) -> CauseFacts:
     if step is None or pack is None or len(step.lengths.samples) != 1:
         return facts
     steps = max(1, pack // step.lengths.longest() // step.lengths.sequences())
-    return replace(facts, step=replace(step, lengths=sum([step.lengths] * steps, Lengths())))
+    lengths = Lengths(tuple((sample, number * steps) for sample, number in step.lengths.samples))
+    return replace(facts, step=replace(step, lengths=lengths))
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:

@@ -28,9 +28,10 @@ def terms(model: Model, counting: Counting) -> Sequence[Term]:
     shape = decoder_only(model, counting, "megatron", halved=True, predictions=True)
     hybrid = is_hybrid(shape)
     depth = shape.predictions if counting.predictions else 0
+    predicting = [(layer, depth) for layer in shape.predicting if depth and not hybrid]
     counted = [
         term
-        for layer, times in grouped(shape.layers + (() if hybrid else shape.predicting(depth)))
+        for layer, times in (*grouped(shape.layers), *predicting)
         for term in _layer(model, shape.hidden, layer, times)
     ]
     if depth and not hybrid:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ofu_exporter.flops import hf_config
 from ofu_exporter.flops.families.mamba import mixer, plain_mixer
-from ofu_exporter.flops.fields import Fields
+from ofu_exporter.flops.fields import MOST_LAYERS, Fields
 from ofu_exporter.flops.hf_config import decoder_of
 from ofu_exporter.flops.mixers import DeltaNet, GroupedAttention, Mamba1, Mamba2, Mixer
 from ofu_exporter.flops.models import Model
@@ -51,6 +51,8 @@ def _nemotron_kinds(fields: Fields) -> list[str]:
         kinds = [LETTERS[letter] for letter in pattern]
     else:
         kinds = _kinds(fields, "layers_block_type")
+    if len(kinds) > MOST_LAYERS:
+        raise fields.error("the pattern", f"has more than {MOST_LAYERS} layers")
     if not kinds or fields.size("num_hidden_layers", default=len(kinds)) != len(kinds):
         raise fields.contradiction(f"the pattern has {len(kinds)} layers", "num_hidden_layers")
     return kinds

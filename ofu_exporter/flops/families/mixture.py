@@ -9,7 +9,7 @@ Face transformers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from ofu_exporter.flops import hf_config
@@ -76,7 +76,7 @@ def llama_4(fields: Fields, number: int) -> list[FeedForward]:
     sparse = Experts(experts, used, width, gated=True, shared_width=width)
     dense = Mlp(fields.size("intermediate_size_mlp"), gated=True)
     every = fields.size("interleave_moe_layer_step", default=1)
-    chosen: Sequence[int] = range(every - 1, number, every)
+    chosen: Collection[int] = range(every - 1, number, every)
     if fields.has("moe_layers"):
         chosen = fields.places("moe_layers", number, "num_hidden_layers")
     return [sparse if index in chosen else dense for index in range(number)]
