@@ -63,6 +63,15 @@ plain() {
   esac
 }
 
+# Unix seconds, to the millisecond where date knows fractions.
+now() {
+  time=$(date +%s.%N)
+  case $time in
+    *[!0-9.]*) printf %s "${time%%.*}" ;;
+    *) printf %s "${time%??????}" ;;
+  esac
+}
+
 may_write() {
   case $id in '' | *[!0-9]*) return 1 ;; esac
   [ -d "$1" ] || mkdir -p "$1"
@@ -70,15 +79,16 @@ may_write() {
 }
 
 # The job's file, as far as a shell can write it: on a node without a free core Python may come to it seconds later.
-# Devices in other words than numbers and uuids are left to the program, which understands more.
+# Devices in other words than numbers and uuids are left to the program, which understands more. "first" says that nobody
+# has asked Slurm yet, which alone knows whether the job has a whole GPU or a shard.
 write_file() {
   umask 022
   list "$CUDA_VISIBLE_DEVICES" '[GM][PI][UG]-?*' 0-9A-Za-z/- || list "$SLURM_JOB_GPUS" '?*' 0-9 || return 1
   may_write "$jobs" || return 1
   read -r boot </proc/sys/kernel/random/boot_id
-  noted=$(date +%s)
+  noted=$(now)
   new=$jobs/.$id.$$.tmp
-  if printf '{"version": 1, "job_id": "%s", "gpus": [%s], "user": "%s", "partition": "%s", "noted": %s, "boot_id": "%s"}' \
+  if printf '{"version": 1, "job_id": "%s", "gpus": [%s], "user": "%s", "partition": "%s", "noted": %s, "boot_id": "%s", "first": true}' \
     "$id" "$listed" "$(plain "$SLURM_JOB_USER")" "$(plain "$SLURM_JOB_PARTITION")" "$noted" "$boot" >"$new"; then
     mv -f "$new" "$jobs/$id.json"
   else
@@ -90,7 +100,7 @@ write_file() {
 put_aside() {
   umask 022
   [ -e "$jobs/$id.json" ] && may_write "$jobs/.ended" &&
-    mv -f "$jobs/$id.json" "$jobs/.ended/$id-$(date +%s).json"
+    mv -f "$jobs/$id.json" "$jobs/.ended/$id-$(now).json"
 }
 
 case $hook in

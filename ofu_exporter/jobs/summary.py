@@ -73,6 +73,9 @@ def text(job: JobTotals) -> str:
         lines.append(
             f"Before its first run it held GPUs for {hours} GPU-hours, which are not counted"
         )
+    if job.shared_gpu_seconds:
+        hours = f"{job.shared_gpu_seconds / 3600:.2f}"
+        lines.append(f"It shared GPUs for {hours} of its GPU-hours, whose OFU is nobody's")
     lines += [*part_lines(job)]
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")

@@ -27,7 +27,10 @@ _JOB_FIELDS = (
     *("array_job_id", "array_task_id", "uid", "aliases"),
 )
 _VIEW_FIELDS = ("began", "held_since", "ended", "updated")
-_SECONDS = ("held_seconds", "observed_seconds", "utilization_seconds", "waiting_seconds")
+_SECONDS = (
+    *("held_seconds", "observed_seconds", "utilization_seconds"),
+    *("waiting_seconds", "shared_seconds"),
+)
 _REPORTED = tuple(each.name for each in fields(Reported))
 """Fields that have the same name where they come from."""
 
@@ -46,6 +49,7 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     observed_seconds: NonNegativeFloat
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
+    shared_seconds: NonNegativeFloat | None = None
     lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
     gained_seconds: NonNegativeFloat = 0.0
     no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
@@ -147,8 +151,12 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def observed_ratio(self) -> float | None:
-        """Share of the held time in which OFU was measured; the waiting time does not count as held here."""
-        ran = math.fsum(gpu.held_seconds - (gpu.waiting_seconds or 0.0) for gpu in self.gpus)
+        """Share of the held time in which OFU was measured; what it waited or was not alone does not count as held
+        here."""
+        ran = math.fsum(
+            gpu.held_seconds - (gpu.waiting_seconds or 0.0) - (gpu.shared_seconds or 0.0)
+            for gpu in self.gpus
+        )
         return ratio(self.gpu_seconds, ran)
 
     @computed_field  # type: ignore[prop-decorator]
@@ -156,6 +164,12 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     def waiting_gpu_seconds(self) -> float | None:
         """GPU-seconds for which the job had GPUs before a program of it started; None where nobody says."""
         return known_sum(gpu.waiting_seconds for gpu in self.gpus)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def shared_gpu_seconds(self) -> float | None:
+        """GPU-seconds for which the job had GPUs together with other jobs; None where it never did."""
+        return known_sum(gpu.shared_seconds for gpu in self.gpus)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -266,9 +280,13 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         name: getattr(first, name) + getattr(second, name)
         for name in ("held_seconds", "observed_seconds", "utilization_seconds")
     }
-    waiting = known_sum(one.waiting_seconds for one in (first, second))
+    both = (first, second)
+    parts = {
+        "waiting_seconds": known_sum(one.waiting_seconds for one in both),
+        "shared_seconds": known_sum(one.shared_seconds for one in both),
+    }
     losses = _of_sums(first.sums.plus(second.sums))
-    return second.model_copy(update={**sums, "waiting_seconds": waiting, **losses})
+    return second.model_copy(update={**sums, **parts, **losses})
 
 
 def _of_sums(sums: LossSums) -> dict[str, Any]:

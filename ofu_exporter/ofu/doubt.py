@@ -52,16 +52,18 @@ def confirmed(
 ) -> tuple[Jobs, Credited]:
     """The jobs whose schedulers answer again, with what was set aside for the GPUs that they kept."""
     of_job: dict[JobKey, list[JobGpu]] = {}
+    silences: dict[Instant, list[JobGpu]] = {}
     for one in unchanged:
-        of_job.setdefault(one.job.key, []).append(one)
-    after = dict(jobs)
+        since = jobs[one.job.key].unsure_since
+        if since is not None and one.job.scheduler not in unsure:
+            of_job.setdefault(one.job.key, []).append(one)
+            silences.setdefault(since, []).append(one)
+    after = {**jobs, **{key: replace(jobs[key], unsure_since=None, aside=()) for key in of_job}}
+    for since, gpus in silences.items():
+        after, credited = hold(after, credited, gpus, since, now.monotonic)
     for key, gpus in of_job.items():
-        since, aside = jobs[key].unsure_since, jobs[key].aside
-        if since is None or jobs[key].job.scheduler in unsure:
-            continue
-        sure = {key: replace(jobs[key], unsure_since=None, aside=())}
-        sure, credited = hold(sure, credited, gpus, since, now.monotonic)
-        after[key] = _with_windows(sure[key], aside, {one.held.gpu.key for one in gpus})
+        aside = jobs[key].aside
+        after[key] = _with_windows(after[key], aside, {one.held.gpu.key for one in gpus})
     return after, credited
 
 

@@ -64,12 +64,14 @@ class Held(NamedTuple):
 
 
 class JobGpu(NamedTuple):
-    """A GPU that one job alone has."""
+    """A GPU that a job has."""
 
     held: Held
     job: Job
     waits: bool
     """Whether no program of the job has started yet."""
+    jobs: int = 1
+    """How many jobs have the GPU: each holds an equal part of its time."""
 
 
 def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
@@ -132,12 +134,12 @@ def _ended(state: JobState, now: Instant) -> JobState:
 def hold(
     jobs: Jobs, credited: Credited, job_gpus: Iterable[JobGpu], begin: Instant, end: float
 ) -> tuple[dict[JobKey, JobState], Credited]:
-    """Count the GPU-seconds from `begin` to `end` for every GPU that one job alone held.
+    """Count the GPU-seconds from `begin` to `end` for every GPU that a job held; `job_gpus` has all jobs of a GPU.
 
     For a job that this process sees for the first time, the time since its start counts too, as held and not observed,
     but for what another job is credited with. A job whose scheduler does not answer waits until it does.
     """
-    after = dict(jobs)
+    after, spans = dict(jobs), []
     for one in job_gpus:
         state, key = after[one.job.key], one.held.gpu.key
         if state.unsure_since is not None:
@@ -148,9 +150,12 @@ def hold(
             start -= before
             since = min(begin.unix - before, state.held_since or math.inf)
             state = replace(state, counted=state.counted | {key}, held_since=since)
-        seconds = free(credited, key, start, end)
+        seconds = free(credited, key, start, end) / one.jobs
         waited = _waited(one, credited, (start, end), begin)
-        after[one.job.key] = with_held(state, one.held, seconds, waited)
+        shared = seconds if one.jobs > 1 else None
+        after[one.job.key] = with_held(state, one.held, seconds, waited, shared)
+        spans.append((key, start))
+    for key, start in spans:  # only now, because several jobs may have the same time
         credited = credit_span(credited, key, start, end)
     return after, credited
 
@@ -162,16 +167,24 @@ def _waited(one: JobGpu, credited: Credited, span: Span, begin: Instant) -> floa
         if one.job.running_since is None:
             return None
         end = min(begin.at_unix(one.job.running_since).monotonic, begin.monotonic)
-    return free(credited, one.held.gpu.key, start, end) if end > start else 0.0
+    return free(credited, one.held.gpu.key, start, end) / one.jobs if end > start else 0.0
 
 
-def with_held(state: JobState, held: Held, seconds: float, waited: float | None = None) -> JobState:
-    """Count time for which the job had a GPU, and the part of it in which it waited, where that is known."""
+def with_held(
+    state: JobState,
+    held: Held,
+    seconds: float,
+    waited: float | None = None,
+    shared: float | None = None,
+) -> JobState:
+    """Count time for which the job had a GPU, and the parts of it in which it waited or was not alone, where known."""
     gpu, share = held
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
     grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
     if waited is not None:
         grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
+    if shared is not None:
+        grown = replace(grown, shared_seconds=(usage.shared_seconds or 0.0) + shared * share)
     return replace(state, usage={**state.usage, gpu.key: grown})
 
 

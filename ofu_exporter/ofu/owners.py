@@ -58,11 +58,13 @@ class OwnerState:
         return self.ownership.claims
 
     def given(self, held: Mapping[GpuKey, Held]) -> list[JobGpu]:
-        """The GPUs that one job alone has now."""
+        """The GPUs that jobs have now. One that two jobs claim as a whole is nobody's."""
+        resolved = self.resolved
         return [
-            JobGpu(held[key], job, key in self.resolved.waiting)
-            for key, job in self.resolved.sole.items()
-            if key in held
+            JobGpu(held[key], job, key in resolved.waiting, len(jobs))
+            for key, jobs in resolved.holders.items()
+            if key in held and key not in resolved.contested
+            for job in jobs
         ]
 
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
@@ -139,11 +141,13 @@ def _ends(ownership: Ownership, holders: Collection[JobKey], now: Instant) -> di
 def _unchanged(
     before: OwnerState, after: OwnerState, held: Mapping[GpuKey, Held], renamed: Renamed
 ) -> list[JobGpu]:
-    """The GPUs that a job alone had before, and has now."""
-    has = after.resolved.sole
+    """The GPUs that a job had before, and has now."""
     had = (one._replace(job=renamed.get(one.job.key, one.job)) for one in before.given(held))
+    has = {(one.held.gpu.key, one.job.key): one.job for one in after.given(held)}
     return [
-        one for one in had if (key := one.held.gpu.key) in has and one.job.is_same_run(has[key])
+        one
+        for one in had
+        if (job := has.get((one.held.gpu.key, one.job.key))) and one.job.is_same_run(job)
     ]
 
 

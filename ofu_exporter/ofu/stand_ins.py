@@ -102,6 +102,7 @@ def _added(first: GpuUsage, second: GpuUsage) -> GpuUsage:
         utilization_seconds=first.utilization_seconds + second.utilization_seconds,
         recent=tuple(sorted((*first.recent, *second.recent))),
         waiting_seconds=known_sum((first.waiting_seconds, second.waiting_seconds)),
+        shared_seconds=known_sum((first.shared_seconds, second.shared_seconds)),
     )
 
 

@@ -139,6 +139,8 @@ class GpuUsage:
     """Part of a whole GPU that the device last counted as."""
     waiting_seconds: float | None = None
     """Part of the held GPU-seconds before a program of the job had started; None if that time is not known."""
+    shared_seconds: float | None = None
+    """Part of the held GPU-seconds in which other jobs had the GPU too; None if it never was so."""
 
 
 def current_run(

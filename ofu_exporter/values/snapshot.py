@@ -126,6 +126,10 @@ class JobView:
     def waiting_seconds(self) -> float | None:
         return known_sum(usage.waiting_seconds for usage in self.usage.values())
 
+    @property
+    def shared_seconds(self) -> float | None:
+        return known_sum(usage.shared_seconds for usage in self.usage.values())
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerHealth:

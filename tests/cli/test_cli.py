@@ -88,7 +88,7 @@ def test_every_command_has_its_place_in_the_help() -> None:
     [
         ("run", "--listen, --web.listen-address HOST:PORT", "0.0.0.0:9846"),
         ("run", "--mfu-above N", "0.02"),
-        ("run", "--slurm-poll 0.25s", "1s"),
+        ("run", "--slurm-poll 1s", "0.25s"),
         ("demo", "--listen, --web.listen-address HOST:PORT", "127.0.0.1:9846"),
         ("demo", "--interval 5s", "1s"),
         ("demo", "--source SOURCE", "replay"),

@@ -81,6 +81,7 @@ def test_a_program_that_does_not_come_to_its_turn_costs_no_job_its_file(
     job = file.claim.job
     assert (file.claim.devices, job.user, job.partition) == (("7",), "ada", "")
     assert job.started == file.noted
+    assert file.is_first, "nobody has asked Slurm what the job has of the GPU"
     node.call("epilog.sh", 7, **hangs, **limits)
     (ended,) = ended_files.names(node.jobs)
     assert ended_files.read_one(node.jobs, ended) == file
@@ -120,7 +121,8 @@ def test_the_program_completes_what_the_shell_has_written(node: HookNode) -> Non
     job = file.claim.job
     assert (job.name, job.started) == ("train llama", 1000.0)
     assert file.noted is not None
-    assert job.uid == f"{file.noted:.0f}", "the run that the shell has told of"
+    assert job.uid == job_files.milliseconds(file.noted), "the run that the shell has told of"
+    assert not file.is_first
 
 
 def test_a_slow_program_completes_the_file_after_the_job_has_begun(

@@ -112,6 +112,36 @@ def test_jobs_one_after_the_other_get_what_is_theirs(
     assert not any(running.values("ofu_exporter_scheduler_rejected_total", scheduler="slurm"))
 
 
+def test_jobs_that_share_a_gpu_by_shards_hold_it_together(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    """Three pairs in turn: nobody's claim is refused, and the GPU's time is theirs by halves."""
+    for turn in range(3):
+        own = f"{gate}-{turn}"
+        jobs = [cluster.submit("--gres=shard:2", until_open=own) for _ in range(2)]
+        for job_id in jobs:
+            wait_until_shared(running, job_id)
+            file = json.loads((cluster.jobs / f"{job_id}.json").read_text())
+            assert file["gpus"] == ["0::0"]
+        cluster.open(own)
+        until(lambda: not cluster.call("squeue", "--noheader"))
+        until(lambda: not running.values("ofu_gpu_shared"))
+        together = [held(running, job_id, "shared") for job_id in jobs]
+        assert together[0] == pytest.approx(together[1], abs=0.1)
+        for job_id, part in zip(jobs, together, strict=True):
+            assert seconds(running, job_id) < held(running, job_id) - part + HANDOVER_SECONDS
+    assert not any(running.values("ofu_exporter_scheduler_rejected_total"))
+
+
+def wait_until_shared(running: Agent, job_id: str) -> None:
+    until(lambda: running.values("ofu_gpu_shared", job_id=job_id))
+    until(lambda: held(running, job_id) > 1.0)
+
+
+def held(running: Agent, job_id: str, how: str = "held") -> float:
+    return seconds(running, job_id, f"ofu_job_{how}_gpu_seconds_total")
+
+
 def test_a_requeued_job_has_its_runs_apart_however_late_the_program_is(
     cluster: Cluster, running: Agent, gate: str
 ) -> None:

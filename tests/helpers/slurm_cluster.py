@@ -52,18 +52,19 @@ ReturnToService=2
 PrologFlags=Alloc
 Prolog={root}/hooks/prolog
 Epilog={root}/hooks/epilog
-GresTypes=gpu
+GresTypes=gpu,shard
 SlurmdParameters=config_overrides
 MinJobAge=300
 KillWait=1
 MailProg=/bin/true
 NodeName=localhost CPUs=32 Boards=1 SocketsPerBoard=1 CoresPerSocket=32 ThreadsPerCore=1 \
-RealMemory=16000 Gres=gpu:h100:{gpus} State=UNKNOWN
+RealMemory=16000 Gres=gpu:h100:{gpus},shard:{shards} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
 _GRES_CONF = """\
 AutoDetect=off
 NodeName=localhost Name=gpu Type=h100 File={root}/dev/nvidia[0-{last}]
+NodeName=localhost Name=shard Count={shards}
 """
 _HOOK = """\
 #!/bin/sh
@@ -195,9 +196,9 @@ class Cluster:
 
     def _configure(self) -> None:
         ports = dict(zip(("ctld_port", "slurmd_port"), free_ports(2), strict=True))
-        text = _SLURM_CONF.format(root=self.root, gpus=GPUS, **ports)
+        text = _SLURM_CONF.format(root=self.root, gpus=GPUS, shards=4 * GPUS, **ports)
         self._conf.write_text(text)
-        gres = _GRES_CONF.format(root=self.root, last=GPUS - 1)
+        gres = _GRES_CONF.format(root=self.root, last=GPUS - 1, shards=4 * GPUS)
         (self.root / "etc" / "gres.conf").write_text(gres)
         for number in range(GPUS):
             _device(self.root / "dev" / f"nvidia{number}", number)

@@ -111,14 +111,16 @@ def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
     assert (node.job().ended, node.job().updated) == (EPOCH + 40, EPOCH + 40)
 
 
-def test_a_job_that_began_before_the_agent_is_shown_also_while_it_holds_no_gpu_alone() -> None:
+def test_a_job_that_began_before_the_agent_has_its_part_of_a_gpu_that_it_shares() -> None:
+    """How the GPU was shared before anybody looked is not known: as it is shared now."""
     node = Node(1)
     first, second = (replace(each, started=EPOCH - 100) for each in (A, B))
     node.give(0.0, Claim(first, ("GPU-0000::0",)), Claim(second, ("GPU-0000::1",)))
     assert [view.job for view in node.last.jobs] == [first, second]
     node.give(10.0, Claim(first, ("GPU-0000::0",)))
     node.tick(20.0)
-    assert node.job().held_seconds == pytest.approx(10.0 + 110.0), "and the time before counts"
+    assert node.job().held_seconds == pytest.approx(110.0 / 2 + 10.0)
+    assert node.job().shared_seconds == pytest.approx(110.0 / 2)
 
 
 def test_of_too_many_jobs_that_ended_the_newest_are_shown() -> None:

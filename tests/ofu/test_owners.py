@@ -52,6 +52,49 @@ def test_a_shared_gpu_is_credited_to_none_and_names_its_holders() -> None:
     assert not node.last.schedulers[0].rejected
 
 
+ONE, OTHER = Claim(A, ("GPU-0000::0",)), Claim(B, ("GPU-0000::1",))
+
+
+@pytest.mark.parametrize("first", [ONE, OTHER], ids=["ada first", "ada last"])
+@pytest.mark.parametrize("last", [ONE, OTHER], ids=["ada longer", "ada shorter"])
+def test_each_job_holds_its_part_of_a_shared_gpu_whatever_the_order(
+    first: Claim, last: Claim
+) -> None:
+    """10 s alone, 30 s together, 20 s alone: by hand 15 s of the 30 for each, and the rest for whoever was alone."""
+    node = Node(1)
+    node.give(0.0, first)
+    node.run(0.0, 10.0)
+    node.give(10.0, ONE, OTHER)
+    node.run(10.0, 40.0)
+    node.give(40.0, last)
+    node.run(40.0, 60.0)
+    for claim in (ONE, OTHER):
+        alone = 10.0 * (claim is first) + 20.0 * (claim is last)
+        view = node.job(claim.job.job_id)
+        assert view.shared_seconds == pytest.approx(15.0)
+        assert view.held_seconds == pytest.approx(alone + 15.0)
+        assert view.observed_seconds == pytest.approx(alone)
+    assert sum(view.held_seconds for view in node.last.jobs) == pytest.approx(60.0)
+
+
+def test_a_job_that_has_its_gpus_alone_says_nothing_of_sharing() -> None:
+    node = Node(1)
+    node.give(0.0, ONE)
+    node.run(0.0, 10.0)
+    assert node.job().shared_seconds is None
+
+
+def test_jobs_that_share_a_gpu_while_their_scheduler_is_silent_have_it_once_it_answers() -> None:
+    node = Node(1)
+    node.give(0.0, ONE, OTHER)
+    node.tick(10.0, owners=(Ownership(10.0, (ONE, OTHER), frozenset({"slurm"})),))
+    node.tick(30.0)
+    assert node.job("1").held_seconds == node.job("2").held_seconds == pytest.approx(5.0)
+    node.give(40.0, ONE, OTHER)
+    node.tick(50.0)
+    assert node.job("1").held_seconds == node.job("2").held_seconds == pytest.approx(25.0)
+
+
 def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
     """Of two schedulers, the first that claimed the GPU is asked."""
     node = Node(2)
@@ -59,6 +102,7 @@ def test_two_jobs_claiming_one_gpu_harm_no_other_and_are_counted_once() -> None:
     node.run(0.0, 10.0)
     assert node.job("1").observed_seconds == pytest.approx(10.0)
     assert node.job("2").observed_seconds == 0.0
+    assert node.job("2").held_seconds == 0.0, "nobody knows who has it"
     assert node.last.schedulers[0].rejected == {ClaimRejection.CONTESTED.value: 1}
 
 

@@ -55,7 +55,7 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
 
     job_dir: Path = Field(default=job_files.DIRECTORY, examples=["DIR"])
     """Directory of the files that `ofu-exporter job` writes."""
-    slurm_poll: Seconds = Field(default=1.0, gt=0, examples=["0.25s"])
+    slurm_poll: Seconds = Field(default=0.25, gt=0, examples=["1s"])
     """Time between two looks at it."""
     dcgm_job_dir: Path | None = Field(default=None, examples=["DIR"])
     """Directory of the job mapping written for dcgm-exporter, to be read as well."""
@@ -174,7 +174,7 @@ class Scheduler(schedulers.Scheduler):
         for name, file in files.values.items():
             reason = self._rejection(file, now)
             if reason is None:
-                claims[file.claim.job.job_id] = _in_the_past(file.claim, now)
+                claims[file.claim.job.job_id] = _believed(file, now)
             else:
                 refused.append((self._options.job_dir, Refusal(name, 0, reason, "")))
         if self._map and mapped:
@@ -223,8 +223,14 @@ def _refused_folder(detail: str) -> Contents[JobFile]:
     return Contents(refused=[refusal])
 
 
-def _in_the_past(claim: Claim, now: float) -> Claim:
-    """The claim; a start in the future is from a clock other than this node's, and counts as unknown."""
+def _believed(file: JobFile, now: float) -> Claim:
+    """The claim; a start in the future is from a clock other than this node's, and counts as unknown.
+
+    Until Slurm was asked, each device may be a shard: two jobs on one GPU are no contradiction yet.
+    """
+    claim = file.claim
+    if file.is_first:
+        claim = replace(claim, devices=tuple(map(job_files.share, claim.devices)))
     started = claim.job.started
     if started is None or started <= now:
         return claim

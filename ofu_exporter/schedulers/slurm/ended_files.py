@@ -1,6 +1,7 @@
 """Keeps the files of the jobs that ended last, so that an agent that was down learns of them.
 
-A job's file is moved to `.ended/JOBID-TIME.json` in the folder of the job files; TIME is the end, in Unix seconds.
+A job's file is moved to `.ended/JOBID-TIME.json` in the folder of the job files; TIME is the end, in Unix
+seconds with up to three decimals.
 Its content does not change.
 """
 
@@ -22,7 +23,7 @@ FOLDER = ".ended"
 MOST_KEPT = 256
 """Files above this number are removed, beginning with the jobs that ended first."""
 
-_NAME = r"(0|[1-9][0-9]{0,18})-([0-9]{1,11})\.json"
+_NAME = r"(0|[1-9][0-9]{0,18})-([0-9]{1,11}(?:\.[0-9]{1,3})?)\.json"
 
 
 class EndedName(NamedTuple):
@@ -55,7 +56,7 @@ def put_aside(directory: Path, job_id: str, now: float) -> bool:
     try:
         job_files.make(folder_of(directory))
         with opened(directory) as source, opened(folder_of(directory)) as target:
-            name = f"{job_id}-{int(now)}.json"
+            name = f"{job_id}-{job_files.milliseconds(now)}.json"
             os.rename(f"{job_id}.json", name, src_dir_fd=source, dst_dir_fd=target)
     except (OSError, SchedulerError):
         return job_files.remove(directory, job_id)
@@ -68,7 +69,7 @@ def has_ended_since(directory: Path, job_id: str, unix: float) -> bool:
 
 
 def runs(directory: Path, job_id: str) -> frozenset[tuple[str, int]]:
-    """The files of a job's runs that ended, each with its inode. Of two ends in one second only the last is kept.
+    """The files of a job's runs that ended, each with its inode. Of two ends in one instant only the last is kept.
 
     Raises OSError and SchedulerError.
     """

@@ -60,7 +60,7 @@ def start(
     """
     gpus = devices(environ, node.driver)
     if noted is None:
-        noted = float(int(now))
+        noted = round(now, 3)
         if gpus:
             first = _described(job_id, gpus, environ, SqueueJob(), noted)
             job_files.write(node.directory, first)
@@ -134,7 +134,7 @@ def sweep(node: Node, ask: Ask, now: float, job_id: str, gpus: tuple[str, ...] =
         if other == job_id:
             continue
         left.add(other)
-        contested = not set(gpus).isdisjoint(file.claim.devices)
+        contested = not set(gpus).isdisjoint(map(job_files.whole, file.claim.devices))
         overdue = file.ends is not None and file.ends < now
         if (boot and file.boot_id not in ("", boot)) or (
             (contested or overdue) and _is_over(ask(other), contested)
@@ -187,7 +187,10 @@ def _described(
         array_task_id=get("SLURM_ARRAY_TASK_ID") or answer.array_task_id,
         nodes=get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST", ""),
         started=unix_time(get("SLURM_JOB_START_TIME")) or answer.started,
+        aliases=(answer.component,) if answer.component else (),
     )
+    if answer.has_shares or "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in environ:
+        gpus = tuple(map(job_files.share, gpus))
     ends = unix_time(get("SLURM_JOB_END_TIME")) or answer.ends
     return JobFile(Claim(job, gpus), ends, boot_id(), noted)
 

@@ -1,11 +1,12 @@
 """Writes and reads the job files, which say which job has which GPUs of this node.
 
 Slurm's hooks write them and the agent reads them. There is one file per job, `JOBID.json`: one JSON
-object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands), and, where
-they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `nodes`, `started`,
-`ends` (Unix seconds; `ends` by the time limit), `noted` (when the file was first written: it is written again when
-more is known of the job), `boot_id` and `token_sha256` (of the token with which the job may report). A file is
-written under a temporary name and renamed, so it is there as a whole or not at all.
+object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands; a shard ends in `::0`),
+and, where they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `component` (`8+1`:
+of a heterogeneous job), `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit), `noted` (when the file
+was first written: it is written again when more is known of the job), `first` (true until then), `boot_id` and
+`token_sha256` (of the token with which the job may report). A file is written under a temporary name and renamed, so
+it is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ SCHEDULER = "slurm"
 VERSION = 1
 MAX_CHARS = 256
 MAX_GPUS = 1024
+PROMPT_SECONDS = 2.0
+"""A prolog that ran this soon after the start, which Slurm gives in whole seconds, tells when that was."""
+_SHARE = "::0"
 STALE_SECONDS = 60.0
 """A temporary file older than this was left by a writer that was killed."""
 
@@ -45,6 +49,23 @@ class JobFile(NamedTuple):
     boot_id: str = ""
     noted: float | None = None
     """Unix time at which the prolog first wrote the file."""
+    is_first: bool = False
+    """Whether Slurm has not been asked about the job yet."""
+
+
+def milliseconds(seconds: float) -> str:
+    """A time as text, to the millisecond."""
+    return f"{seconds:.3f}".removesuffix(".000")
+
+
+def share(device: str) -> str:
+    """The name of a share of a device, which other jobs may use as well."""
+    return device if device.endswith(_SHARE) else device + _SHARE
+
+
+def whole(device: str) -> str:
+    """The name of the device, whether the job has all of it or a share."""
+    return device.partition("::")[0]
 
 
 def is_job_id(text: str) -> bool:
@@ -65,6 +86,7 @@ def write(directory: Path, file: JobFile) -> None:
         "job_id": job.job_id,
         "gpus": list(file.claim.devices),
         **{name: clean(getattr(job, name)) for name in _TEXTS},
+        "component": next((alias for alias in job.aliases if "+" in alias), ""),
         "started": job.started,
         "ends": file.ends,
         "noted": file.noted,
@@ -164,11 +186,31 @@ def parse(name: str, text: str) -> JobFile:
         raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
     started, noted = _time(content, "started"), _time(content, "noted")
     texts: dict[str, Any] = {key: _string(content, key) for key in _TEXTS}
-    token = _sha256(content)
-    began = noted if started is None else started
-    job = Job(SCHEDULER, stem, started=began, uid=_run(noted, started), token_sha256=token, **texts)
-    claim = Claim(job, _gpus(content))
-    return JobFile(claim, _time(content, "ends"), _string(content, "boot_id"), noted)
+    aliases = _aliases(texts, _string(content, "component"))
+    job = Job(
+        SCHEDULER,
+        stem,
+        started=_began(noted, started),
+        uid=_run(noted, started),
+        token_sha256=_sha256(content),
+        aliases=aliases,
+        **texts,
+    )
+    ends, boot_id = _time(content, "ends"), _string(content, "boot_id")
+    return JobFile(Claim(job, _gpus(content)), ends, boot_id, noted, content.get("first") is True)
+
+
+def _aliases(texts: dict[str, Any], component: str) -> tuple[str, ...]:
+    """The other names by which Slurm's commands know the job: `81_4`, `8+1`."""
+    task = f"{texts['array_job_id']}_{texts['array_task_id']}"
+    return tuple(filter(None, (task if len(task) > 1 else "", component)))
+
+
+def _began(noted: float | None, started: float | None) -> float | None:
+    """When the job began: to the second by Slurm, and closer where the prolog ran at once."""
+    if started is None or noted is None:
+        return noted if started is None else started
+    return noted if 0.0 <= noted - started < PROMPT_SECONDS else started
 
 
 def _run(noted: float | None, started: float | None) -> str:
@@ -178,7 +220,7 @@ def _run(noted: float | None, started: float | None) -> str:
     before by it.
     """
     first = started if noted is None else noted
-    return "" if first is None else f"{first:.0f}"
+    return "" if first is None else milliseconds(first)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,8 @@ _QUEUED_AGAIN = frozenset({"PD", "RD", "RF", "RH", "RV", "SE"})
 _COMPLETING = frozenset({"CG", "RQ"})
 """States in which processes are being ended, or an epilog runs, on some node of the job."""
 
-_FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%j")
+_FIELDS = ("%A", "%t", "%F", "%K", "%S", "%e", "%a", "%b", "%i", "%j")
+_SHARES = re.compile(r"\bgres[:/](?:shard|mps)\b")
 _BEGIN, _NEXT = ":", ","
 """The characters after a mark, at the beginning of a job or of its next field."""
 
@@ -42,6 +44,10 @@ class SqueueJob(NamedTuple):
     ends: float | None = None
     account: str = ""
     name: str = ""
+    component: str = ""
+    """`8+1`: the second part of the heterogeneous job 8; "" for any other job."""
+    has_shares: bool = False
+    """Whether the job asked for shards or for a part of MPS, and so has no GPU to itself."""
 
     @property
     def is_over(self) -> bool:
@@ -110,7 +116,7 @@ def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:
         if len(fields) != len(_FIELDS):
             return None
         if fields[0] == job_id:
-            _, state, array_job, array_task, started, ends, account, name = fields
+            _, state, array_job, array_task, started, ends, account, gres, shown, name = fields
             is_task = array_task.isdigit()
             return SqueueJob(
                 state=state,
@@ -120,6 +126,8 @@ def parse(text: str, mark: str, job_id: str) -> SqueueJob | None:
                 ends=unix_time(ends),
                 account="" if account == "(null)" else account,
                 name="" if name == "(null)" else name,
+                component=shown if "+" in shown else "",
+                has_shares=bool(_SHARES.search(gres)),
             )
     return SqueueJob()
 

@@ -55,7 +55,8 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     ),
     JOB.counter(
         "ofu_job_held_gpu_seconds",
-        "GPU-seconds for which the job had GPUs of this node, measured or not: time x share.",
+        "GPU-seconds for which the job had GPUs of this node, measured or not: time x share; of a GPU that n "
+        "jobs have, 1/n.",
         lambda view: view.held_seconds,
     ),
     JOB.counter(
@@ -63,6 +64,12 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
         "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
         "they are no part of its OFU; absent where the scheduler does not say.",
         lambda view: view.waiting_seconds,
+    ),
+    JOB.counter(
+        "ofu_job_shared_gpu_seconds",
+        "Part of the held GPU-seconds in which other jobs had the GPU too, so that its OFU is nobody's; of n jobs each "
+        "holds 1/n. Absent until a GPU is shared.",
+        lambda view: view.shared_seconds,
     ),
 )
 

@@ -31,7 +31,7 @@ def test_a_file_is_moved_as_it_is_and_named_after_the_end(tmp_path: Path) -> Non
     assert ended_files.put_aside(tmp_path, "7", 1234.9)
     assert job_files.read(tmp_path).values == {}
     (ended,) = ended_files.names(tmp_path)
-    assert ended == EndedName(1234.0, "7", "7-1234.json")
+    assert ended == EndedName(1234.9, "7", "7-1234.900.json")
     assert ended_files.read_one(tmp_path, ended) == file
 
 
@@ -42,7 +42,18 @@ def test_what_is_not_there_does_not_end(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@every(["7.json", "7-.json", "-5.json", "7-5.json~", ".7-5.json", "07-5.json"])
+@every(
+    [
+        "7.json",
+        "7-.json",
+        "-5.json",
+        "7-5.json~",
+        "7-5..json",
+        "7-5.1234.json",
+        ".7-5.json",
+        "07-5.json",
+    ]
+)
 def test_other_files_are_none_of_these(name: str) -> None:
     assert ended_files.parse_name(name) is None
 

@@ -145,7 +145,7 @@ def test_where_slurm_does_not_answer_the_rest_is_written(node: Node) -> None:
     file = hooks.start(node, "7", ENVIRON, Slurm(), NOW + 0.4)
     assert file is not None
     job = file.claim.job
-    assert (job.user, job.name, job.started, file.ends) == ("ada", "", 5000.0, None)
+    assert (job.user, job.name, job.started, file.ends) == ("ada", "", NOW + 0.4, None)
     assert left(node) == {"7.json"}
 
 
@@ -189,9 +189,9 @@ def test_the_end_takes_the_file_away(node: Node) -> None:
 
 def test_a_requeued_job_writes_its_file_anew(node: Node) -> None:
     hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4000.0)), NOW)
-    hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4999.0)), NOW)
+    hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", started=4990.0)), NOW)
     (file,) = job_files.read(node.directory).values.values()
-    assert file.claim.job.started == 4999.0
+    assert file.claim.job.started == 4990.0
 
 
 class Watching:
@@ -214,10 +214,10 @@ def test_the_file_is_there_before_slurm_is_asked(node: Node) -> None:
     (first,) = slurm.seen
     assert (first.claim.devices, first.claim.job.user) == (("GPU-b", "GPU-a"), "ada")
     (last,) = job_files.read(node.directory).values.values()
-    assert first.claim.job.started == NOW
+    assert first.claim.job.started == NOW + 0.4
     assert first.claim.job.uid == last.claim.job.uid, "it is the same run all along"
     assert (last.claim.job.name, last.claim.job.started) == ("train", NOW - 10)
-    assert (first.noted, last.noted) == (NOW, NOW)
+    assert (first.noted, last.noted) == (NOW + 0.4, NOW + 0.4)
 
 
 def test_an_answer_that_comes_after_the_jobs_end_brings_no_file_back(node: Node) -> None:
@@ -264,6 +264,29 @@ def test_what_hook_sh_has_written_is_completed_and_never_made_anew(node: Node) -
     (file,) = job_files.read(node.directory).values.values()
     assert file.claim.devices == ("GPU-b", "GPU-a")
     assert (file.claim.job.started, file.noted) == (NOW - 3, NOW - 3)
+
+
+SHARES = ("GPU-b::0", "GPU-a::0")
+
+
+def test_a_job_that_asked_for_shards_has_a_share_of_its_gpu(node: Node) -> None:
+    file = hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", has_shares=True)), NOW)
+    assert file is not None
+    assert file.claim.devices == SHARES
+
+
+def test_a_job_with_a_part_of_mps_is_known_without_asking(node: Node) -> None:
+    """Slurm 22.05 gives the prolog this variable for gres/mps, and nothing of the kind for shards."""
+    environ = {**ENVIRON, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "20"}
+    file = hooks.start(node, "7", environ, lambda _: None, NOW)
+    assert file is not None
+    assert file.claim.devices == SHARES
+
+
+def test_the_file_of_a_share_goes_when_its_gpu_is_given_to_another(node: Node) -> None:
+    hooks.start(node, "7", ENVIRON, Slurm(job7=SqueueJob("R", has_shares=True)), NOW)
+    hooks.start(node, "8", ENVIRON, Slurm(job7=SqueueJob("CD"), job8=SqueueJob("R")), NOW)
+    assert left(node) == {"8.json"}
 
 
 # What is cleared away.

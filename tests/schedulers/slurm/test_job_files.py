@@ -7,6 +7,7 @@ import math
 import os
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ JOB = Job(
     nodes="n[1-2]",
     started=1000.0,
     uid="1000",
+    aliases=("4700_11",),
 )
 FILE = JobFile(Claim(JOB, ("GPU-a", "3")), ends=4600.0, boot_id="b")
 LEAST = {"version": 1, "job_id": "7", "gpus": ["0"]}
@@ -179,6 +181,27 @@ def test_what_is_not_a_json_object(text: str) -> None:
 
 def test_a_device_named_twice_is_one() -> None:
     assert parse(gpus=["1", "0", "1"]).claim.devices == ("1", "0")
+
+
+def test_a_start_is_known_to_the_millisecond_where_the_prolog_ran_at_once() -> None:
+    """Slurm gives whole seconds, always too early."""
+    assert parse(started=1000, noted=1000.7).claim.job.started == 1000.7
+    assert parse(started=1000, noted=1060.7).claim.job.started == 1000, "another prolog was slow"
+    assert parse(started=1000, noted=999.9).claim.job.started == 1000, "the clocks differ"
+
+
+def test_a_job_is_known_by_the_names_that_slurms_commands_give_it() -> None:
+    task = parse(array_job_id="81", array_task_id="4").claim.job
+    part = parse(component="8+1").claim.job
+    assert (task.aliases, part.aliases) == (("81_4",), ("8+1",))
+    assert parse().claim.job.aliases == ()
+
+
+def test_a_part_of_a_heterogeneous_job_is_written(jobs: Path) -> None:
+    job = replace(JOB, aliases=("4700_11", "8+1"))
+    job_files.write(jobs, FILE._replace(claim=Claim(job, ("0",))))
+    (file,) = job_files.read(jobs).values.values()
+    assert file.claim.job == job
 
 
 def test_two_runs_of_a_job_id_are_told_apart() -> None:

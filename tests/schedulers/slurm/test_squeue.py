@@ -24,12 +24,13 @@ def line(*fields: str) -> str:
     return f"{MARK}:" + f"{MARK},".join(fields) + "\n"
 
 
-ARRAY = line("5", "R", "4", "1", "1000", "NONE", "(null)", "sweep") + line(
-    "4", "PD", "4", "3-7%2", "N/A", "N/A", "(null)", "sweep"
+ARRAY = line("5", "R", "4", "1", "1000", "NONE", "(null)", "gres:gpu:1", "4_1", "sweep") + line(
+    "4", "PD", "4", "3-7%2", "N/A", "N/A", "(null)", "N/A", "4_[3-7%2]", "sweep"
 )
 ECHO = """\
 for argument; do case $argument in --format=*) form=${argument#--format=} ;; esac; done
-echo "$form" | sed 's/%A/7/; s/%t/R/; s/%F/7/; s/%K/N\\/A/; s/%S/1000/; s/%e/4600/; s/%a/physics/; s/%j/train/'
+echo "$form" | sed 's/%A/7/; s/%t/R/; s/%F/7/; s/%K/N\\/A/; s/%S/1000/; s/%e/4600/; s/%a/physics/; s/%b/gres:gpu:1/' |
+  sed 's/%i/7/; s/%j/train/'
 """
 
 
@@ -146,7 +147,7 @@ def test_a_job_name_passes_for_nothing_else() -> None:
 
 @given(st.text(), st.text(), st.text())
 def test_any_name_and_account_come_back_as_they_are(user: str, account: str, name: str) -> None:
-    fields = ["5", "R", "5", "N/A", "1", "2", account + user, name]
+    fields = ["5", "R", "5", "N/A", "1", "2", account + user, "gres:gpu:1", "5", name]
     answer = squeue.parse(line(*fields), MARK, "5")
     assert answer is not None
     if "(null)" not in (account + user, name):
@@ -161,3 +162,27 @@ def test_what_lives(state: str) -> None:
 @every(["CD", "F", "TO", "CA", "OOM", "NF", "PR", "PD", "RH", ""])
 def test_what_is_over(state: str) -> None:
     assert SqueueJob(state).is_over
+
+
+@every(
+    [
+        ("gres:shard:2", True),
+        ("gres/shard:2", True),
+        ("gres:mps:50", True),
+        ("gres:gpu:h100:1", False),
+        ("gres:gpu:shard:1", False),
+        ("N/A", False),
+    ]
+)
+def test_a_job_that_asked_for_part_of_a_gpu(gres: str, has_shares: bool) -> None:
+    """As Slurm 22.05 and 24.05 write it; the third is a type of GPU that somebody calls so."""
+    answer = squeue.parse(line("5", "R", "5", "N/A", "1", "2", "(null)", gres, "5", "x"), MARK, "5")
+    assert answer is not None
+    assert answer.has_shares is has_shares
+
+
+def test_the_part_of_a_heterogeneous_job() -> None:
+    text = line("6", "R", "6", "N/A", "1", "2", "(null)", "gres:gpu:1", "5+1", "x")
+    answer = squeue.parse(text, MARK, "6")
+    assert answer is not None
+    assert answer.component == "5+1"
