@@ -28,6 +28,7 @@ class ComparedSums:
     point_reads: NonNegativeFloat = 0.0
     point_hz: NonNegativeFloat = 0.0
     point_hz_squares: NonNegativeFloat = 0.0
+    edge_seconds: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True)

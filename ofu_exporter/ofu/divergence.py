@@ -31,9 +31,11 @@ class Thresholds:
     """The same as a share of OFU."""
     below_relative: float = 0.0
     standard_errors: float = 2.0
-    """How many standard errors of OFU widen the upper limit; an error that is not measured widens the lower one too."""
+    """How many standard errors of OFU widen the upper limit. One that is not measured widens the lower one too, and so
+    does the part of it that comes from the ends of reports."""
     widest: float = 0.1
-    """Points by which an error that is not measured may widen the limits. Beyond that there is no verdict `agree`."""
+    """Points by which an error that is not measured may widen the limits: beyond that there is no verdict `agree`. The
+    part from the ends of reports may not widen them by more at all."""
     hysteresis: float = 0.8
     """A verdict ends when the difference falls below this share of the threshold that began it."""
     observed_seconds: float = 60.0
@@ -96,13 +98,14 @@ def _divergence(
 ) -> Divergence:
     difference = mfu - ofu
     relative = abs(difference) / ofu if ofu else None
-    if observed_seconds < thresholds.observed_seconds:
+    edges = thresholds.standard_errors * error.edges
+    if observed_seconds < thresholds.observed_seconds or edges > thresholds.widest:
         return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA, error)
     is_measured = error.method is ErrorMethod.MEASURED
     wider = thresholds.standard_errors * min(error.largest, 1.0)
     above = max(thresholds.above, thresholds.above_relative * ofu) + wider
     below = max(thresholds.below, thresholds.below_relative * ofu)
-    below += 0.0 if is_measured else wider
+    below += edges if is_measured else wider
     above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
     below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
     hysteresis = thresholds.hysteresis if previous is Verdict.AGREE else 1

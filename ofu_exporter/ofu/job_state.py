@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
+from ofu_exporter.ofu.observed import with_spans
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, ObservedSpan, Run, current_run
 from ofu_exporter.values.reading import Window
-from ofu_exporter.values.reported import NOTHING, Compared
+from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
@@ -23,10 +24,6 @@ MOST_RUNS = 32
 """Most runs of a job that are told apart; when there are more, the first two are joined."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
-RECENT_SECONDS = 1260.0
-"""How long the observed spans of a GPU are remembered: a training step of 20 minutes, as in RL, and a minute."""
-GRAIN_SECONDS = 5.0
-"""Windows that follow each other are remembered as one up to this length."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A job that seems to have started longer ago than this comes from a wrong clock."""
 
@@ -224,25 +221,12 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         observed_seconds=usage.observed_seconds + window.observed_seconds,
         utilization_seconds=usage.utilization_seconds + window.used_seconds,
         sums=usage.sums.plus(window.sums),
-        recent=_with_window(usage.recent, window, window.utilization),
+        recent=with_spans(usage.recent, [_span(window, window.utilization)]),
         share=window.share,
     )
     step = round(window.utilization / STEP)
     distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + gpu_seconds}
     return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
-
-
-def _with_window(
-    recent: tuple[ObservedSpan, ...], window: Window, utilization: float
-) -> tuple[ObservedSpan, ...]:
-    """The spans with one window more, and without those that are too old."""
-    new = _span(window, utilization)
-    oldest = window.end - RECENT_SECONDS
-    first = next((place for place, each in enumerate(recent) if each.end > oldest), len(recent))
-    last = recent[-1] if recent else None
-    if last and last.end == new.start and new.end - last.start <= GRAIN_SECONDS:
-        return (*recent[first:-1], ObservedSpan(last.start, new.end, last.sums.plus(new.sums)))
-    return (*recent[first:], new)
 
 
 def _span(window: Window, utilization: float) -> ObservedSpan:
@@ -256,19 +240,6 @@ def _span(window: Window, utilization: float) -> ObservedSpan:
         points = (seconds, used, 1.0, hz, hz * hz)
     sums = Compared(0.0, used, seconds, variance, *points)
     return ObservedSpan(window.start, window.end, sums)
-
-
-def observed(usage: Iterable[GpuUsage], start: float, end: float) -> Compared:
-    """What was observed on some GPUs from `start` to `end`; a stretch that is partly inside counts in part."""
-    sums = NOTHING
-    for each in usage:
-        for stretch in reversed(each.recent):
-            if stretch.end <= start:
-                break
-            inside = min(end, stretch.end) - max(start, stretch.start)
-            if inside > 0:
-                sums = sums.plus(stretch.sums, inside / (stretch.end - stretch.start))
-    return sums
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:

@@ -7,11 +7,11 @@ span is summed up again and again until it is settled. From then on only its sum
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.ofu.job_state import RECENT_SECONDS, observed
+from ofu_exporter.ofu.observed import RECENT_SECONDS, Open, observed, total
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage
@@ -25,8 +25,10 @@ GRAIN_SECONDS = 5.0
 PARTS = 120
 """Approximate number of spans in a horizon: settled spans that follow each other are joined."""
 SLACK_SECONDS = 1.0
-"""Two reports of a job may overlap by this much, and a gap of this length does not count, because the two clocks are
-read one after the other."""
+"""Two reports of a job may overlap by this much, because the two clocks are read one after the other. Reports with
+pauses between them are kept as one up to this length."""
+ADJOINS_SECONDS = 0.05
+"""A report that begins so soon after the end of the one before leaves nothing out."""
 
 
 class ReportedSpan(NamedTuple):
@@ -58,7 +60,7 @@ class Coverage(NamedTuple):
     @property
     def total(self) -> Compared:
         """The sums of all spans since the first report."""
-        return _sum([self.life, *(span.sums for span in self.spans[self.settled :])])
+        return total([self.life, *(span.sums for span in self.spans[self.settled :])])
 
 
 def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Coverage:
@@ -66,8 +68,8 @@ def extended(coverage: Coverage, start: float, end: float, mfu: float) -> Covera
     spans, life, settled, settled_sums, until = coverage
     if len(spans) > settled:
         last = spans[-1]
-        follows = start - last.end <= SLACK_SECONDS
-        if follows and end - last.start <= GRAIN_SECONDS:
+        adjoins = start - last.end <= ADJOINS_SECONDS
+        if end - last.start <= (GRAIN_SECONDS if adjoins else SLACK_SECONDS):
             seconds, mean = _joined(last, mfu, end - max(start, last.end))
             span = ReportedSpan(last.start, end, mean, seconds)
             return Coverage((*spans[:-1], span), life, settled, settled_sums, end)
@@ -86,13 +88,13 @@ def summed(
 ) -> Coverage:
     """The coverage with what was observed up to now, and without spans older than the horizon.
 
-    Without `all_spans` only the last span is summed up: the usage is the same as at the last call.
+    Without `all_spans` only the last two spans are summed up: the usage is the same as at the last call, and with the
+    last span the one before may have got another neighbour.
     """
     before = coverage.spans[: coverage.settled]
     waiting = list(coverage.spans[coverage.settled :])
-    for place in range(0 if all_spans else max(len(waiting) - 1, 0), len(waiting)):
-        span = waiting[place]
-        waiting[place] = span._replace(sums=sums_of(span.mfu, span.start, span.end, usage))
+    for place in range(0 if all_spans else max(len(waiting) - 2, 0), len(waiting)):
+        waiting[place] = _summed_up(coverage.spans, coverage.settled + place, usage)
     is_over = bool(before) and before[0].end <= now - horizon
     if not (is_over or (waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS)):
         return coverage._replace(spans=(*before, *waiting))
@@ -100,8 +102,22 @@ def summed(
     while waiting and now - waiting[0].end > SETTLED_AFTER_SECONDS:
         life = life.plus(waiting[0].sums)
         _append(done, waiting.pop(0), max(GRAIN_SECONDS, horizon / PARTS))
-    recent_sums = _sum(span.sums for span in done if span.end > now - horizon)
+    recent_sums = total(span.sums for span in done if span.end > now - horizon)
     return Coverage((*done, *waiting), life, len(done), recent_sums, coverage.reported_until)
+
+
+def _summed_up(
+    spans: Sequence[ReportedSpan], place: int, usage: Collection[GpuUsage]
+) -> ReportedSpan:
+    """The span of this place with its sums. In the pauses inside it, as much may have been left out as its mean."""
+    span = spans[place]
+    before = spans[place - 1].end if place else -math.inf
+    after = spans[place + 1].start if place + 1 < len(spans) else math.inf
+    open_ends = span.start - before > ADJOINS_SECONDS, after - span.end > ADJOINS_SECONDS
+    sums = sums_of(span.mfu, span.start, span.end, usage, open_ends)
+    paused = 1 - span.seconds / (span.end - span.start)
+    unknown = sums.edge_seconds + max(0.0, paused) * sums.utilization_seconds
+    return span._replace(sums=sums._replace(edge_seconds=unknown))
 
 
 def _append(done: list[ReportedSpan], span: ReportedSpan, longest: float) -> None:
@@ -120,22 +136,24 @@ def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, floa
     return whole, (last.mfu * last.seconds + mfu * seconds) / whole
 
 
-def sums_of(mfu: float, start: float, end: float, usage: Iterable[GpuUsage]) -> Compared:
+def sums_of(
+    mfu: float,
+    start: float,
+    end: float,
+    usage: Iterable[GpuUsage],
+    open_ends: Open = (True, True),
+) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
-    sums = observed(usage, start, end)
+    sums = observed(usage, start, end, open_ends)
     return sums._replace(mfu_seconds=mfu * sums.gpu_seconds)
 
 
 def recent(coverage: Coverage, now: float, horizon: float) -> Compared:
     """The sums over the horizon of a coverage that was summed up for the same time."""
     waiting = coverage.spans[coverage.settled :]
-    return _sum(
+    return total(
         [coverage.settled_sums, *(each.sums for each in waiting if each.end > now - horizon)]
     )
-
-
-def _sum(sums: Iterable[Compared]) -> Compared:
-    return Compared(*map(math.fsum, zip(*sums, strict=True)))
 
 
 def time_mean(coverage: Coverage, now: float, horizon: float) -> float | None:

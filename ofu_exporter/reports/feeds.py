@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ofu_exporter.errors import OfuError, SourceError
-from ofu_exporter.ofu.job_state import observed
+from ofu_exporter.ofu.observed import observed
 from ofu_exporter.recordings import Options
 from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook

@@ -73,6 +73,8 @@ class StandardError(NamedTuple):
     """None where no OFU was observed."""
     largest: float = 0.0
     """The error to use in decisions. If it is not known, a window of one clock read may be off by an OFU of 1."""
+    edges: float = 0.0
+    """The part of it that comes from the ends of reports, which cut what was measured."""
 
     @property
     def ratio(self) -> float | None:
@@ -105,6 +107,9 @@ class Compared(NamedTuple):
     """Sum of their clocks."""
     point_hz_squares: float = 0.0
     """Sum of the squares of their clocks."""
+    edge_seconds: float = 0.0
+    """By how many utilization seconds the sum may be off because ends of reports cut what was measured. A job may pause
+    at the end of each report, so these errors are added up as if they were the same."""
 
     @property
     def mfu(self) -> float | None:
@@ -130,9 +135,8 @@ class Compared(NamedTuple):
             points = self.point_utilization_seconds * self._point_spread()
         elif self.point_seconds > 0:
             method, points = ErrorMethod.UNKNOWN, self.point_seconds
-        return StandardError(
-            method, math.hypot(math.sqrt(self.variance), points) / self.gpu_seconds
-        )
+        off = math.hypot(math.sqrt(self.variance), points, self.edge_seconds)
+        return StandardError(method, off / self.gpu_seconds, self.edge_seconds / self.gpu_seconds)
 
     def _point_spread(self) -> float:
         """Standard deviation of the clocks that were read, as a share of their mean."""
@@ -140,15 +144,17 @@ class Compared(NamedTuple):
         deviation = math.sqrt(max(squares, 0.0) / (self.point_reads - 1))
         return deviation * self.point_reads / self.point_hz
 
-    def plus(self, other: Compared, part: float = 1.0) -> Compared:
-        """The sums with a part of others, of whose variance the square of that part."""
-        sums = [one + part * more for one, more in zip(self, other, strict=True)]
-        sums[_VARIANCE] = self.variance + part * part * other.variance
-        return Compared(*sums)
+    def plus(self, other: Compared) -> Compared:
+        return Compared(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def part(self, share: float) -> Compared:
+        """A share of all sums, and its square of the variance."""
+        return Compared(*(share * each for each in self))._replace(
+            variance=share * share * self.variance
+        )
 
 
 NOTHING = Compared()
-_VARIANCE = Compared._fields.index("variance")
 
 
 @dataclass(frozen=True, slots=True)

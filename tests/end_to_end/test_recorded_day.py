@@ -168,11 +168,11 @@ def test_recomputing_comes_first_where_a_job_recomputes(day: Day) -> None:
     assert causes.first.cause == "activation_recompute"
 
 
-def test_counting_every_pair_comes_first_where_a_job_counts_every_pair(day: Day) -> None:
+def test_counting_every_pair_fits_best_with_others_where_a_job_counts_every_pair(day: Day) -> None:
     causes = day.reports("103").causes
     assert causes
-    assert causes.first
-    assert causes.first.cause == "full_attention_counted"
+    tied = causes.fitting[: causes.tied]
+    assert "full_attention_counted" in {each.cause for each in tied}
 
 
 @pytest.mark.parametrize("job_id", sorted(JOBS))

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
 from ofu_exporter.ofu.job_state import (
     GRACE_SECONDS,
-    GRAIN_SECONDS,
     MOST_ENDED,
     MOST_RUNS,
-    RECENT_SECONDS,
     JobState,
     credit,
-    observed,
 )
+from ofu_exporter.ofu.observed import FINE_SECONDS, GRAIN_SECONDS, RECENT_SECONDS, observed
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
@@ -344,7 +342,7 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     assert math.sqrt(whole_time.variance) == pytest.approx(window * math.hypot(*errors))
     first, half = (observed(node.job().usage.values(), 0.0, end) for end in (5.0, 2.5))
     assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, first.variance / 4))
-    assert half[4:] == NOTHING[4:]
+    assert half[4:-1] == NOTHING[4:-1]
 
 
 def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:
@@ -367,13 +365,14 @@ def test_a_window_of_a_gpu_that_a_job_had_for_no_time_is_its_all_the_same() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [0.5, 5.0, 30.0])
+@pytest.mark.parametrize("window", [0.25, 0.5, 5.0, 30.0])
 def test_it_is_remembered_for_so_long_and_no_longer(window: float) -> None:
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     node.run(0.0, RECENT_SECONDS + 200.0, window=window)
     (usage,) = node.job().usage.values()
-    assert len(usage.recent) < 1.1 * RECENT_SECONDS / GRAIN_SECONDS
+    fine = FINE_SECONDS / max(window, 0.5)
+    assert len(usage.recent) < 1.1 * RECENT_SECONDS / GRAIN_SECONDS + fine
     assert usage.recent[-1].end - usage.recent[0].start == pytest.approx(
         RECENT_SECONDS, abs=max(window, GRAIN_SECONDS)
     )
@@ -388,10 +387,11 @@ def test_a_window_with_one_clock_read_adds_to_no_variance() -> None:
     node.run(0.0, 60.0, window=30.0, hz=(1400e6,))
     node.run(60.0, 65.0, hz=(1380e6, 1420e6))
     sums = observed(node.job().usage.values(), 0.0, 65.0)
-    assert sums[4:] == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2))
+    assert sums[4:] == pytest.approx((60.0, 60 * 0.5 * CLOCK, 2.0, 2 * 1400e6, 2 * 1400e6**2, 0.0))
     assert sums.variance > 0
     half = observed(node.job().usage.values(), 0.0, 15.0)
-    assert half[4:] == pytest.approx((15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2))
+    known = (15.0, 15 * 0.5 * CLOCK, 0.5, 0.5 * 1400e6, 0.5 * 1400e6**2)
+    assert half[4:-1] == pytest.approx(known)
     assert half.variance == 0
 
 

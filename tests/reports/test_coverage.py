@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.errors import ReportError
-from ofu_exporter.ofu.job_state import RECENT_SECONDS, observed
+from ofu_exporter.ofu.observed import RECENT_SECONDS, observed
 from ofu_exporter.reports.coverage import (
     AHEAD_SECONDS,
     FIRST_SECONDS,
@@ -254,7 +254,7 @@ def test_a_window_that_comes_late_completes_a_report() -> None:
     account = summed(account, [used((0, 10, 0.4))], 30.0, HORIZON)
     assert account.total.gpu_seconds == 10.0
     assert account.life.gpu_seconds == 0.0
-    account = summed(account, [used((0, 10, 0.4), (10, 40, 0.6))], 40.0, HORIZON)
+    account = summed(account, [used((0, 10, 0.4), (10, 30, 0.6))], 40.0, HORIZON)
     assert account.total.gpu_seconds == 30.0
     assert account.total.ofu == pytest.approx((4 + 12) / 30)
 

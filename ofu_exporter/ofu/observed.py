@@ -1,0 +1,97 @@
+"""Remembers when a job's GPUs were observed, and tells what was observed over some seconds; pure.
+
+Of a span that the ends of these seconds cut, only the whole is known. Where the time beyond the end belongs to the same
+sum, it does not matter how the span is divided. Otherwise the job may have done something else there, such as an
+evaluation that its report leaves out. So the part inside is taken to be like the next span that lies all inside, as far
+as the count of the span itself allows. What else this count allows is the error.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+
+from ofu_exporter.values.job import GpuUsage, ObservedSpan
+from ofu_exporter.values.reported import Compared
+
+RECENT_SECONDS = 1260.0
+"""How long the observed spans of a GPU are remembered: a training step of 20 minutes, as in RL, and a minute."""
+FINE_SECONDS = 120.0
+"""How long they are remembered as they were measured. Most reports begin and end in this time."""
+GRAIN_SECONDS, FINE_GRAIN_SECONDS = 5.0, 0.5
+"""Spans that follow each other are remembered as one up to these lengths: the second for the last FINE_SECONDS."""
+HIGHEST = 1.2
+"""No card of the table has a higher OFU: its highest SM clock over its tensor clock."""
+WHOLE = 1 - 1e-9
+"""A part of a span that is all of it but for rounding."""
+
+Open = tuple[bool, bool]
+"""Whether the time before the start, and after the end, belongs to something else."""
+
+
+def with_spans(
+    recent: Sequence[ObservedSpan], new: Sequence[ObservedSpan]
+) -> tuple[ObservedSpan, ...]:
+    """The spans of a GPU with newer ones, and without those that are too old."""
+    ends = attrgetter("end")
+    fine = recent[-1].end - FINE_SECONDS if recent else -math.inf
+    first, coarse, ageing = (
+        bisect_right(recent, at, key=ends)
+        for at in (new[-1].end - RECENT_SECONDS, fine, new[-1].end - FINE_SECONDS)
+    )
+    old = _joined(recent[first:coarse], recent[max(first, coarse) : ageing], GRAIN_SECONDS)
+    return (*old, *_joined(recent[max(first, ageing) :], new, FINE_GRAIN_SECONDS))
+
+
+def _joined(
+    spans: Sequence[ObservedSpan], more: Iterable[ObservedSpan], longest: float
+) -> list[ObservedSpan]:
+    joined = list(spans)
+    for each in more:
+        last = joined[-1] if joined else None
+        if last and last.end == each.start and each.end - last.start <= longest:
+            joined[-1] = ObservedSpan(last.start, each.end, last.sums.plus(each.sums))
+        else:
+            joined.append(each)
+    return joined
+
+
+def observed(
+    usage: Iterable[GpuUsage], start: float, end: float, open_ends: Open = (True, True)
+) -> Compared:
+    """What was observed on some GPUs from `start` to `end`."""
+    parts = [each for gpu in usage for each in _of_gpu(gpu.recent, start, end, open_ends)]
+    return total(parts)
+
+
+def total(sums: Iterable[Compared]) -> Compared:
+    return Compared(*map(math.fsum, zip(*sums, strict=True)))
+
+
+def _of_gpu(
+    recent: Sequence[ObservedSpan], start: float, end: float, open_ends: Open
+) -> Iterator[Compared]:
+    first = bisect_right(recent, start, key=attrgetter("end"))
+    spans = recent[first : bisect_left(recent, end, first, key=attrgetter("start"))]
+    for span in spans:
+        inside = (min(end, span.end) - max(start, span.start)) / (span.end - span.start)
+        if inside >= WHOLE:
+            yield span.sums
+            continue
+        opens = (span.start < start and open_ends[0]) or (span.end > end and open_ends[1])
+        beside = spans[1:2] if span.start < start else spans[-2:-1]
+        ofus = [each.sums.ofu for each in beside if start <= each.start and each.end <= end]
+        yield _cut(span.sums, inside, ofus) if opens else span.sums.part(inside)
+
+
+def _cut(whole: Compared, inside: float, beside: Sequence[float | None]) -> Compared:
+    """The part of a span that lies inside, and its error. `beside` is the OFU of the next span, if it is all inside."""
+    used, seconds = whole.utilization_seconds, whole.gpu_seconds
+    most = max(HIGHEST * seconds, used)
+    least, largest = max(0.0, used - most * (1 - inside)), min(used, most * inside)
+    ofu = next((each for each in beside if each is not None), used / seconds)
+    likely = min(max(ofu * inside * seconds, least), largest)
+    off = math.hypot((largest - least) / math.sqrt(12), likely - (largest + least) / 2)
+    return whole.part(inside)._replace(utilization_seconds=likely, edge_seconds=off)
