@@ -33,6 +33,7 @@ from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
+from ofu_exporter.reports.causes import CauseSearch
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
@@ -90,13 +91,15 @@ class Daemon:
         self._listeners = Listeners(settings, web, given_sockets())
         self._state_writer = self._make_state_writer(settings)
         self._reports = ReportBook(self._page.snapshot, report_policy(settings))
+        self._causes = CauseSearch(self._reports.explain)
+        self._reports.search = self._causes.ask
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._authority = settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
-        guard = Guard(self._access, self._reports.reject)
+        guard = Guard(self._access, self._reports.reject, work=self._reports.work)
         hosts = [host_and_port(settings.listen)[0]]
         self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
@@ -184,6 +187,7 @@ class Daemon:
         self._access.start()
         self._hosts.start()
         self._web.start(lambda: self._configured.settings)
+        self._causes.start()
         self._attribution.start(self._sampler.cut)
         self._sampler.start()
         if self._state_writer is not None:

@@ -128,7 +128,7 @@ class Combination:
         )
 
 
-@lru_cache(32)  # a job that is asked about again has other numbers and the same facts
+@lru_cache(8)  # a job that is asked about again has other numbers and the same facts
 def tried(facts: CauseFacts) -> tuple[tuple[Combination, ...], tuple[Combination, ...]]:
     """Every hypothesis alone, and every pair of them."""
     singles = tuple(alone(facts))

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,8 +19,10 @@ from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import Coverage, Interval, extended, interval_of, sums_of
 from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport
-from ofu_exporter.reports.stated import Stated, completed
+from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
+from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
+from ofu_exporter.reports.stated import Stated
+from ofu_exporter.reports.work import WorkBudget
 from ofu_exporter.support.rate_limit import RateLimit
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Job, JobKey, is_another_run
@@ -28,7 +31,7 @@ from ofu_exporter.values.reported import Causes, Reported
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 EXPLAINED_AT_ONCE = 2
-"""Most jobs whose causes are looked for in one tick, because all other jobs wait for it."""
+"""Most jobs whose causes are asked for in one tick."""
 REPORTS_PER_SECOND = 200.0
 """Most reports of one job."""
 REPORTS_AT_ONCE = 400
@@ -65,6 +68,9 @@ class ReportBook:
         self._lock = threading.Lock()
         self._pace: RateLimit[JobKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
         self._entries: dict[JobKey, Entry] = {}
+        self.work = WorkBudget(clock)
+        self.search: Callable[[JobKey], None] = self.explain
+        """Called with jobs whose verdict has turned: finds the causes at once, or has another thread find them."""
         self.policy = policy or Policy()
         self.rejected: Counter[str] = Counter()
         """Reports that were refused, by reason."""
@@ -115,8 +121,8 @@ class ReportBook:
         with self._lock:
             self.rejected[reason.value] += 1
 
-    def take(self, report: MfuReport, permission: Permission) -> Receipt:
-        """Take in a report, without slow work. Raises ReportError, which is counted."""
+    def take(self, report: MfuReport, permission: Permission, sender: str = "") -> Receipt:
+        """Take in a report of an address. Raises ReportError, which is counted."""
         owner: Owner | None = None
         try:
             owner = self._owner(report.job_id)
@@ -125,9 +131,10 @@ class ReportBook:
             with self._lock:
                 self._check_pace(owner.key)
                 before = self._entry_of(owner)
-                facts = before.facts if before else None
+                known = Known(before.facts, before.model) if before and before.facts else None
             # It may count a model: not under the lock.
-            taken = completed(report, facts, owner.hardware, self.policy.recipes)
+            count = partial(self._counted, report.job_id, sender)
+            taken = completed(report, known, owner.hardware, self.policy.recipes, count)
             with self._lock:
                 return self._take(report, owner, *taken)
         except ReportError as error:
@@ -138,6 +145,12 @@ class ReportBook:
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
+
+    def _counted(self, job_id: str, sender: str, model: ModelBody) -> KeptModel:
+        """Count a model within the time that the job and the address have. Raises ReportError."""
+        self.work.check(job_id, sender)
+        with self.work.measured(job_id, sender):
+            return keep(model)
 
     def _check_pace(self, key: JobKey) -> None:
         wait = self._pace.wait(key, self._clock())
@@ -158,8 +171,8 @@ class ReportBook:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
-    def _take(self, report: MfuReport, owner: Owner, facts: MfuReport, stated: Stated) -> Receipt:
-        """Enter a report; `facts` is the report with what earlier ones said."""
+    def _take(self, report: MfuReport, owner: Owner, known: Known, stated: Stated) -> Receipt:
+        """Enter a report; `known` is the report with what earlier ones said."""
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
         interval = None
@@ -169,8 +182,9 @@ class ReportBook:
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
-        entry.facts, entry.hardware, entry.peak_flops = facts, owner.hardware, stated.peak_flops
-        entry.framework = entry.framework or framework_name(facts.framework)
+        entry.facts, entry.model = known
+        entry.hardware, entry.peak_flops = owner.hardware, stated.peak_flops
+        entry.framework = entry.framework or framework_name(known.facts.framework)
         entry.heard_at = now.monotonic
         entry.outcomes["accepted"] += 1
         self._entries[owner.key] = entry
@@ -199,19 +213,23 @@ class ReportBook:
         return entry
 
     def is_unexplained(self, receipt: Receipt) -> bool:
-        """Whether the job's divergence is one whose causes have not been looked for."""
+        """Whether the job's divergence is one whose causes have not been looked for, and there is time to look."""
+        key = receipt.owner.key
         with self._lock:
-            entry = self._entries.get(receipt.owner.key)
-            return entry is not None and entry.is_unexplained(self._clock())
+            entry = self._entries.get(key)
+            is_new = entry is not None and entry.is_unexplained(self._clock())
+        return is_new and self.work.has_time(key[1])
 
     def explain(self, key: JobKey) -> None:
-        """Look for the causes of a job's divergence: 1 to 40 ms of work, none of it under the lock."""
+        """Look for the causes of a job's divergence: 1 to 40 ms of work, up to a second for the largest recipe, none of
+        it under the lock."""
         with self._lock:
             entry = self._entries.get(key)
             question = entry.ask_for_causes() if entry else None
         if entry is None or question is None:
             return
-        causes = causes_or_none(key[1], question)
+        with self.work.measured(key[1]):
+            causes = causes_or_none(key[1], question)
         with self._lock:
             entry.take_causes(question, causes, self._clock())
 
@@ -248,7 +266,7 @@ class ReportBook:
     def reviewed(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot with what its jobs have reported; jobs that left the snapshot are forgotten.
 
-        If a verdict has changed, its causes are looked for here, so that both are shown together.
+        If a verdict has changed, its causes are asked for here.
         """
         now = snapshot.at
         with self._lock:
@@ -261,8 +279,8 @@ class ReportBook:
                 if (entry := self._entry_of(owner)) is not None:
                     entry.compare(owner, self.policy, now)
             turned = [key for key, entry in self._entries.items() if entry.has_turned]
-        for key in turned[:EXPLAINED_AT_ONCE]:
-            self.explain(key)
+        for key in [each for each in turned if self.work.has_time(each[1])][:EXPLAINED_AT_ONCE]:
+            self.search(key)
         with self._lock:
             jobs = tuple(self._reviewed(view, now) for view in snapshot.jobs)
             unowned = tuple(

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
+from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.gpu import GpuKey
@@ -112,7 +113,9 @@ class Entry:
     coverage: Coverage = field(default_factory=Coverage)
     outcomes: Counter[str] = field(default_factory=Counter)
     facts: MfuReport | None = None
-    """The last report, with the facts of earlier ones that it did not repeat."""
+    """The last report, with the facts of earlier ones that it did not repeat, without its model."""
+    model: KeptModel | None = None
+    """The model that they reported last."""
     framework: str = ""
     """The first framework that the run named. A job that named another one each time would make a new series each
     time."""
@@ -161,20 +164,30 @@ class Entry:
         if self.explained is None or self.has_turned:
             return True
         _, at, facts = self.explained
-        facts_now = self.facts.facts() if self.facts else ()
-        return facts != facts_now or now - at > EXPLAIN_SECONDS
+        return facts != self._known() or now - at > EXPLAIN_SECONDS
 
     def ask_for_causes(self) -> Question | None:
         """The question to find causes for; None if there is nothing to find, or another thread is searching."""
         if self.divergence is None or self.facts is None or self.is_being_explained:
             return None
         self.is_being_explained = True
-        return Question(self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops)
+        return Question(
+            self.horizon,
+            self.divergence,
+            self.facts,
+            self.hardware,
+            self.peak_flops,
+            self.model,
+        )
+
+    def _known(self) -> tuple[object, ...]:
+        return (self.model, *self.facts.facts()) if self.facts else ()
 
     def take_causes(self, question: Question, causes: Causes, now: float) -> None:
         self.is_being_explained = False
         self.causes = causes
-        self.explained = (question.divergence.verdict, now, question.report.facts())
+        known = (question.model, *question.report.facts())
+        self.explained = (question.divergence.verdict, now, known)
 
     def compare(self, owner: Owner, policy: Policy, now: float) -> None:
         """Compare the reports again with everything observed until now."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ofu_exporter import flops
-from ofu_exporter.errors import ConfigError, ReportError
+from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes as recipe_format
 from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
@@ -74,8 +74,11 @@ def hardware_of(views: Iterable[GpuView], present: frozenset[str] = frozenset())
     return Hardware(len(gpus), name, present, peaks)
 
 
-def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
-    """The MFU of a report. Raises ReportError, which names the field that cannot be used."""
+def stated_mfu(report: MfuReport, hardware: Hardware, per_token: float | None = None) -> Stated:
+    """The MFU of a report; `per_token` are the FLOPs of a token of its model, where it was counted before.
+
+    Raises ReportError, which names the field that cannot be used.
+    """
     shares, warnings = _shares(report, hardware), list[str]()
     peak = _peak(shares, hardware)
     stated = None if report.peak_tflops is None else report.peak_tflops * 1e12
@@ -84,7 +87,7 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     elif stated is not None and abs(stated - peak) > SAME * peak:
         warnings += peak_mistakes(hardware.name, shares, stated)
         warnings.append(f"the MFU is converted to the dense peak of {peak / 1e12:.1f} TFLOP/s")
-    mfu = _mfu(report, hardware, peak, stated, warnings)
+    mfu = _mfu(report, hardware, peak, stated, warnings, per_token)
     if mfu is None:
         return Stated(None, peak, tuple(warnings))
     if not mfu <= quantities.MOST:
@@ -94,25 +97,6 @@ def stated_mfu(report: MfuReport, hardware: Hardware) -> Stated:
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))
-
-
-def completed(
-    report: MfuReport, facts: MfuReport | None, hardware: Hardware, recipes: Path | None
-) -> tuple[MfuReport, Stated]:
-    """A report with earlier facts, and its MFU against the right peak. It may read a file and count a model.
-
-    Raises ReportError.
-    """
-    report, unread = with_recipe(report, recipes)
-    whole = report if facts is None else report.with_facts(facts)
-    stated = stated_mfu(whole, hardware)
-    if unread:
-        stated = stated._replace(warnings=(*stated.warnings, unread))
-    if report.model is not None and (uncountable := problem(report.model)):
-        # The report's MFU needs no model, so it is compared anyway.
-        whole = whole.model_copy(update={"model": None})
-        stated = stated._replace(warnings=(*stated.warnings, uncountable))
-    return whole, stated
 
 
 def with_recipe(report: MfuReport, folder: Path | None) -> tuple[MfuReport, str | None]:
@@ -186,6 +170,7 @@ def _mfu(
     peak: float | None,
     stated: float | None,
     warnings: list[str],
+    per_token: float | None,
 ) -> float | None:
     if report.mfu is not None:
         return report.mfu * (stated / peak) if stated and peak else report.mfu
@@ -201,21 +186,23 @@ def _mfu(
         warnings.append(
             f"gpus is not given: assuming that the job has only its {hardware.number} on this node"
         )
-    return _flops_per_second(report) / ((report.gpus or hardware.number) * peak)
+    return _flops_per_second(report, per_token) / ((report.gpus or hardware.number) * peak)
 
 
-def _flops_per_second(report: MfuReport) -> float:
+def _flops_per_second(report: MfuReport, per_token: float | None) -> float:
     if report.model_flops_per_second is not None:
         return report.model_flops_per_second
     assert report.tokens_per_second is not None
     if report.flops_per_token is not None:
-        return report.tokens_per_second * report.flops_per_token
-    if report.model is None:
+        per_token = report.flops_per_token
+    elif report.model is not None:
+        per_token = flops_per_token(report.model)
+    if per_token is None:
         raise out_of_range("tokens_per_second", "needs flops_per_token or model")
-    return report.tokens_per_second * flops_per_token(report.model)
+    return report.tokens_per_second * per_token
 
 
-MODELS = 16
+MODELS = 8
 """Most counted models that are remembered."""
 UNCOUNTABLE = (
     ArithmeticError,
@@ -227,15 +214,6 @@ UNCOUNTABLE = (
     ValueError,
 )
 """Errors that a senseless configuration can cause in the count."""
-
-
-def problem(model: ModelBody) -> str | None:
-    """Why a model cannot be counted; None for one that can."""
-    try:
-        flops_per_token(model)
-    except ReportError as error:
-        return f"model: {error.detail}; it explains nothing"
-    return None
 
 
 def flops_per_token(model: ModelBody) -> float:

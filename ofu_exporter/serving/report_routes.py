@@ -17,14 +17,14 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.reports.book import UNOWNED, ReportBook
 from ofu_exporter.reports.messages import MfuAnswer, MfuReport
 from ofu_exporter.serving.access import Access, Writer
-from ofu_exporter.serving.guard import refusal, writer_of
+from ofu_exporter.serving.guard import refusal, sender_of, writer_of
 from ofu_exporter.support import unique_keys
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reasons import ReportRejection
 
 PATH = "/v1/mfu"
-MOST_AT_WORK = 2
-"""Most models that are counted at once: more of them take no less time in all, and each holds memory."""
+MOST_AT_WORK = 1
+"""Most models that are counted at once: more of them take no less time in all, and scrapes longer."""
 MOST_PROBLEMS = 10
 MOST_CHARS = 500
 """Most problems of a body that an answer names, and most characters of each."""
@@ -81,12 +81,16 @@ def report_routes(reports: ReportBook, access: Access) -> APIRouter:
     most_at_work = CapacityLimiter(MOST_AT_WORK)
 
     @router.post(PATH, summary="A job reports its MFU", responses=REFUSALS)
-    async def mfu(report: MfuReport, writer: Annotated[Writer, Depends(writer_of)]) -> MfuAnswer:
+    async def mfu(
+        report: MfuReport,
+        writer: Annotated[Writer, Depends(writer_of)],
+        sender: Annotated[str, Depends(sender_of)],
+    ) -> MfuAnswer:
         def permission(job: Job | None) -> None:
             access.may_speak_for(writer, job or Job(UNOWNED, report.job_id))
 
         # A report is taken on the event loop unless that takes long: a thread costs more than most reports.
-        take = partial(reports.take, report, permission)
+        take = partial(reports.take, report, permission, sender)
         if report.model is not None or report.counts_model:
             receipt = await to_thread.run_sync(take, limiter=most_at_work)
         else:

@@ -32,11 +32,18 @@ class RateLimit(Generic[KeyT]):
         too_early = full_at - now - self._depth
         if too_early > self._seconds * 1e-6:  # do not refuse because of a rounding error
             return too_early
+        self._set(key, full_at)
+        return 0.0
+
+    def take(self, key: KeyT, now: float, tokens: int) -> None:
+        """Take tokens even if there are too few: the next who wants some waits for as many more."""
+        self._set(key, max(self._full_at.get(key, now), now) + tokens * self._seconds)
+
+    def _set(self, key: KeyT, full_at: float) -> None:
         self._full_at[key] = full_at
         self._full_at.move_to_end(key)
         if len(self._full_at) > MOST_KEYS:
             self._full_at.popitem(last=False)
-        return 0.0
 
     def __len__(self) -> int:
         return len(self._full_at)

@@ -17,13 +17,13 @@ from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.flops import recipes
 from ofu_exporter.flops.config_file import read_configuration, ready_recipes
 from ofu_exporter.hardware.gpu_models import rate
+from ofu_exporter.reports.kept_model import completed
 from ofu_exporter.reports.messages import ModelBody
 from ofu_exporter.reports.stated import (
     Hardware,
     counted_step,
     flops_per_token,
     named_recipe,
-    problem,
     stated_mfu,
     with_recipe,
 )
@@ -353,11 +353,17 @@ def model(body: dict[str, Any]) -> ModelBody:
     return found
 
 
+def warnings(body: ModelBody) -> tuple[str, ...]:
+    """What is said of a model beside an MFU that does not need it."""
+    report = said(mfu=0.4).model_copy(update={"model": body})
+    return completed(report, None, EIGHT, None)[1].warnings
+
+
 def test_a_token_costs_what_the_formulas_count() -> None:
     counted = flops.count(flops.read(config("llama-3-8b")), flops.fixed(1, tokens=8192))
     found = flops_per_token(model(LLAMA))
     assert found == pytest.approx(float(counted.model_flops_per_step) / 8192)
-    assert problem(model(LLAMA)) is None
+    assert warnings(model(LLAMA)) == ()
 
 
 def test_the_parts_of_a_model_count() -> None:
@@ -390,7 +396,7 @@ def test_a_configuration_that_cannot_be_counted_is_named(wrong: dict[str, Any]) 
         with pytest.raises(ReportError) as error:
             count(body)
         assert (error.value.reason, error.value.field) == (ReportRejection.OUT_OF_RANGE, "model")
-    assert (problem(body) or "").startswith("model: ")
+    assert warnings(body)[0].startswith("model: ")
 
 
 def test_other_streams_are_given_by_name() -> None:
@@ -417,10 +423,10 @@ def test_a_recipe_is_counted_at_its_own_lengths_or_at_others() -> None:
     other = flops.count(flops.read(recipe), flops.fixed(1, tokens=32, images=0))
     body = {"recipe": recipe, "seq_len": 32, "lengths": {"images": 0}}
     assert flops_per_token(model(body)) == pytest.approx(float(other.model_flops_per_token))
-    assert "has no stream 'audio'" in (problem(model({**body, "lengths": {"audio": 5}})) or "")
+    assert "has no stream 'audio'" in warnings(model({**body, "lengths": {"audio": 5}}))[0]
 
 
 def test_a_recipe_that_comes_to_nothing_is_refused() -> None:
     terms = [{"name": "x", "part": "mlp", "tower": "language", "forward": {"tokens": 0}}]
     body = model({"recipe": {**RECIPE, "terms": terms}})
-    assert "has no FLOPs at these lengths" in (problem(body) or "")
+    assert "has no FLOPs at these lengths" in warnings(body)[0]

@@ -8,8 +8,16 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from ofu_exporter.reports.work import ADDRESS, AT_ONCE_SECONDS, WorkBudget
 from ofu_exporter.serving.access import Access
-from ofu_exporter.serving.guard import MOST_BODY_BYTES, MOST_BYTES_AT_ONCE, PER_SECOND, Guard
+from ofu_exporter.serving.guard import (
+    LARGE_BODY_BYTES,
+    MOST_BODY_BYTES,
+    MOST_BYTES_AT_ONCE,
+    PER_SECOND,
+    SECONDS_PER_BYTE,
+    Guard,
+)
 from ofu_exporter.serving.listeners import Listeners
 from ofu_exporter.values.reasons import ReportRejection
 from tests.helpers.agent import until
@@ -179,3 +187,26 @@ def test_many_large_bodies_at_once_are_not_all_kept(refused: Counter[ReportRejec
         with Client(listeners) as client:
             client.send(post(2), b"{}")
             assert client.answer()[0] == 200, "what has gone makes room"
+
+
+def test_large_bodies_cost_their_address_time_and_are_refused_unread_when_it_is_used_up(
+    refused: Counter[ReportRejection],
+) -> None:
+    work = WorkBudget(FakeClock(0.0))
+    guard = Guard(Access(), lambda reason: refused.update((reason,)), work=work)
+    large = LARGE_BODY_BYTES + 1
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
+        client.send(post(large), b" " * large)
+        assert client.answer()[0] == 200
+        work.check(address="127.0.0.1")
+        work.spend(AT_ONCE_SECONDS[ADDRESS] - large * SECONDS_PER_BYTE, address="127.0.0.1")
+        for _ in range(2):
+            client.send(post(2), b"{}")
+            assert client.answer()[0] == 200, "a small body is none of the work"
+        client.send(post(large, "Expect: 100-continue"))
+        status, headers, body = client.answer()
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert body["detail"][0]["type"] == "too_many"
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
+        client.send(post())
+        assert client.answer()[0] == 429, "chunks do not say how large they are"

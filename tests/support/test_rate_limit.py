@@ -25,6 +25,13 @@ def test_to_be_refused_costs_nothing() -> None:
     assert limit.wait("a", 1.0) == 0.0
 
 
+def test_what_was_taken_without_asking_is_waited_for() -> None:
+    limit: RateLimit[str] = RateLimit(per_second=10, burst=3)
+    limit.take("a", 0.0, 5)
+    assert math.isclose(limit.wait("a", 0.0), 0.3)
+    assert limit.wait("a", 0.3) == 0.0
+
+
 def test_every_key_has_a_bucket_of_its_own() -> None:
     limit: RateLimit[str] = RateLimit(per_second=1, burst=1)
     assert [limit.wait(key, 0.0) for key in "abc"] == [0.0, 0.0, 0.0]
