@@ -69,7 +69,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     state_file: Path | None = Field(
         default=None,
-        description="File that keeps job totals across restarts; they start anew without one.",
+        description="File that keeps job totals across restarts. Without it they restart at 0.",
         examples=["FILE"],
     )
     state_interval: Seconds = Field(

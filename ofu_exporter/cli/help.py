@@ -98,6 +98,18 @@ class SubjectGroup(click.Group):
         """The group's options, and --help-all for those of its commands."""
         return [*super().get_params(ctx), _help_all()]
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant; a word that is a command of a group below names that group."""
+        if self.get_command(ctx, args[0]) is None:
+            for name in self.list_commands(ctx):
+                below = self.get_command(ctx, name)
+                if isinstance(below, click.Group) and below.get_command(ctx, args[0]):
+                    meant = f"{ctx.command_path} {name} {args[0]}"
+                    raise click.UsageError(f"No such command {args[0]!r}: it is '{meant}'", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each subject."""
         for subject, names in (self._subjects or {"Commands": self.list_commands(ctx)}).items():

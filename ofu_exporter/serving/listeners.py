@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -115,7 +116,9 @@ def listen(address: str) -> socket.socket:
         _begin(bound)
     except OSError as error:
         bound.close()
-        raise ConfigError(f"cannot listen on {address}: {error.strerror or error}") from error
+        hint = "; --listen takes another" if error.errno == errno.EADDRINUSE else ""
+        reason = f"{error.strerror or error}{hint}"
+        raise ConfigError(f"cannot listen on {address}: {reason}") from error
     return bound
 
 

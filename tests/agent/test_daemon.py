@@ -143,7 +143,8 @@ def test_a_port_in_use_is_one_clear_line() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = call("run", "--source", "simulate", "--listen", address)
     assert done.returncode == 2
-    assert done.stderr == f"ofu-exporter: cannot listen on {address}: Address already in use\n"
+    reason = "Address already in use; --listen takes another"
+    assert done.stderr == f"ofu-exporter: cannot listen on {address}: {reason}\n"
 
 
 def test_eight_clients_at_once_are_all_answered() -> None:

@@ -79,6 +79,13 @@ def test_the_help_of_a_command_is_one_screen(command: tuple[str, ...]) -> None:
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("name", ["report", "digest", "mcp"])
+def test_a_command_of_a_group_is_named_in_full_where_the_group_is_forgotten(name: str) -> None:
+    done = call(name)
+    assert done.returncode == 2
+    assert f"No such command {name!r}: it is 'ofu-exporter fleet {name}'" in done.stderr
+
+
 def test_every_command_has_its_place_in_the_help() -> None:
     assert sorted(name for names in SUBJECTS.values() for name in names) == sorted(COMMANDS)
 

@@ -89,6 +89,5 @@ def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
             check=False,
         )
     assert done.returncode == 2
-    assert (
-        done.stderr.strip() == f"ofu-exporter: cannot listen on {address}: Address already in use"
-    )
+    reason = "Address already in use; --listen takes another"
+    assert done.stderr == f"ofu-exporter: cannot listen on {address}: {reason}\n"
