@@ -40,7 +40,7 @@ REPLAY = {
 SIMULATED = {**_DEMO, "source": Given("simulate", "demo"), "scheduler": Given("simulate", "demo")}
 FIRST_COMPARISON = "two minutes"
 """Into the shipped recording, at its own pace: tests/end_to_end/test_readme.py."""
-SHOWN = " ".join(("config", *COMMON, "port"))
+SHOWN = " ".join(("config", *COMMON))
 """The options that --help shows."""
 
 
@@ -60,7 +60,9 @@ def run(**flags: Any) -> None:
 
 
 @click.command(
-    cls=SubjectCommand, short_help="Run the agent on a recording or simulated GPUs.", common=SHOWN
+    cls=SubjectCommand,
+    short_help="Run the agent on a recording or simulated GPUs.",
+    common=SHOWN.replace("state_file", "port"),
 )
 @click.option(
     "--port",

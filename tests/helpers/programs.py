@@ -14,10 +14,11 @@ PROGRAMS = {
     **dict.fromkeys(("prometheus-alertmanager", "amtool"), "prometheus-alertmanager"),
     **dict.fromkeys(("victoria-metrics", "vmalert"), "victoria-metrics"),
     "cc": "gcc",
+    "git": "git",
     "chromium": "chromium",
     "groff": "groff-base",
     "shellcheck": "shellcheck",
-    "systemd-analyze": "systemd",
+    **dict.fromkeys(("systemd-analyze", "systemd-socket-activate"), "systemd"),
     "tmux": "tmux",
 }
 """Debian's package of each; tests/run installs them where it may."""
