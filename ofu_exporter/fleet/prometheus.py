@@ -30,6 +30,8 @@ _PAUSES = (0.5, 2.0, 8.0)
 _LONGEST_PAUSE = 60.0
 LATEST = 1e11
 """A clock that shows this, the year 5138, gives milliseconds or no time at all."""
+LOOK_BACK = {"max_lookback": "300s"}
+"""VictoriaMetrics would show the last sample for as long as a step, an hour, where Prometheus does for five minutes."""
 _TOO_MUCH = re.compile(
     r"too many|timed? ?out|timeout|deadline|exceed|limit|maximum|maxSamples|maxUniqueTimeseries"
     r"|cannot select more|too long|too large|canceled",
@@ -126,7 +128,7 @@ class PrometheusClient:
     def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         times = {"start": f"{start + step:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        return self._asked("query_range", {"query": expression, **times})
+        return self._asked("query_range", {"query": expression, **times, **LOOK_BACK})
 
     def partial_answer(self) -> str:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""

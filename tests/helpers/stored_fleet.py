@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.prometheus import LOOK_BACK, PrometheusClient
 from tests.deploy.monitoring import VictoriaMetrics, free_port, program
 from tests.deploy.promtool import ORDER, RULES, groups
 from tests.helpers.agent import until
@@ -277,7 +277,8 @@ def recorded(
 ) -> Iterator[str]:
     """What a rule says, in OpenMetrics."""
     name = rule["record"]
-    form = {"query": rule["expr"], "start": times[0], "end": times[1], "step": step}
+    # vmalert asks for one time, with a step of five minutes
+    form = {"query": rule["expr"], "start": times[0], "end": times[1], "step": step, **LOOK_BACK}
     url = f"{prometheus.url}/api/v1/query_range?{urllib.parse.urlencode(form)}"
     with urllib.request.urlopen(url, timeout=60) as answer:
         found = json.load(answer)["data"]["result"]

@@ -22,6 +22,8 @@ from tests.simulated_history.series import ABSENT, RecordedSeries, together
 
 LOOK = 5
 """Minutes between two looks at which GPUs have no job."""
+SINCE_JOB = 6.25
+"""Minutes after the end of a job from which on a GPU is looked at as one without a job."""
 UNAVAILABLE = {
     "gpu_lost": Reason.LOST,
     "source_lost": Reason.UNREACHABLE,
@@ -109,7 +111,9 @@ class _Model:
             busy: dict[int, frozenset[int]] = {}
             for truth, devices in self._fleet.shifts.get(number, ()):
                 for start, end in truth.job.runs:
-                    for look in range(-(-start // LOOK), min(-(-(end + SHORT) // LOOK), looks)):
+                    for look in range(
+                        -(-start // LOOK), min(math.ceil((end + SINCE_JOB) / LOOK), looks)
+                    ):
                         busy[look] = busy[look] | devices if look in busy else devices
             for look, busy_devices in busy.items():
                 free[look] -= self._measured_share(number, busy_devices, LOOK * look)

@@ -141,7 +141,7 @@ def _ids(reader: PartReader, span: TimeSpan, same: str) -> set[str]:
     return {one.labels.get("job_id", "") for one in reader.series("earlier jobs", hourly, span)}
 
 
-def _expressions(one: str) -> Mapping[str, str]:
+def expressions(one: str) -> Mapping[str, str]:
     """What is asked for of the points of a job; `losses` by part, with what was gained, over what was measured."""
 
     def rate(name: str, by: str = JOB, time: str = "5m") -> str:
@@ -174,7 +174,7 @@ def _points(reader: PartReader, span: TimeSpan, step: float, one: str) -> list[P
     numbers = range(1, round((span.end - span.start) / step) + 1)
     ends = (span.start + step * number for number in numbers)
     points = {round(end, 3): PointRow(time=iso(end), **nothing) for end in ends}
-    for name, expression in _expressions(one).items():
+    for name, expression in expressions(one).items():
         for series in reader.series(f"{name} of the job", expression, span, step):
             for time, value in series.points:
                 point = points.get(round(time, 3))

@@ -19,6 +19,8 @@ WITHIN = "[59m59s999ms:5m]"
 LOOKS = 12
 SHORT_RATE = "[2m15s]"
 """Holds two scrapes that are a minute apart."""
+_SINCE_JOB, _SHORT_SINCE_JOB = "[6m15s]", "[3m30s]"
+"""The rate of VictoriaMetrics begins at the last scrape before its range, which may be of the job that just ended."""
 JOB = "cluster, job_id"
 GPU = "cluster, instance, uuid, gpu_instance"
 
@@ -53,7 +55,9 @@ class Quantity(NamedTuple):
         """The same from the agents' own series, by this many looks at shorter rates."""
         within = WITHIN.replace("5m", f"{HOUR / looks:.0f}s")
         raw = self.raw.replace(WITHIN, within).replace(f"/ {LOOKS}", f"/ {looks}")
-        return self._replace(raw=raw.replace("[5m]", SHORT_RATE))
+        return self._replace(
+            raw=raw.replace("[5m]", SHORT_RATE).replace(_SINCE_JOB, _SHORT_SINCE_JOB)
+        )
 
     def of_jobs(self, jobs: str) -> str:
         """The expression over recorded series, for the jobs that a matcher selects."""
@@ -155,7 +159,7 @@ _UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[
 
 
 def _jobless(name: str, gpus: str) -> Quantity:
-    of_jobs = 'last_over_time(ofu_gpu_info{job_id!="",CLUSTER}[5m])'
+    of_jobs = f'last_over_time(ofu_gpu_info{{job_id!="",CLUSTER}}{_SINCE_JOB})'
     hours = _by_model(f"sum_over_time(({gpus} unless on ({GPU}) {of_jobs}){WITHIN})", _SEEN)
     return Quantity(
         name,
