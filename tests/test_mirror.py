@@ -28,6 +28,7 @@ OF_A_SUBJECT = {
     "flops/trace/test_independent_counts.py": "both passes of models, against another count",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",
+    "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "simulator/test_causes.py": "bounds of causes, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
 }

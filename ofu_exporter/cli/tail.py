@@ -12,11 +12,12 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.option_types import FILE, TFLOPS, flag, option
+from ofu_exporter.cli.option_types import FILE, NUMBER, TFLOPS, flag, option
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
 from ofu_exporter.client.channel import Channel
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import JobFacts
 from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
 from ofu_exporter.reports.tail.poster import Poster
@@ -43,7 +44,7 @@ LOOK_SECONDS = 0.25
 )
 @option(
     "--framework",
-    "Whose log it is: auto, or one of megatron, verl, deepspeed, onelogger.",
+    f"Whose log it is: auto, or one of {', '.join(readers.log_names())}.",
     default="auto",
     show_default=True,
 )
@@ -52,13 +53,17 @@ LOOK_SECONDS = 0.25
 @option("--gpus", "All GPUs of the job: the world size.", click.IntRange(1))
 @option("--data-parallel-size", "Corrects VeRL-Omni's MFU, with --gpus.", click.IntRange(1))
 @option("--peak-tflops", "Peak of one GPU that the job's own MFU divides by.", TFLOPS)
+@option(
+    "--flops-per-token", "For logs with tokens alone: model FLOPs, forward and backward.", NUMBER
+)
 @option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
+@option("--run", "The same for all jobs that continue each other. Default: OFU_RUN, WANDB_RUN_ID.")
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
-    """Report the MFU that a training log prints to the agent, while the log is written.
+    """Report the MFU and the steps that a training log prints to the agent, while the log is written.
 
     LOG is a file, or - for standard input. The file may appear later, be rotated or truncated. The token is read from
-    OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE.
+    OFU_EXPORTER_TOKEN or OFU_EXPORTER_TOKEN_FILE. For a log with tokens alone OFU_EXPORTER_RECIPE may name the model.
     """
     once = options["once"]
     job = JobFacts(options["gpus"], options["data_parallel_size"])
@@ -70,6 +75,7 @@ def tail(log: Path, framework: str, **options: Any) -> None:
         with contextlib.suppress(KeyboardInterrupt):  # how a user ends it
             _follow(source, reading, poster, once)
         poster.close()
+        reading.close()
     finally:
         source.close()
     _print_counts(reading, poster, source)
@@ -102,11 +108,19 @@ def _open(log: Path, from_start: bool, once: bool) -> LogFile | Pipe:
 
 def _facts(framework: str, options: Mapping[str, Any]) -> dict[str, Any]:
     precision = options["precision"]
+    try:
+        model = {} if options["flops_per_token"] else identity.model_facts(os.environ)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"OFU_EXPORTER_RECIPE: {error}") from error
     facts = {
+        **identity.run(os.environ),
+        **model,
         "gpus": options["gpus"],
         "peak_tflops": options["peak_tflops"],
         "precision": shares(precision) if precision and "=" in precision else precision,
         "recompute": options["recompute"],
+        "flops_per_token": options["flops_per_token"],
+        **({"run": options["run"]} if options["run"] else {}),
         "framework": None if framework == "auto" else framework,
     }
     return {name: value for name, value in facts.items() if value is not None}

@@ -13,6 +13,7 @@ TOKENS = Path("/run/ofu-exporter/tokens")
 """The folder of the tokens of Slurm jobs, each under the job's id."""
 NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 LONGEST_TOKEN = 4096
+LONGEST_RUN = 256
 MOST_RECIPE_BYTES = 200_000
 """A report with a larger recipe would be refused."""
 
@@ -37,6 +38,12 @@ def speaks_for_node(environ: Mapping[str, str]) -> bool:
     """Whether this process is the first of its node; true if no launcher numbered the processes."""
     ranks = (environ[name] for name in _LOCAL_RANKS if environ.get(name))
     return next(ranks, "0").strip() == "0"
+
+
+def run(environ: Mapping[str, str]) -> dict[str, str]:
+    """The fact `run` of a job; empty if its environment has no id that a later job keeps when it continues this one."""
+    named = environ.get("OFU_RUN", "").strip() or environ.get("WANDB_RUN_ID", "").strip()
+    return {"run": named} if named and len(named) <= LONGEST_RUN and named.isprintable() else {}
 
 
 def model_facts(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -21,19 +21,32 @@ class Call(NamedTuple):
     at: float
     """Unix seconds."""
     values: Mapping[str, float]
-    """Rates, which are averaged over time."""
+    """Rates, which are averaged over time; empty where the call has a step alone."""
     step: int | None = None
     start: float | None = None
     """Unix seconds from which the call's values hold; None = from the call before."""
 
 
 class IntervalReport(NamedTuple):
-    """The report on one interval: each value is the mean over its calls, weighted by the time that each call covers."""
+    """The report on one interval: each value is the mean over its calls, weighted by the time that each call covers.
+
+    Without values it is about the step that was reached at its end, or about an event.
+    """
 
     start: float
     end: float
     values: Mapping[str, float]
     step: int | None
+    event: str = ""
+
+    def fields(self) -> dict[str, object]:
+        """The fields of the report's body."""
+        body: dict[str, object] = {**self.values, "end": self.end}
+        if self.values or self.event:
+            body["start"] = self.start
+        if self.step is not None:
+            body["step"] = self.step
+        return {**body, "event": self.event} if self.event else body
 
 
 @dataclass(slots=True)
@@ -70,10 +83,15 @@ class Intervals:
         self._last: float | None = None
         self._reported = -math.inf
         self._open: _OpenInterval | None = None
+        self._stepped = -math.inf
+        self._alone: IntervalReport | None = None
+        """A step without a rate that is not reported yet."""
 
     def add(self, call: Call) -> list[IntervalReport]:
         """Add a call; returns the reports that it completes. Raises NotUsable for a call that is not later than the
         last."""
+        if not call.values:
+            return self._add_step(call)
         start = self._start(call)
         if self._last is not None and call.at <= self._last:
             raise NotUsable("the clock did not advance since the call before")
@@ -92,7 +110,17 @@ class Intervals:
     def rest(self) -> list[IntervalReport]:
         """The report on all calls since the last report, of any length; empty if there are none."""
         left, self._open = self._open, None
-        return [left.report()] if left else []
+        alone, self._alone = self._alone, None
+        return ([left.report()] if left else []) + ([alone] if alone else [])
+
+    def _add_step(self, call: Call) -> list[IntervalReport]:
+        """Report a step that has no rate, at most once in `every` seconds: it covers no time."""
+        alone = IntervalReport(call.at, call.at, {}, call.step)
+        if call.at - self._stepped < self._every:
+            self._alone = alone
+            return []
+        self._stepped, self._alone = call.at, None
+        return [alone]
 
     def _start(self, call: Call) -> float | None:
         """The moment from which a call's values hold: never earlier than the call before it."""
@@ -111,7 +139,8 @@ class Intervals:
         self._open.add(call, call.at - start)
 
     def _cut(self) -> list[IntervalReport]:
-        done = self.rest()
+        left, self._open = self._open, None
+        done = [left.report()] if left else []
         if done and done[0].end - self._reported < self._every:
             self.dropped += 1
             return []

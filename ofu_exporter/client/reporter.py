@@ -41,6 +41,8 @@ class Facts(TypedDict, total=False):
     pack_length: int | None
     """Tokens of a pack, where sequences are packed."""
     framework: str | None
+    run: str | None
+    """The same for all jobs that continue each other; default: OFU_RUN, or WANDB_RUN_ID."""
     model: Mapping[str, object] | None
     """The model that the agent counts FLOPs of: `config`, `seq_len` and so on."""
     flops_per_token: float | None
@@ -82,7 +84,7 @@ class Reporter:
             self._note_unknown(
                 "Reporter", len(surplus), facts.keys() - Facts.__annotations__.keys()
             )
-            self._facts = self._usable(facts)
+            self._facts = {**identity.run(os.environ), **self._usable(facts)}
             self._facts |= self._model_of_environment()
             self._every = number(every) or 10.0
             self._intervals = Intervals(self._every)
@@ -153,7 +155,7 @@ class Reporter:
         **unknown: NoReturn,
     ) -> None:
         """Report the value for the time since the call before, or since `start` (Unix seconds): one of the first
-        three, or tokens.
+        three, or tokens. A `step` alone says how far the job has come.
 
         `mfu` is a ratio, 0.4 for 40 %; rates are of all GPUs of the job. The first call only starts the clock, unless
         it has a `start`. Never raises; returns within microseconds. An argument that does not exist is left out, and
@@ -183,7 +185,7 @@ class Reporter:
     ) -> None:
         at = time.time()
         values = {name: _read(name, value) for name, value in rates if value is not None}
-        self._check(values)
+        self._check(values, step)
         began = None if start is None else _read("start", start)
         call = Call(at, values, _step(step), began)
         if not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
@@ -194,11 +196,26 @@ class Reporter:
         finally:
             self._lock.release()
 
-    def _check(self, values: Mapping[str, float]) -> None:
+    def event(self, event: str, start: float, step: int | None = None) -> None:
+        """Say what the time from `start` (Unix seconds) until now was spent on: evaluation or checkpoint.
+
+        `step` is the one that was evaluated or saved. Never raises; returns within microseconds.
+        """
+        sender = self._sender
+        if sender is None or self._closed or os.getpid() != self._process:
+            return
+        try:
+            end, began = time.time(), _read("start", start)
+            if end > began:
+                sender.offer(IntervalReport(began, end, {}, _step(step), str(event)))
+        except Exception as error:  # noqa: BLE001 - as in report()
+            self._drop(f"an event cannot be read ({type(error).__name__})")
+
+    def _check(self, values: Mapping[str, float], step: object) -> None:
         tokens = "tokens_per_second" in values
         if len(values) - tokens > 1:
             raise NotUsable("say one of mfu, model_flops_per_second and tflops_per_gpu")
-        if not values:
+        if not values and _step(step) is None:
             raise NotUsable("there is no value")
         if tokens and len(values) == 1 and not self._facts.keys() & {"flops_per_token", "model"}:
             raise NotUsable("tokens_per_second needs the fact flops_per_token or model")

@@ -111,11 +111,9 @@ class Sender:
         self._judge(answer)
 
     def _body(self, report: IntervalReport) -> dict[str, object]:
-        body = {**self._fields, **report.values, "start": report.start, "end": report.end}
+        body = {**self._fields, **report.fields()}
         if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
-        if report.step is not None:
-            body["step"] = report.step
         return body
 
     def _judge(self, answer: AgentAnswer) -> None:

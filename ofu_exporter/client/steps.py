@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, cast
 from ofu_exporter.client import Facts, Reporter
 
 Rate = Literal["tokens_per_second", "model_flops_per_second"]
+Event = Literal["evaluation", "checkpoint"]
 Hook = TypeVar("Hook", bound=Callable[..., None])
 
 log = logging.getLogger("ofu_exporter.client")
@@ -66,12 +67,14 @@ class StepMeter:
             else:
                 self._reporter.report(model_flops_per_second=rate, step=step, start=since)
 
-    def interrupted(self, step: int) -> None:
-        """Measure from now on, when something other than training has just ended.
+    def interrupted(self, step: int, event: Event) -> None:
+        """Measure from now on, when something other than training has just ended, and say how long it took.
 
         If steps were made since the last call, their share of the time is not known, and the next call only restarts
         the measurement.
         """
+        if step == self._step and self._since is not None:
+            self._reporter.event(event, self._since, step)
         self._since = time.time() if step == self._step else None
 
 

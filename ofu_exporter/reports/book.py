@@ -16,7 +16,14 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
-from ofu_exporter.reports.coverage import Coverage, Interval, extended, interval_of, sums_of
+from ofu_exporter.reports.coverage import (
+    Coverage,
+    Interval,
+    extended,
+    interval_of,
+    not_ahead,
+    sums_of,
+)
 from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
@@ -176,6 +183,7 @@ class ReportBook:
         now = Instant(self._clock(), self._unix())
         entry = self._entry(owner, now.monotonic)
         interval = None
+        reached_at = not_ahead("end", now.unix if report.end is None else report.end, now)
         if stated.mfu is not None:
             began = owner.view.current_began if owner.view else None
             until = entry.coverage.reported_until
@@ -183,6 +191,7 @@ class ReportBook:
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
         entry.facts, entry.model = known
+        entry.progress = entry.progress.plus(report, known.facts.run or "", reached_at)
         entry.hardware, entry.peak_flops = owner.hardware, stated.peak_flops
         entry.framework = entry.framework or framework_name(known.facts.framework)
         entry.heard_at = now.monotonic

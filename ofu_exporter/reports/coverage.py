@@ -169,6 +169,14 @@ AHEAD_SECONDS = 5.0
 """Most that the clock of the sender may be ahead of this node's."""
 
 
+def not_ahead(field: str, at: float, now: Instant) -> float:
+    """A Unix time of a report. Raises ReportError where it is in the future."""
+    if at > now.unix + AHEAD_SECONDS:
+        detail = f"is {at - now.unix:.0f} s in the future"
+        raise ReportError(ReportRejection.IN_FUTURE, field, detail)
+    return at
+
+
 class Interval(NamedTuple):
     """The time that a report covers."""
 
@@ -194,9 +202,7 @@ def interval_of(
     """
     unix_end = now.unix if report.end is None else report.end
     for field, at in (("end", unix_end), ("start", report.start or 0.0)):
-        if at > now.unix + AHEAD_SECONDS:
-            detail = f"is {at - now.unix:.0f} s in the future"
-            raise ReportError(ReportRejection.IN_FUTURE, field, detail)
+        not_ahead(field, at, now)
     end = now.at_unix(unix_end).monotonic
     # A time converted between clocks differs in its last digits each time, so a repeated report is found by
     # `last_end`.

@@ -15,6 +15,7 @@ from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.progress import Progress
 from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, JobKey
@@ -119,6 +120,8 @@ class Entry:
     framework: str = ""
     """The first framework that the run named. A job that named another one each time would make a new series each
     time."""
+    progress: Progress = field(default_factory=Progress)
+    """What the job's reports say of steps, over all runs of the job's id."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Mapping[GpuKey, GpuUsage] | None = None
     """The usage with which the coverage was summed up."""
@@ -206,6 +209,7 @@ class Entry:
         """The entry with the sums and counts of another of the same job, whose time is not in the first one."""
         life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
         self.coverage = self.coverage._replace(life=life)
+        self.progress = Progress({**other.progress.runs, **self.progress.runs})
         self.outcomes.update(other.outcomes)
         return self
 
@@ -216,6 +220,7 @@ class Entry:
             Coverage(life=self.coverage.total),
             Counter(self.outcomes),
             heard_at=self.heard_at,
+            progress=self.progress,
             adjusted=self.adjusted,
         )
 

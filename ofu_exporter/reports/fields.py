@@ -90,6 +90,7 @@ Tflops = Annotated[Positive, AfterValidator(quantities.tflops)]
 Text = Annotated[str, AfterValidator(_printable)]
 JobId = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
 Framework = Annotated[str, Field(max_length=64), AfterValidator(_printable)]
+RunName = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_printable)]
 _RECIPE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _Name = Annotated[str, Field(pattern=f"^{_RECIPE_NAME.pattern}$")]
 

@@ -30,6 +30,7 @@ from ofu_exporter.reports.fields import (
     Positive,
     Ratio,
     RecipeOrName,
+    RunName,
     Shares,
     Text,
     Tflops,
@@ -43,10 +44,10 @@ from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCau
 MOST_FIELDS = 64
 """Most fields of a body, because each wrong one costs time."""
 WAYS = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
-"""The fields that say how fast a job runs. One is needed, and the last may come with any other."""
+"""The fields that say how fast a job runs. The last may come with any other."""
 FACTS = (
     *("model", "gpus", "peak_tflops", "precision", "recompute", "accumulation", "pack_length"),
-    *("framework", "tile_overhead", "tile_overhead_bound"),
+    *("framework", "tile_overhead", "tile_overhead_bound", "run"),
 )
 """Fields that hold until the job reports another value."""
 _FACTS_OF = attrgetter(*FACTS)
@@ -130,7 +131,11 @@ class MfuReport(_Body):
     end: Unix | None = None
     """End of the interval; default: now."""
     step: StrictInt | None = Field(default=None, ge=0, lt=1 << 53)
-    """Training step."""
+    """Training step that was reached at end. It may be all that a report has."""
+    run: RunName | None = None
+    """Tells that another job continues this one: both state the same id (OFU_RUN)."""
+    event: Literal["evaluation", "checkpoint"] | None = None
+    """What start to end was spent on, in place of a rate; step is then the one that was evaluated or saved."""
     gpus: StrictInt | None = Field(default=None, gt=0, le=10_000_000)
     """All GPUs of the job: the world size."""
     peak_tflops: Tflops | None = None
@@ -175,16 +180,23 @@ class MfuReport(_Body):
             raise ValueError(f"pack_length: {self.pack_length} is shorter than a sequence")
         if self.tile_overhead_bound is not None and self.tile_overhead is None:
             raise ValueError("tile_overhead_bound needs tile_overhead")
+        if self.event is not None and (ways or self.tokens_per_second is not None):
+            raise ValueError("event has no rate: report the time of training apart")
+        if self.event is not None and self.start is None:
+            raise ValueError("event needs start")
         if not ways and self.tokens_per_second is None and not self.facts_only:
-            raise ValueError(f"give one of {', '.join(WAYS)}")
+            raise ValueError(f"give one of {', '.join(WAYS)}, or step")
         return self
 
     @property
     def facts_only(self) -> bool:
-        """Whether the report has only facts of the job, and no MFU or rate."""
-        if any(getattr(self, name) is not None for name in (*WAYS, "start", "end")):
+        """Whether the report has no MFU and no rate, but facts of the job, a step or an event."""
+        if any(getattr(self, name) is not None for name in WAYS):
             return False
-        return any(fact is not None for fact in self.facts())
+        if self.step is not None or self.event is not None:
+            return True
+        has_time = self.start is not None or self.end is not None
+        return not has_time and any(fact is not None for fact in self.facts())
 
     @property
     def counts_model(self) -> bool:

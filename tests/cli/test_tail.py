@@ -238,7 +238,7 @@ def test_no_agent_costs_the_report_and_is_said(log: Path, server: ReportServer) 
         ((".", "--job", "1"), {}, "cannot read .: it is a directory"),
         (("n" * 300, "--once", "--job", "1"), {}, "cannot read nnnnnnnnnn"),
         (("-",), {"HOSTNAME": ""}, "--job is needed"),
-        (("-", "--job", "1", "--framework", "nemo"), {}, "unknown log 'nemo'"),
+        (("-", "--job", "1", "--framework", "caffe"), {}, "unknown log 'caffe'"),
         (("-", "--job", "1", "--url", "ftp://x"), {}, "--agent: ftp://x"),
         (("-", "--job", "1", "--precision", "a=b"), {}, "--precision: 'b' is not a number"),
     ],

@@ -14,11 +14,15 @@ class Listener(Reporter):
         super().__init__(enabled=False)
         self.options = options
         self.told: list[dict[str, Any]] = []
+        self.events: list[tuple[str, float, int | None]] = []
         self.answer: dict[str, Any] | None = None
 
     def report(self, *surplus: Any, **values: Any) -> None:
         assert not surplus
         self.told.append(values)
+
+    def event(self, event: str, start: float, step: int | None = None) -> None:
+        self.events.append((event, start, step))
 
     @property
     def last_answer(self) -> dict[str, Any] | None:

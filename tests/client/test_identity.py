@@ -54,6 +54,21 @@ def test_the_process_with_local_rank_0_speaks_for_its_node(
     assert speaks_for_node(environ) is wanted
 
 
+@every(
+    [
+        ({"OFU_RUN": " mine ", "WANDB_RUN_ID": "w"}, {"run": "mine"}),
+        ({"WANDB_RUN_ID": "w"}, {"run": "w"}),
+        ({"OFU_RUN": "x" * 257}, {}),
+        ({"OFU_RUN": "a\tb"}, {}),
+        ({}, {}),
+    ]
+)
+def test_a_run_goes_on_under_the_id_that_the_environment_tells(
+    environ: dict[str, str], wanted: dict[str, str]
+) -> None:
+    assert identity.run(environ) == wanted
+
+
 def test_a_token_comes_from_the_first_place_that_has_one(tmp_path: Path) -> None:
     (tmp_path / "named").write_text("from-a-file\n")
     (tmp_path / "77").write_text("of-the-job")

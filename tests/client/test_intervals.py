@@ -91,6 +91,23 @@ def test_a_start_before_the_last_call_does_not_count_time_twice() -> None:
     assert [one.start for one in reports(calls)] == [1000.0, 1011.0]
 
 
+def test_a_step_alone_covers_no_time_and_is_reported_every_ten_seconds() -> None:
+    intervals = Intervals(10.0)
+    made = [one for n in range(25) for one in intervals.add(Call(1000.0 + n, {}, n))]
+    assert [(one.end, one.step) for one in made] == [(1000.0, 0), (1010.0, 10), (1020.0, 20)]
+    assert made[0].fields() == {"end": 1000.0, "step": 0}
+    assert [one.step for one in intervals.rest()] == [24], "the last one at the end"
+    assert intervals.rest() == []
+
+
+def test_a_step_alone_interrupts_no_interval() -> None:
+    intervals = Intervals(10.0)
+    calls = [Call(1000.0, {"mfu": 0.4}), Call(1006.0, {}, 7), Call(1012.0, {"mfu": 0.4}, 8)]
+    alone, report = [one for call in calls for one in intervals.add(call)]
+    assert alone.step == 7
+    assert (report.start, report.end, report.step) == (1000.0, 1012.0, 8)
+
+
 def test_another_kind_of_value_begins_another_interval() -> None:
     calls = [*at([(11.0, 0.4), (9.0, 0.4)]), Call(1031.0, {"tokens_per_second": 1e5})]
     made = reports(calls)

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,21 @@ def test_close_sends_the_rest() -> None:
         reporter.report(mfu=0.4)
         reporter.close()
     assert len(agent.reports) == 1
+
+
+def test_a_step_alone_and_an_event_are_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFU_RUN", "llama")
+    with report_agent() as agent:
+        with reporting(agent.url, flops_per_token=6e9) as reporter:
+            reporter.report(step=3)
+            reporter.event("checkpoint", time.time() - 5.0, step=3)
+            reporter.event("checkpoint", time.time() + 60.0)
+            reporter.event("checkpoint", "soon")  # type: ignore[arg-type]
+        alone, event = agent.reports
+        assert alone.keys() == {"job_id", "run", "step", "end"}
+        assert (event["event"], event["step"], event["run"]) == ("checkpoint", 3, "llama")
+        assert event["end"] - event["start"] == pytest.approx(5.0, abs=1.0)
+        assert reporter.counts["dropped"] == 1
 
 
 def test_the_rest_is_sent_when_the_program_ends_without_a_word() -> None:

@@ -40,10 +40,11 @@ def test_an_evaluation_between_two_readings_is_taken_out(now: list[float]) -> No
     now[0] += 1.0
     meter.reached(1, 100.0)
     now[0] += 60.0
-    meter.interrupted(1)
+    meter.interrupted(1, "evaluation")
     now[0] += 1.0
     meter.reached(2, 200.0)
     assert listener.told[1] == {"tokens_per_second": 100.0, "step": 2, "start": 1061.0}
+    assert listener.events == [("evaluation", 1001.0, 1)]
 
 
 def test_steps_of_which_it_is_not_known_how_long_they_took_are_left_out(now: list[float]) -> None:
@@ -51,10 +52,11 @@ def test_steps_of_which_it_is_not_known_how_long_they_took_are_left_out(now: lis
     meter = StepMeter(listener, "model_flops_per_second")
     meter.begin(0, 0.0)
     now[0] += 90.0
-    meter.interrupted(5)  # an evaluation after five steps that nothing was read after
+    meter.interrupted(5, "checkpoint")  # an evaluation after five steps that nothing was read after
     now[0] += 5.0
     meter.reached(10, 1000.0)
     assert listener.told == []
+    assert listener.events == [], "nor is it known when it began"
     now[0] += 5.0
     meter.reached(15, 1500.0)
     assert listener.told == [{"model_flops_per_second": 100.0, "step": 15, "start": 1095.0}]

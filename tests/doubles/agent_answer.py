@@ -20,11 +20,12 @@ def answer_of(report: dict[str, Any], mfu: float, ofu: float) -> dict[str, Any]:
     end = report["end"]
     horizon = _comparison(end - Policy().horizon, end, mfu, ofu)
     causes = (OVERCOUNTED,) if horizon.verdict.diverged else ()
+    is_compared = "start" in report and "event" not in report
     answer = MfuAnswer(
         job_id=report["job_id"],
-        mfu=mfu,
+        mfu=mfu if is_compared else None,
         peak_flops=PEAK_FLOPS,
-        interval=_comparison(report["start"], end, mfu, ofu),
+        interval=_comparison(report["start"], end, mfu, ofu) if is_compared else None,
         horizon=horizon,
         causes=causes,
         tied=len(causes),

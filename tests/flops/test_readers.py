@@ -240,6 +240,6 @@ def test_readers_are_found_by_their_files() -> None:
     }
     assert all(readers.summary(name) for name in readers.names())
     with pytest.raises(
-        ConfigError, match=f"unknown reader 'nemo'; known: {', '.join(readers.names())}"
+        ConfigError, match=f"unknown reader 'caffe'; known: {', '.join(readers.names())}"
     ):
-        readers.load("nemo")
+        readers.load("caffe")

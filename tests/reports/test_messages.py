@@ -212,7 +212,8 @@ def test_one_precision_is_all_of_the_flops() -> None:
 @every(
     [
         ({}, "give one of mfu, model_flops_per_second, tflops_per_gpu, tokens_per_second"),
-        ({"step": 7}, "give one of"),
+        ({"event": "evaluation"}, "event needs start"),
+        ({"event": "evaluation", "start": 5.0, "mfu": 0.4}, "event has no rate"),
         ({"start": 5.0}, "give one of"),
         ({"mfu": 0.4, "tflops_per_gpu": 400}, "not mfu and tflops_per_gpu"),
         ({"flops_per_token": 6e9}, "flops_per_token needs tokens_per_second"),
@@ -232,6 +233,14 @@ def test_tokens_and_a_model_may_stand_beside_as_facts(way: str) -> None:
     assert not said(**facts).counts_model
     assert said(tokens_per_second=1e5, model=MODEL).counts_model
     assert not said(tokens_per_second=1e5, flops_per_token=6e9).counts_model
+
+
+def test_a_step_alone_or_an_event_is_a_report() -> None:
+    assert said(step=7).facts_only
+    assert said(step=7, end=5.0, run="llama-7").facts_only
+    assert said(event="checkpoint", start=5.0, end=9.0, step=7).facts_only
+    assert refused(event="lunch", start=5.0)[0] == ("event",)
+    assert refused(step=7, run="")[0] == ("run",)
 
 
 def test_facts_alone_are_a_report() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, rated
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
 
 _AMOUNTS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -47,7 +47,7 @@ class Follower:
         if not self._lines:
             return None
         self._lines.append(line)
-        if not line.lstrip().startswith("-----"):
+        if "-----" not in line:
             if len(self._lines) > _LONGEST:
                 self._lines = []
                 raise ConfigError(f"DeepSpeed summary: no end within {_LONGEST} lines")
@@ -72,15 +72,25 @@ def _summary(text: str, job: JobFacts) -> Statement:
     return rated(one, 3 * forward / seconds, job)
 
 
+def _value(text: str, label: str, unit: str) -> re.Match[str] | None:
+    """The number behind a label, and its unit.
+
+    What stands before the label is a prefix, of `srun -l` or of a host, if it ends in a colon or a bracket. Before 2023
+    the label of the forward pass was `fwd flops per GPU = 2 * fwd MACs per GPU`.
+    """
+    prefix, rest = r"^(?:.*[:\]>)|]\s+)?\s*", r"(?: = 2 \* fwd MACs per GPU)?:\s*"
+    return re.search(rf"{prefix}{label}{rest}([\d.]+)\s*{unit}", text, re.MULTILINE)
+
+
 def _amount(text: str, label: str) -> float:
-    match = re.search(rf"^\s*{label}:\s*([\d.]+)\s*([KMGTP]?)", text, re.MULTILINE)
+    match = _value(text, label, "([KMGTP]?)")
     if match is None:
         raise ConfigError(f"DeepSpeed summary: `{label}` is missing")
     return number(match[1], label) * _AMOUNTS[match[2]]
 
 
 def _time(text: str, label: str) -> float | None:
-    match = re.search(rf"^\s*{label}:\s*([\d.]+)\s*(us|ms|s)\b", text, re.MULTILINE)
+    match = _value(text, label, r"(us|ms|s)\b")
     if match is None:
         return None
     seconds = number(match[1], label) * _TIMES[match[2]]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"

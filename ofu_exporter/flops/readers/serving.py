@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
 
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE

@@ -12,7 +12,7 @@ import io
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, ratio, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, ratio, some
 
 COLUMN = "aic_cube_fops"
 STEP = "Step Id"

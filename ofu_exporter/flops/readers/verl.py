@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.readers import JobFacts, Statement, number, some
+from ofu_exporter.flops.statements import JobFacts, Statement, number, some
 
 _KEY = "perf/mfu/"
 NULL = str(None)
@@ -47,13 +47,16 @@ class Follower:
         self._job = job
 
     def line(self, line: str) -> Statement | None:
-        """MFU over the whole step: each part's MFU x its seconds, over the step's seconds.
+        """MFU over the whole step: each part's MFU x its seconds, over the step's seconds; without one the step alone.
 
         Generation has no MFU in verl and adds nothing. Raises ConfigError when a value is no number, or no
         part's time is in the line.
         """
         parts = _line(line, self._job)
-        return _whole_step(parts, _times(_values(line)[1])) if parts else None
+        if parts:
+            return _whole_step(parts, _times(_values(line)[1]))
+        step = _STEP.search(line) if "perf/time_per_step:" in line else None
+        return Statement(int(number(step[1], "step"))) if step else None
 
 
 def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:

@@ -40,8 +40,8 @@ class _Splitter:
         self.dropped = 0
 
     def split(self, piece: bytes) -> list[str]:
-        """The lines that a piece ends."""
-        *whole, rest = (self._rest + piece).split(b"\n")
+        """The lines that a piece ends; a progress bar ends its own with a carriage return."""
+        *whole, rest = (self._rest + piece.replace(b"\r", b"\n")).split(b"\n")
         if whole and self._is_too_long:
             whole.pop(0)
             self._is_too_long = False

@@ -35,8 +35,8 @@ class Poster:
         on_answer: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
     ) -> None:
-        """`facts` are part of every report. `on_answer` gets each answer of an accepted report, `say` each kind of
-        problem once."""
+        """`facts` are part of every report. `on_answer` gets each answer of an accepted report with a rate, `say` each
+        kind of problem once."""
         self._channel = channel
         self._token = token
         self.facts = dict(facts)
@@ -65,12 +65,12 @@ class Poster:
         self._channel.close()
 
     def _post(self, report: IntervalReport) -> None:
-        body = {**self.facts, **report.values, "start": report.start, "end": report.end}
+        body = {**self.facts, **report.fields()}
         if "mfu" in report.values:
             # The framework defines it as a ratio, so even a large value is not a percentage.
             body["mfu"] = quantities.written(report.values["mfu"])
-        if report.step is not None:
-            body["step"] = report.step
+        if "tokens_per_second" not in report.values:
+            body.pop("flops_per_token", None)
         content = json.dumps(body).encode()
         try:
             answer = self._channel.post(content, self._token.value)
@@ -83,13 +83,14 @@ class Poster:
             where, why = self._channel.where, str(error) or type(error).__name__
             self._trouble("failed", f"no answer from {where} ({why})")
             return
-        self._judge(answer)
+        self._judge(answer, bool(report.values))
 
-    def _judge(self, answer: AgentAnswer) -> None:
+    def _judge(self, answer: AgentAnswer, is_compared: bool) -> None:
         parsed = answer.json_object()
         if answer.status == 200 and parsed is not None:
             self.counts["accepted"] += 1
-            self._on_answer(parsed)
+            if is_compared:
+                self._on_answer(parsed)
         elif 400 <= answer.status < 500:
             kind, words = refusal(parsed or {})
             self._trouble("refused", f"status {answer.status}: {words}", (answer.status, kind))

@@ -2,7 +2,8 @@
 
 The interval of a statement ends when its line was written: at the line's own time stamp if that is plausible,
 otherwise now if the line is new. It is as long as the iterations took, and never begins before the end of the last
-interval. A statement too short for a counter of the hardware is averaged with the next.
+interval. A statement too short for a counter of the hardware is averaged with the next. One that has a step and no rate
+covers no time: it says when the step was reached.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from ofu_exporter.client.intervals import Call
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
+from ofu_exporter.flops.log_lines import plain
 from ofu_exporter.flops.readers import JobFacts, Statement
 from ofu_exporter.reports.tail.lines import TailLine
 
@@ -29,7 +31,14 @@ SKEW_SECONDS = 2.0
 SHORTEST_SECONDS = 0.1
 """An interval must be as long as the shortest window of a counter."""
 
-_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
+UNKNOWN_AFTER = 500
+"""Lines without a statement after which it is said which forms are known."""
+
+_DATE = r"\b(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)/(\d\d)/(\d{4}))"
+"""ISO 8601, or the month first, as nanotron writes."""
+_STAMP = re.compile(_DATE + r"[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
+_CONTINUES = re.compile(r"\s|Step Time :")
+"""Begins a line that was written together with the one above it: the second one of Megatron-Bridge, too."""
 _STAMP_WITHIN = 200
 """A time stamp must be within this number of characters at the beginning of a line."""
 
@@ -47,9 +56,19 @@ class Drop(str, Enum):
 class _ShortStatements(NamedTuple):
     """Statements too short, or too close to the one before, to be reported alone."""
 
+    rate: str = ""
+    """The field of a report that they are about."""
     weighted: float = 0.0
-    """MFU or TFLOP/s times seconds."""
+    """MFU, TFLOP/s or tokens a second, times seconds."""
     seconds: float = 0.0
+
+    def plus(self, more: _ShortStatements) -> _ShortStatements:
+        """Both together; only the new ones where they state another rate."""
+        if self.rate != more.rate:
+            return more
+        return more._replace(
+            weighted=self.weighted + more.weighted, seconds=self.seconds + more.seconds
+        )
 
 
 class LogTail:
@@ -69,68 +88,105 @@ class LogTail:
         self._say = say
         self._clock = clock
         self._until: float | None = None
+        """Up to when a report covers the time."""
+        self._last: float | None = None
+        """The end of the last statement, of whatever kind."""
         self._waiting = _ShortStatements()
+        self._lines = 0
+        self._is_known = False
+        self._stamped = ""
         self.drops: Counter[Drop] = Counter()
 
     @property
     def framework(self) -> str | None:
-        """The framework that writes the log; None until a line says so."""
+        """The framework that writes the log; None until a line with a rate says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
     def take(self, line: TailLine) -> Call | None:
-        """What one line states of its interval, the MFU or TFLOP/s, if it ends a statement whose time is known."""
+        """What one line states: the MFU, TFLOP/s or tokens of its interval, or the step alone that was reached."""
+        line = line._replace(text=plain(line.text))
+        self._note(line)
+        alone, why = None, ""
         for name, follower in self._followers.items():
             try:
                 statement = follower.line(line.text)
             except ConfigError as error:
-                self._drop(Drop.UNREADABLE, str(error))
+                why = why or str(error)
                 continue
-            if statement is not None:
-                self._followers = {name: follower}
-                return self._report(statement, line)
-        return None
+            if statement is not None and statement.has_rate:
+                self._is_known, self._followers = True, {name: follower}
+                alone = statement
+                break
+            alone = alone or statement
+        if why:
+            self._drop(Drop.UNREADABLE, why)
+        if alone is None:
+            return None
+        return self._report(alone, line) if alone.has_rate else self._reached(alone, line)
+
+    def close(self) -> None:
+        """Say which forms are known if no line was a statement."""
+        if self._lines < UNKNOWN_AFTER:
+            self._say_forms()
+
+    def _note(self, line: TailLine) -> None:
+        """Count the line, and remember its time for lines that continue it."""
+        self._lines += 1
+        if self._lines == UNKNOWN_AFTER:
+            self._say_forms()
+        if not line.is_new and not (_CONTINUES.match(line.text) and not stamp(line.text)):
+            self._stamped = line.text
+
+    def _say_forms(self) -> None:
+        if not self._is_known and self._lines:
+            self._say(
+                f"no line of this log is a statement of {', '.join(readers.log_names())}: "
+                'report from the training loop instead ("From Python" in docs/reporting.md)'
+            )
+
+    def _reached(self, statement: Statement, line: TailLine) -> Call | None:
+        """The step of a statement without a rate, and when it was reached."""
+        if statement.step is not None:
+            self._is_known = True
+        end = self._end(line)
+        self._last = self._last if end is None else end
+        return None if end is None or statement.step is None else Call(end, {}, statement.step)
 
     def _report(self, statement: Statement, line: TailLine) -> Call | None:
-        rate = statement.flops_per_second
-        if statement.mfu is None and rate is None:
-            return None
         end = self._end(line)
         if end is None:
             return None
         if self._until is not None and self._until > self._clock() + SKEW_SECONDS:
-            self._until = None  # this host's clock was set back
+            self._until = self._last = None  # this host's clock was set back
         if self._until is not None and self._until > end + SKEW_SECONDS:
             self._drop(Drop.REPEATED, f"written before the last statement: {_short(line.text)}")
             return None
         seconds = self._since(end) if statement.seconds is None else statement.seconds
+        self._last = end
         if seconds is None:
             self._until = end
             self._drop(Drop.NO_LENGTH, f"does not say how long it took: {_short(line.text)}")
-            return None
-        value = statement.mfu if statement.mfu is not None else (rate or 0.0) / 1e12
-        return self._mean(_ShortStatements(value * seconds, seconds), end, statement)
+            return None if statement.step is None else Call(end, {}, statement.step)
+        return self._mean(_of_interval(statement, seconds), end, statement.step)
 
-    def _mean(self, more: _ShortStatements, end: float, statement: Statement) -> Call | None:
+    def _mean(self, more: _ShortStatements, end: float, step: int | None) -> Call | None:
         """The mean of the held statements and the new one; None until they are long enough together."""
-        self._waiting = together = _ShortStatements(
-            *(a + b for a, b in zip(self._waiting, more, strict=True))
-        )
+        self._waiting = together = self._waiting.plus(more)
         start = max(end - together.seconds, -math.inf if self._until is None else self._until)
         if end - start < SHORTEST_SECONDS:
             return None
         self._waiting, self._until = _ShortStatements(), end
-        rate = "tflops_per_gpu" if statement.mfu is None else "mfu"
-        return Call(end, {rate: together.weighted / together.seconds}, statement.step, start)
+        return Call(end, {together.rate: together.weighted / together.seconds}, step, start)
 
     def _since(self, end: float) -> float | None:
-        """Seconds since the last statement, even if that one is held back."""
-        if self._until is None:
-            return None
-        return max(0.0, end - self._until - self._waiting.seconds)
+        """Seconds since the last statement, even if that one is held back or has no rate."""
+        return None if self._last is None else max(0.0, end - self._last)
 
     def _end(self, line: TailLine) -> float | None:
         """When the line was written; None if that is not known or too long ago."""
         now, written = self._clock(), stamp(line.text)
+        if written is None and not line.is_new and _CONTINUES.match(line.text):
+            written = stamp(self._stamped)
         if line.is_new and written is not None and abs(now - written) <= SKEW_SECONDS:
             return now  # stamps are whole seconds, several iterations may have the same
         if written is not None and now - OLDEST_SECONDS <= written <= now + SKEW_SECONDS:
@@ -149,13 +205,27 @@ class LogTail:
             self._say(f"{why.value}: {detail}; further ones are counted")
 
 
+def _of_interval(statement: Statement, seconds: float) -> _ShortStatements:
+    """What a statement with a rate says of its seconds."""
+    if statement.mfu is not None:
+        return _ShortStatements("mfu", statement.mfu * seconds, seconds)
+    if statement.flops_per_second is not None:
+        tflops = statement.flops_per_second / 1e12
+        return _ShortStatements("tflops_per_gpu", tflops * seconds, seconds)
+    if statement.tokens is not None:
+        return _ShortStatements("tokens_per_second", statement.tokens, seconds)
+    rate = statement.tokens_per_second or 0.0
+    return _ShortStatements("tokens_per_second", rate * seconds, seconds)
+
+
 def stamp(text: str) -> float | None:
     """Unix seconds of the time at the beginning of a line; without a zone it is this host's local time."""
     match = _STAMP.search(text, 0, _STAMP_WITHIN)
     if match is None:
         return None
-    date, clock, fraction, zone = match.groups()
+    year, month, day, us_month, us_day, us_year, clock, fraction, zone = match.groups()
     try:
+        date = f"{year or us_year}-{month or us_month}-{day or us_day}"
         text, form = f"{date} {clock} {zone or ''}", "%Y-%m-%d %H:%M:%S "
         written = datetime.strptime(text, form + "%z" * bool(zone)).astimezone()
         return written.timestamp() + float(f"0.{fraction or 0}")

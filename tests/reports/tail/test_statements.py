@@ -251,12 +251,14 @@ def totals(seconds: float, tflop: float) -> str:
 
 def test_onelogger_totals_become_what_was_done_in_between() -> None:
     bench = Bench()
-    assert bench.take(totals(100.0, 8e4)) is None, "only a beginning"
+    assert bench.take(totals(100.0, 8e4)) == Call(NOW, {}, 5), "only a beginning"
     report = bench.take(totals(110.0, 8e4 + 8 * 10 * 400), after=12.0)
     assert report is not None
     assert report.values["tflops_per_gpu"] == pytest.approx(400.0)
     assert report.at - (report.start or 0.0) == pytest.approx(10.0)
-    assert bench.take(totals(1.0, 800.0), after=60.0) is None, "the job was restarted"
+    restarted = bench.take(totals(1.0, 800.0), after=60.0)
+    assert restarted is not None
+    assert restarted.values == {}
 
 
 def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:

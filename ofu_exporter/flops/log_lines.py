@@ -1,0 +1,108 @@
+"""Reads lines of a log of which each states a step: what the readers of several frameworks share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+"""As frameworks shorten large numbers: 12.0K."""
+
+
+def plain(line: str) -> str:
+    """A line without colours, which terminals and some loggers of files get."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
+
+
+class Quantity(NamedTuple):
+    """A number in a line: its pattern, of which the first group is the number, its name in errors, and its unit."""
+
+    pattern: re.Pattern[str]
+    where: str
+    unit: float = 1.0
+
+    def of(self, line: str) -> float | None:
+        """The number in the unit's multiple of 1; None where the line lacks it. Raises ConfigError for no number."""
+        match = self.pattern.search(line)
+        if match is None:
+            return None
+        text, unit = match[1].replace(",", ""), self.unit
+        if text[-1:] in _SUFFIXES:
+            text, unit = text[:-1], unit * _SUFFIXES[text[-1]]
+        return number(text, self.where) * unit
+
+
+def quantity(pattern: str, where: str, unit: float = 1.0) -> Quantity:
+    return Quantity(re.compile(pattern), where, unit)
+
+
+@dataclass(frozen=True)
+class LineForm:
+    """The form of a line that states a step. Only the step is needed; MFU and rates are those of one GPU."""
+
+    step: re.Pattern[str]
+    flops_per_second: Quantity | None = None
+    mfu: Quantity | None = None
+    seconds: Quantity | None = None
+    """Of one step."""
+    also: str = ""
+    """What a line of this form has too, so that no other line is taken for one."""
+
+    def statement(self, line: str, job: JobFacts) -> Statement | None:
+        """What a line states: FLOP/s where it has them, otherwise an MFU, otherwise the step alone."""
+        step = self.step.search(line) if self.also in line else None
+        if step is None:
+            return None
+        rate, mfu, seconds = (
+            None if one is None else one.of(line)
+            for one in (self.flops_per_second, self.mfu, self.seconds)
+        )
+        one = Statement(int(number(step[1], "step")), seconds=seconds, mfu=mfu)
+        if rate is None:
+            return one
+        flops = None if seconds is None else rate * seconds
+        return rated(replace(one, flops=flops, mfu=None), rate, job)
+
+
+ReadLine = Callable[[str, JobFacts], Statement | None]
+
+
+class Follower:
+    """Reads line by line: each line is about itself."""
+
+    def __init__(self, read_line: ReadLine, job: JobFacts) -> None:
+        self._read_line = read_line
+        self._job = job
+
+    def line(self, line: str) -> Statement | None:
+        return self._read_line(line, self._job)
+
+
+class SinceLast(Follower):
+    """Remembers the last logged step, because a line is about all steps since then."""
+
+    _step: int | None = None
+
+    def line(self, line: str) -> Statement | None:
+        """The statement of a line: its seconds x the steps since the line before.
+
+        The first line, and one after a restart from an earlier step, counts for one step.
+        """
+        one = super().line(line)
+        if one is None or one.step is None:
+            return one
+        before, self._step = self._step, one.step
+        count = one.step - before if before is not None and before < one.step else 1
+        seconds = None if one.seconds is None else one.seconds * count
+        return replace(one, seconds=seconds, flops=None if one.flops is None else one.flops * count)
+
+
+def read_lines(read_line: ReadLine, what: str, text: str, job: JobFacts) -> list[Statement]:
+    """The statements of all lines that have a rate or an MFU. Raises ConfigError with `what` where none has."""
+    lines = (read_line(plain(line), job) for line in text.splitlines())
+    return some([one for one in lines if one is not None and one.has_rate], what)

@@ -1,0 +1,47 @@
+"""Reads the lines of Hugging Face's Trainer: `{'loss': 1.2, ..., 'epoch': 0.1, 'num_input_tokens_seen': 696000}`.
+
+transformers `trainer_callback.py`, with include_num_input_tokens_seen. A line is about the time since the line before;
+it has no step. Tokens need FLOPs of a token, or a model; the callback needs neither and has the steps.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.log_lines import quantity
+from ofu_exporter.flops.statements import JobFacts, Statement, some
+
+_LINE = re.compile(r"\{'loss': .*'epoch': ")
+_TOKENS = quantity(r"'num_input_tokens_seen': '?([\d.e+]+)", "num_input_tokens_seen")
+_ADVICE = (
+    "a line of Hugging Face's Trainer has neither FLOPs nor a step: use OfuCallback, "
+    "or set include_num_input_tokens_seen"
+)
+
+
+def read(text: str, job: JobFacts) -> list[Statement]:
+    """One statement per line from the second one on: the tokens since the line before."""
+    following = Follower(job)
+    lines = [following.line(line) for line in text.splitlines() if "num_input_tokens" in line]
+    stated = [one for one in lines if one is not None and one.has_rate]
+    return some(stated, "two Trainer lines with `num_input_tokens_seen`")
+
+
+class Follower:
+    """Makes the difference between two lines."""
+
+    def __init__(self, _job: JobFacts) -> None:
+        self._tokens: float | None = None
+
+    def line(self, line: str) -> Statement | None:
+        """The tokens since the line before; the first line, and one after a restart, only mark a beginning."""
+        if not _LINE.search(line):
+            return None
+        tokens = _TOKENS.of(line)
+        if tokens is None:
+            raise ConfigError(_ADVICE)
+        before, self._tokens = self._tokens, tokens
+        if before is None or tokens < before:
+            return Statement()
+        return Statement(tokens=tokens - before)

@@ -1,0 +1,57 @@
+"""Reads NeMo-RL's console: `=== Step 5/100 ===`, `Training FLOPS: 6400 TFLOPS (400 TFLOPS per rank)` and its timing.
+
+NeMo-RL `algorithms/grpo.py` and others. The FLOPS are those of the training phase over its own seconds
+(`policy_training`); they are spread over `Total step time`. Generation and log-probabilities are not counted, so OFU is
+above MFU by what they compute.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ofu_exporter.flops.log_lines import plain, quantity
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+
+_STEP = re.compile(r"={5,} Step (\d+)/\d+ ={5,}")
+_TOTAL = quantity(r"\bTraining FLOPS:\s*([\d.]+) TFLOPS", "Training FLOPS", 1e12)
+_OF_RANK = quantity(r"\(([\d.]+) TFLOPS per rank\)", "TFLOPS per rank", 1e12)
+_STEP_SECONDS = quantity(r"\bTotal step time:\s*([\d.]+)s", "Total step time")
+_TRAINING_SECONDS = quantity(r"\bpolicy_training:\s*([\d.]+)s", "policy_training")
+
+
+def read(text: str, job: JobFacts) -> list[Statement]:
+    """One statement per step. With the world size, GPUs that only generate are counted too."""
+    following = Follower(job)
+    lines = (following.line(plain(line)) for line in text.splitlines())
+    stated = [one for one in lines if one is not None and one.has_rate]
+    return some(stated, "NeMo-RL `Training FLOPS` with `policy_training`")
+
+
+class Follower:
+    """Gathers the lines of a step until its training time, which comes last."""
+
+    def __init__(self, job: JobFacts) -> None:
+        self._job = job
+        self._step: int | None = None
+        self._rate: float | None = None
+        self._seconds: float | None = None
+
+    def line(self, line: str) -> Statement | None:
+        if step := _STEP.search(line):
+            done, self._step = self._step, int(number(step[1], "step"))
+            self._rate = self._seconds = None
+            return None if done is None else Statement(done)
+        world, rate = self._job.world_size, _OF_RANK.of(line)
+        if rate is not None:
+            self._rate = (_TOTAL.of(line) or 0.0) / world if world else rate
+        self._seconds = _STEP_SECONDS.of(line) or self._seconds
+        training = _TRAINING_SECONDS.of(line)
+        return None if training is None else self._complete(training)
+
+    def _complete(self, training_seconds: float) -> Statement | None:
+        if self._rate is None or not self._seconds:
+            return None
+        flops, seconds = self._rate * training_seconds, self._seconds
+        one = Statement(self._step, flops=flops, seconds=seconds)
+        self._step = self._rate = self._seconds = None
+        return rated(one, flops / seconds, self._job)

@@ -1,0 +1,28 @@
+"""Reads torchtune's loggers of files and of standard output: `Step 12 | loss:1.2 ... tokens_per_second_per_gpu:7250`.
+
+torchtune `training/metric_logging.py`. It states tokens of one GPU: the world size makes them those of the job.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+
+from ofu_exporter.flops.log_lines import Follower as LineFollower
+from ofu_exporter.flops.log_lines import LineForm, quantity, read_lines
+from ofu_exporter.flops.statements import JobFacts, Statement
+
+_STEP = LineForm(re.compile(r"\bStep (\d+) \| "), also="loss:")
+_TOKENS = quantity(r"\btokens_per_second_per_gpu:\s*([^\s]+)", "tokens_per_second_per_gpu")
+
+
+def _line(line: str, job: JobFacts) -> Statement | None:
+    one, tokens = _STEP.statement(line, job), _TOKENS.of(line)
+    if one is None or tokens is None or job.world_size is None:
+        return one
+    return replace(one, tokens_per_second=tokens * job.world_size)
+
+
+read = partial(read_lines, _line, "torchtune line with `tokens_per_second_per_gpu` and world size")
+Follower = partial(LineFollower, _line)

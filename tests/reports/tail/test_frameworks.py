@@ -1,0 +1,350 @@
+"""Lines of each framework's log, in the form that it prints, say 420.4 TFLOP/s, 12 s a step and the step itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.client.intervals import Call
+from ofu_exporter.flops import readers
+from ofu_exporter.flops.readers import JobFacts
+from ofu_exporter.reports.tail.lines import LogFile, TailLine
+from ofu_exporter.reports.tail.statements import UNKNOWN_AFTER, Drop, LogTail
+from tests.helpers.every import every
+
+START = 1_700_000_000.0
+STEP_SECONDS = 12.0
+STEPS = 9
+
+
+class Job:
+    """A log that grows by the lines of a step every 12 s."""
+
+    def __init__(self, framework: str = "auto", /, **job: int) -> None:
+        self.now = START
+        self.said: list[str] = []
+        self.tail = LogTail(framework, JobFacts(**job), self.said.append, lambda: self.now)
+
+    def follow(self, *steps: str) -> list[Call]:
+        calls = []
+        for step in steps:
+            self.now += STEP_SECONDS
+            calls += [self.tail.take(TailLine(line, True)) for line in step.split("\n")]
+        return [call for call in calls if call is not None]
+
+
+def followed(lines_of: Callable[[int], str], *before: str, **job: int) -> tuple[Job, list[Call]]:
+    log = Job("auto", **job)
+    log.follow(*before)
+    return log, log.follow(*(lines_of(step) for step in range(1, STEPS + 1)))
+
+
+def rates(calls: list[Call], name: str = "tflops_per_gpu") -> list[float]:
+    return [call.values[name] for call in calls if name in call.values]
+
+
+def steps(calls: list[Call]) -> list[int | None]:
+    return [call.step for call in calls if call.values]
+
+
+def bridge_first(n: int) -> str:
+    return (
+        "Step Time : 12.00s GPU utilization: 420.4MODEL_TFLOP/s/GPU\n"
+        f" [2026-01-01 10:00:00] iteration {n:8d}/     100 | consumed samples:        25600 | elapsed time per "
+        "iteration (ms): 12000.4 | learning rate: 3.0E-05 | global batch size:   512 | lm loss: 8.1E+00 |"
+    )
+
+
+def bridge_second(n: int) -> str:
+    return "\n".join(reversed(bridge_first(n).split("\n")))
+
+
+def titan(n: int) -> str:
+    return (
+        f"[rank0]:[titan] 2026-01-01 10:00:00,508 - root - INFO - step: {n:2d}  loss:  7.62585  grad_norm: 26.6250  "
+        "memory: 66.91GiB(37.51%)  tps: 7,250  tflops: 420.40  mfu: 42.49%"
+    )
+
+
+def titan_in_colours(n: int) -> str:
+    return (
+        f"[rank0]:\x1b[32m[titan] 2026-01-01 10:00:00,508 - root - INFO - \x1b[31mstep: {n:2d}  \x1b[32mloss:  7.62585"
+        "  \x1b[38;2;54;234;195mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 7,250  \x1b[36mtflops: 420.40  "
+        "\x1b[35mmfu: 42.49%\x1b[39m"
+    )
+
+
+FORMS: dict[str, tuple[str, Callable[[int], str]]] = {
+    "megatron behind srun -l": (
+        "megatron",
+        lambda n: (
+            f"15:  [2026-01-01 10:00:00] iteration {n:8d}/     100 | consumed samples:         1920 | elapsed time per "
+            "iteration (ms): 12000.0 | throughput per GPU (TFLOP/s/GPU): 420.4 | learning rate: 3.0E-06 |"
+        ),
+    ),
+    "Bridge, rate first": ("megatron_bridge", bridge_first),
+    "Bridge, iteration first": ("megatron_bridge", bridge_second),
+    "torchtitan": ("torchtitan", titan),
+    "torchtitan in colours": ("torchtitan", titan_in_colours),
+    "NeMo 2": (
+        "nemo",
+        lambda n: (
+            f"Training epoch 0, iteration {n}/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: 128 | "
+            f"global_step: {n} | reduced_train_loss: 1.2 | train_step_timing in s: 12.0 | TFLOPS_per_GPU: 420.4"
+        ),
+    ),
+    "NeMo 1": (
+        "nemo",
+        lambda n: (
+            f"Epoch 0: :  10%|█         | 9/100 [10:48<00:00, reduced_train_loss=0.0172, global_step={n}.00, "
+            "consumed_samples=25600.0, train_step_timing in s=12.00, tflops_per_sec_per_gpu=420.4]"
+        ),
+    ),
+    "nanotron": (
+        "nanotron",
+        lambda n: (
+            f"01/01/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]: iteration: {n} / 378950 | consumed_tokens: 85.8G | "
+            "elapsed_time_per_iteration_ms: 12.0K | tokens_per_sec: 58K | tokens_per_sec_per_gpu: 7.25K | "
+            "global_batch_size: 64 | lm_loss: 2.38 | lr: 1e-05 | model_tflops_per_gpu: 420.4 | "
+            "hardware_tflops_per_gpu: 500 | grad_norm: 1.25"
+        ),
+    ),
+    "MaxText": (
+        "maxtext",
+        lambda n: (
+            f"completed step: {n}, seconds: 12.000, TFLOP/s/device: 420.400, Tokens/s/device: 7250.1, "
+            "total_weights: 65536, loss: 9.9"
+        ),
+    ),
+    "OLMo-core": (
+        "olmo_core",
+        lambda n: (
+            f"2026-01-01 10:00:00.123\thost:0\tolmo_core.train:1\tINFO\t[step={n}/1000,epoch=1,eta=1h]\n"
+            "    train/CE loss=2.3\n    throughput/device/TPS=7,250\n    throughput/device/BPS=0.0833333\n"
+            "    throughput/device/BPS (actual avg)=0.08\n    throughput/device/MFU=42.4904\n"
+            "    throughput/device/MFU (actual avg)=41.1"
+        ),
+    ),
+    "nanochat": (
+        "nanochat",
+        lambda n: (
+            f"step {n:05d}/21400 (0.06%) | loss: 3.100000 | lrm: 1.00 | dt: 12000.00ms | tok/sec: 58,000 | "
+            "mfu: 42.51 | total time: 2.50m"
+        ),
+    ),
+    "nanochat of 2026": (
+        "nanochat",
+        lambda n: (
+            f"step {n:05d}/21400 (0.06%) | loss: 3.100000 | lrm: 1.00 | dt: 12000.00ms | tok/sec: 58,000 | "
+            "bf16_mfu: 42.51 | epoch: 1 pq: 0 rg: 3 | total time: 2.50m | eta: 1.0m"
+        ),
+    ),
+    "NeMo-RL": (
+        "nemo_rl",
+        lambda n: (
+            f"\x1b[36m(pid=1)\x1b[0m {'=' * 25} Step {n}/100 {'=' * 25}\n📊 Training Results:\n  • Loss: 0.0100\n"
+            "  • Training FLOPS: 6726.40 TFLOPS (840.80 TFLOPS per rank)\n"
+            "  • Training Model Floating Point Utilization: 85.00%\n⏱️  Timing:\n"
+            "  • Total step time: 12.00s\n  • policy_training: 6.00s (50.0%)\n  • generation: 4.00s (33.0%)"
+        ),
+    ),
+    "slime": (
+        "slime",
+        lambda n: (
+            f"(Actor pid=9) train_metric_utils.py:50 - perf {n}: {{'perf/train_wait_time': 2.0, "
+            "'perf/actor_train_time': 8.0, 'perf/log_probs_time': 2.0, 'perf/log_probs_tflops': 500.4, "
+            "'perf/actor_train_tflops': 505.5, 'perf/actor_train_tok_per_s': 58000.0, 'perf/step_time': 12.0}"
+        ),
+    ),
+}
+PEAKS = {
+    "OLMo-core": "INFO\tDevice: NVIDIA H100 80GB HBM3, Device peak FLOPS: 989400000000000",
+    "nanochat of 2026": "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14",
+}
+"""What these logs say at their start."""
+
+
+@every(FORMS)
+def test_a_step_of_a_framework_is_a_report_of_12_seconds(form: str) -> None:
+    framework, lines_of = FORMS[form]
+    log, calls = followed(lines_of, *([PEAKS[form]] if form in PEAKS else []))
+    assert log.tail.framework == framework
+    assert rates(calls) == pytest.approx([420.4] * len(rates(calls)), rel=2e-4)
+    assert len(rates(calls)) >= STEPS - 2, "the first may only mark a beginning"
+    assert steps(calls) == [*range(STEPS + 1 - len(rates(calls)), STEPS + 1)]
+    reports = [call for call in calls if call.values]
+    assert {call.at - (call.start or 0.0) for call in reports[1:]} == {STEP_SECONDS}
+    assert {call.step for call in calls} == {*range(1, STEPS + 1)}, "each step is stated"
+    assert not log.tail.drops.keys() - {Drop.NO_LENGTH}
+
+
+def test_an_mfu_without_its_peak_is_posted_as_it_is() -> None:
+    _, lines_of = FORMS["OLMo-core"]
+    _, calls = followed(lines_of)
+    assert rates(calls, "mfu") == pytest.approx([0.424904] * STEPS)
+
+
+def test_validation_is_in_no_interval_of_torchtitan() -> None:
+    log = Job()
+    log.follow(titan(1), titan(2))
+    log.follow(
+        titan(2).replace("step:", "validate step:").replace("  tflops: 420.40  mfu: 42.49%", "")
+    )
+    (report,) = log.follow(titan(3))
+    assert report.at - (report.start or 0.0) == STEP_SECONDS
+
+
+def test_lines_of_2024_of_torchtitan_have_an_mfu_alone() -> None:
+    _, calls = followed(lambda n: titan(n).replace("tps: 7,250  tflops: 420.40", "wps: 7,250"))
+    assert rates(calls, "mfu") == pytest.approx([0.4249] * (STEPS - 1))
+
+
+def test_rates_of_bridge_without_its_iterations_are_enough() -> None:
+    _, calls = followed(lambda n: bridge_first(n).split("\n")[0])
+    assert rates(calls) == pytest.approx([420.4] * (STEPS - 1))
+
+
+def test_two_lines_of_bridge_that_do_not_fit_are_of_two_iterations() -> None:
+    log = Job("megatron_bridge")
+    log.follow(bridge_second(1).split("\n")[0].replace("12000.4", "9000.0"))
+    assert rates(log.follow(bridge_first(2))) == [420.4]
+
+
+def test_nemo_logs_every_tenth_step_and_means_all_ten() -> None:
+    log, (_, lines_of) = Job(), FORMS["NeMo 2"]
+    log.follow(lines_of(10), *[""] * 9)
+    (report,) = log.follow(lines_of(20))
+    assert report.at - (report.start or 0.0) == 10 * STEP_SECONDS
+
+
+def test_gpus_of_nemo_rl_that_only_generate_count_too() -> None:
+    """6,726.4 TFLOP/s for half of the time, over 16 GPUs of which 8 train."""
+    _, calls = followed(FORMS["NeMo-RL"][1], world_size=16)
+    assert rates(calls) == pytest.approx([210.2] * STEPS)
+
+
+@every(
+    {
+        "litgpt": "Epoch 1 | iter 50 step 3 | loss train: 2.300, val: n/a | iter time: 250.00 ms (step) remaining",
+        "torchtune": "Step 3 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0 peak_memory_active:60",
+        "verl": "step:3 - actor/entropy:0.3 - perf/time_per_step:98.5 - timing_s/gen:40.0",
+        "megatron": " iteration        3/     100 | consumed samples: 1 | elapsed time per iteration (ms): 12000.0 |",
+        "nemo": "Training epoch 0, iteration 3/9 | global_step: 3 | train_step_timing in s: 12.0",
+    }.items()
+)
+def test_a_line_with_a_step_and_no_rate_says_when_it_was_reached(name: str, line: str) -> None:
+    log = Job()
+    assert log.follow(line) == [Call(START + STEP_SECONDS, {}, 3)]
+    assert log.tail.framework is None, f"{name}: another line may say more"
+
+
+def test_tokens_of_torchtune_are_of_the_job_where_its_size_is_known() -> None:
+    _, calls = followed(
+        lambda n: f"Step {n} | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0", world_size=8
+    )
+    assert rates(calls, "tokens_per_second") == [58000.0] * (STEPS - 1)
+
+
+def trainer(tokens: str) -> str:
+    return f"{{'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 1e-05, 'epoch': 0.1{tokens}}}"
+
+
+def test_tokens_of_the_trainer_are_those_since_the_line_before() -> None:
+    _, calls = followed(lambda n: trainer(f", 'num_input_tokens_seen': {696_000 * n}"))
+    assert rates(calls, "tokens_per_second") == [58_000.0] * (STEPS - 1)
+    assert {call.step for call in calls} == {None}
+
+
+def test_the_trainer_without_tokens_is_sent_to_the_callback() -> None:
+    log, calls = followed(lambda _: trainer(""))
+    assert calls == []
+    assert "use OfuCallback" in log.said[0]
+
+
+def csv_row(n: int) -> str:
+    """Samples of one GPU at 4 a second, of 105.1 TFLOP each; the rates are those of a window of more steps."""
+    return f"0,{n},2.0,4.8e14,0.9,4.5671,{48 * n},{STEP_SECONDS * n}"
+
+
+CSV_HEADER = (
+    "epoch,step,loss,train/device/flops_per_sec,train/device/mfu,train/device/samples_per_sec,"
+    "train/samples,train/time"
+)
+
+
+def test_metrics_csv_of_lightning_is_read_row_by_row() -> None:
+    log, calls = followed(csv_row, CSV_HEADER)
+    assert log.tail.framework == "lightning"
+    assert rates(calls) == pytest.approx([4.8e2 * 4 / 4.5671] * (STEPS - 1))
+    assert steps(calls) == [*range(2, STEPS + 1)]
+
+
+def test_rows_that_lightning_writes_again_are_not_stated_again() -> None:
+    log = Job()
+    log.follow(CSV_HEADER, csv_row(1), csv_row(2), csv_row(3))
+    again = log.follow(CSV_HEADER + ",val_loss", *(csv_row(n) + "," for n in (1, 2, 3)))
+    assert again == []
+    assert len(rates(log.follow(csv_row(4) + ",1.2"))) == 1
+    assert log.follow(csv_row(5)) == [], "other columns than the file's"
+    assert log.tail.drops[Drop.UNREADABLE] == 1
+
+
+SUMMARY = """\
+-------------------------- DeepSpeed Flops Profiler --------------------------
+Profile Summary at step 21:
+world size:                                                   8
+fwd MACs per GPU:                                             806453.19 GMACs
+fwd flops per GPU:                                            1612906.92 G
+fwd flops of model = fwd flops per GPU * mp_size:             1612906.92 G
+fwd latency:                                                  4.0 s
+fwd FLOPS per GPU = fwd flops per GPU / fwd latency:          403.2 TFLOPS
+bwd latency:                                                  8.0 s
+bwd FLOPS per GPU = 2 * fwd flops per GPU / bwd latency:      403.2 TFLOPS
+fwd+bwd FLOPS per GPU = 3 * fwd flops per GPU / (fwd+bwd latency):   403.2 TFLOPS
+step latency:                                                 0.5 s
+iter latency:                                                 12.5 s
+FLOPS per GPU = 3 * fwd flops per GPU / iter latency:         387.1 TFLOPS
+samples/second:                                               1.28
+----------------------------- Aggregated Profile per GPU -----------------------------"""
+
+
+@every(["", "0: ", "node-7: ", "[rank0]: ", "[2026-01-01 10:00:00] node-7: "])
+def test_a_summary_of_deepspeed_may_stand_behind_a_prefix(prefix: str) -> None:
+    """3 x 1,612.9 TFLOP in 12.5 s, as the summary itself says."""
+    old = SUMMARY.replace("fwd flops per GPU:      ", "fwd flops per GPU = 2 * fwd MACs per GPU:")
+    for summary in (SUMMARY, old):
+        log = Job()
+        (report,) = log.follow("\n".join(prefix + line for line in summary.split("\n")))
+        assert report.values["tflops_per_gpu"] == pytest.approx(387.1, rel=1e-4)
+        assert report.step == 21
+
+
+def test_where_no_line_is_known_the_forms_and_the_client_are_named() -> None:
+    log = Job()
+    log.follow(*["hello"] * (UNKNOWN_AFTER + 1))
+    log.tail.close()
+    (said,) = log.said
+    assert all(name in said for name in readers.log_names())
+    assert "From Python" in said
+    short = Job()
+    short.follow("hello")
+    short.tail.close()
+    assert short.said == [said]
+
+
+def test_an_indented_line_of_an_old_block_was_written_with_its_first_line() -> None:
+    log = Job()
+    lines = FORMS["OLMo-core"][1](1).replace("2026-01-01 10:00:00.123", "2023-11-14T22:13:10Z")
+    calls = [log.tail.take(TailLine(line, False)) for line in lines.split("\n")]
+    assert [call.at for call in calls if call is not None] == [START - 10]
+
+
+def test_a_progress_bar_ends_its_lines_with_a_return(tmp_path: Path) -> None:
+    log = tmp_path / "bar.log"
+    log.write_bytes(b"\rstep 1\rstep 2\r\n")
+    assert [line.text for line in LogFile(log, from_start=True).read() if line.text] == [
+        "step 1",
+        "step 2",
+    ]
