@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.attacks import connections, files, node, pages, readers, requests
+from tests.attacks import connections, dear, files, node, pages, readers, requests
 
 ATTACKS = {
     attack.name: attack
@@ -11,6 +11,7 @@ ATTACKS = {
         *connections.ATTACKS,
         *readers.ATTACKS,
         *requests.ATTACKS,
+        *dear.ATTACKS,
         *files.ATTACKS,
         *pages.ATTACKS,
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from ofu_exporter.flops.fields import MOST_LAYERS
 from tests.attacks.attack import Attack
 from tests.attacks.clients import asked, closed, crowd, post, report, send, status
 from tests.attacks.paths import PATHS
@@ -61,12 +62,12 @@ def model(number: int) -> bytes:
     config = {
         "architectures": ["LlamaForCausalLM"],
         "hidden_size": 4096 + number,
-        "num_hidden_layers": 10_000,
+        "num_hidden_layers": MOST_LAYERS,
         "num_attention_heads": 32,
         "num_key_value_heads": 8,
         "intermediate_size": 14_336,
         "vocab_size": 128_256,
-        "layer_types": ["full_attention"] * 9_000,
+        "layer_types": ["full_attention"] * MOST_LAYERS,
     }
     return report(tokens_per_second=1e5, model={"config": config, "seq_len": 8192})
 
@@ -222,7 +223,7 @@ ATTACKS = (
     ),
     Attack(
         "flood of models",
-        f"{WRITERS} connections with a model of 10,000 layers, each time another",
+        f"{WRITERS} connections with a model of {MOST_LAYERS:,} layers, each time another",
         SIZES,
         flood_models,
     ),
