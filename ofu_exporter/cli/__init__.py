@@ -18,9 +18,9 @@ from typing import cast
 import click
 
 from ofu_exporter import __version__
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
-from ofu_exporter.values.text import shown
 
 EXIT_UNEXPECTED = 1
 EXITS = {ConfigError: 2, DriverReplacedError: 6, OfuError: 3}
@@ -80,12 +80,12 @@ def main(obj: object = None) -> None:
     try:
         cli(prog_name="ofu-exporter", obj=obj)
     except OfuError as error:
-        click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
+        say(f"ofu-exporter: {error}", err=True)
         sys.exit(next(code for kind, code in EXITS.items() if isinstance(error, kind)))
     except OSError as error:
         if error.errno not in FULL:
             raise
-        click.echo(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
+        say(f"ofu-exporter: cannot write the answer: {error.strerror}", err=True)
         # Otherwise the interpreter tries again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(EXIT_UNEXPECTED)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
+
+from ofu_exporter.values.text import shown, shown_json, shown_lines
 
 FORMATS = ("text", "json", "csv")
 Row = Mapping[str, Any]
@@ -22,34 +23,30 @@ format_option = click.option(
 )
 
 
+def say(line: str, err: bool = False) -> None:
+    """Print a line: a name from outside neither begins another one nor reaches the terminal as a control."""
+    click.echo(shown(line), err=err)
+
+
 def print_answer(
     format_: str,
     text: Callable[[], str],
     data: Callable[[], Any],
     rows: Callable[[], Sequence[Row]] | None = None,
 ) -> None:
-    """Print an answer. Only the form that the format needs is computed. Without `rows` the data are rows."""
+    """Print an answer. Only the form that the format needs is computed. Without `rows` the data are rows.
+
+    `text` has made its lines safe, as `support.tables.text` does.
+    """
     if format_ == "json":
-        click.echo(json.dumps(data(), indent=2))
+        print_json(json.dumps(data(), indent=2))
     elif format_ == "csv":
-        click.echo(csv_text((rows or data)()))
+        from ofu_exporter.support.csv_text import csv_text  # Slurm's hooks print no CSV
+
+        click.echo(csv_text((rows or data)()), nl=False)
     else:
-        click.echo(text())
+        click.echo(shown_lines(text()))
 
 
-def csv_text(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
-    """Rows as CSV, with the keys as column names. An unknown value is an empty cell; a list or an object is JSON."""
-    import csv  # imported here because Slurm's hooks load this file and print no CSV
-
-    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
-    return file.getvalue().rstrip("\n")
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, (dict, list, tuple, bool)):
-        return json.dumps(value)
-    return value
+def print_json(text: str) -> None:
+    click.echo(shown_json(text))

@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from ofu_exporter import __revision__, __version__
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.record import RecordingSession
 from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
@@ -75,7 +76,7 @@ class Bundle:
 
     def write(self, configured: Configured, checked: dict[str, Any] | None) -> None:
         """Record, write the archive, and print what it holds."""
-        click.echo(f"Recording for {self._seconds:g} s ...", err=True)
+        say(f"Recording for {self._seconds:g} s ...", err=True)
         secrets = secrets_of(configured)
         recorded = _recorded(configured, self._seconds)
         texts = {
@@ -90,9 +91,7 @@ class Bundle:
         with file_errors(self._file):
             _pack(self._file, {"MANIFEST": manifest.encode(), **files})
         click.echo(f"\n{self._file} holds:\n\n{manifest}", err=True)
-        click.echo(
-            f"Read it before you send it: mkdir read && tar -xzf {self._file} -C read", err=True
-        )
+        say(f"Read it before you send it: mkdir read && tar -xzf {self._file} -C read", err=True)
 
 
 def manifest_of(files: Mapping[str, bytes]) -> str:

@@ -12,18 +12,18 @@ from typing import Any
 import click
 
 from ofu_exporter.agent.build import build_attribution, build_sampler
-from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.bundle import Bundle
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE, option
 from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
 from ofu_exporter.ofu.formula import FP64_PIPES
 from ofu_exporter.settings import Configured
+from ofu_exporter.support import tables
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, TextTable
+from ofu_exporter.support.tables import LEFT, Part, TextTable
 from ofu_exporter.values.gpu import LOW_PRECISION
 from ofu_exporter.values.snapshot import GpuView, SchedulerHealth, Snapshot, SourceHealth
-from ofu_exporter.values.text import shown
 
 EXIT_SOURCE = 3
 EXIT_GPU = 4
@@ -66,7 +66,7 @@ def check(
     if archive is not None:
         archive.write(configured, None if snapshot is None else as_data(snapshot))
     if snapshot is None:
-        click.echo("ofu-exporter: the source did not answer in time", err=True)
+        say("ofu-exporter: the source did not answer in time", err=True)
         sys.exit(EXIT_SOURCE)
     if not snapshot.gpus:
         sys.exit(EXIT_SOURCE)
@@ -178,15 +178,16 @@ COLUMNS = (
 
 def table(snapshot: Snapshot) -> str:
     source = snapshot.source
-    lines = [f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)]
+    lines: list[Part] = [
+        f"Source: {source.name}" + (" (SIMULATED, no GPU was measured)" * source.simulated)
+    ]
     if source.reason is not None:
         lines.append(f"Not readable: {_sentence(source)}")
     lines += [_other(health, snapshot) for health in snapshot.other_sources]
-    lines = [shown(line) for line in lines]
     if snapshot.gpus:
         rows = [_cells(view) for view in snapshot.gpus]
-        lines.append(TextTable(COLUMNS, [LEFT] * len(COLUMNS), rows).plain())
-    return "\n".join([*lines, *map(shown, _notes(snapshot))])
+        lines.append(TextTable(COLUMNS, [LEFT] * len(COLUMNS), rows))
+    return tables.text([*lines, *_notes(snapshot)])
 
 
 def _other(health: SourceHealth, snapshot: Snapshot) -> str:

@@ -10,7 +10,8 @@ from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.cli.step import recipe_of, step_lengths
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.config_file import read_configuration
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support import tables
+from ofu_exporter.support.tables import LEFT, RIGHT, Part, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops.trace.execution import Executed
@@ -96,14 +97,14 @@ def table(data: Mapping[str, Any]) -> str:
     ]
     operators = TextTable(("OPERATOR", "FORWARD", "BACKWARD"), (LEFT, RIGHT, RIGHT), rows)
     per_token = data["executed_flops_per_token"]
-    lines = [
+    lines: list[Part] = [
         f"{data['architecture']}, as torch executes it",
         f"Parameters: {data['parameters']['total']:,} total",
         "",
-        operators.plain(),
+        operators,
         "",
         f"{'Executed FLOPs per step:':26}{data['executed_flops_per_step']:>28,}",
     ]
     if per_token is not None:
         lines.append(f"{'Executed FLOPs per token:':26}{per_token:>28,.1f}")
-    return "\n".join([*lines, *(f"Warning: {text}" for text in data["warnings"])])
+    return tables.text([*lines, *(f"Warning: {text}" for text in data["warnings"])])

@@ -203,7 +203,7 @@ def table(observed: Observation, explanation: Explanation) -> str:
     from ofu_exporter.flops.mfu import ratio_mistakes
 
     causes, advice, ratio = explanation.causes, explanation.advice, explanation.observed_ratio
-    lines = [
+    lines: list[tables.Part] = [
         f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
         f"{explanation.divergence.verdict.value}{'' if ratio is None else f', ratio {ratio:.3f}'}",
         *ratio_mistakes(observed.mfu, observed.mfu, 1),
@@ -213,13 +213,13 @@ def table(observed: Observation, explanation: Explanation) -> str:
     if not explanation.looked:
         lines.append("Nothing to explain: the difference is within the thresholds")
     elif causes:
-        lines += ["", tables.table(COLUMNS, causes).plain(), "", *_ordered(explanation)]
+        lines += ["", tables.table(COLUMNS, causes), "", *_ordered(explanation)]
         lines.append(f"Likeliest: {causes[0].evidence}")
     else:
         lines.append(advice[0].upper() + advice[1:] if advice else "No known cause fits")
     if explanation.looked and not advice:
         lines += _untried(explanation)
-    return "\n".join(lines)
+    return tables.text(lines)
 
 
 def _ordered(explanation: Explanation) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import FOLDER, flag
 from ofu_exporter.errors import ConfigError, file_errors
 
@@ -32,9 +33,9 @@ def completion(shell: str, install: bool) -> None:
     with file_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
-    click.echo(f"{path} is written; new shells complete {PROGRAM}.")
+    say(f"{path} is written; new shells complete {PROGRAM}.")
     if shell == "zsh":
-        click.echo(f"For zsh, add to ~/.zshrc, before compinit: fpath+=({path.parent})")
+        say(f"For zsh, add to ~/.zshrc, before compinit: fpath+=({path.parent})")
 
 
 def script(shell: str) -> str:
@@ -95,7 +96,7 @@ def files(directory: Path) -> None:
         raise ConfigError(f"{error.filename or directory}: {error.strerror or error}") from error
     for part in sorted(directory.iterdir()):
         count = sum(path.is_file() for path in part.rglob("*"))
-        click.echo(f"{part}: {count} file{'s' * (count != 1)}")
+        say(f"{part}: {count} file{'s' * (count != 1)}")
 
 
 def folder(name: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_changes import changes
 from ofu_exporter.cli.fleet_digest import digest
 from ofu_exporter.cli.fleet_job import job
@@ -58,10 +59,9 @@ def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | N
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     url = f"http://{listeners.shown_address(listener)}"
-    click.echo(
-        f"A simulated fleet, no GPU is measured: {len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs.\n"
-        f"Targets: {url}/sd   Pages: {url}/nodes/NAME/metrics"
-    )
+    count = f"{len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs"
+    say(f"A simulated fleet, no GPU is measured: {count}.")
+    say(f"Targets: {url}/sd   Pages: {url}/nodes/NAME/metrics")
     begin = start.timestamp() if start else time.time() // 60 * 60
     serve(FleetApp(simulated, FleetClock(begin, speed)), listener)
 

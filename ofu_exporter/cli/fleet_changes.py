@@ -19,6 +19,7 @@ from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import option
 from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes.result import ChangesReport
@@ -77,7 +78,7 @@ def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:
     from ofu_exporter.fleet.changes import text
 
     if format_ == "json":
-        return answer.model_dump_json(indent=2).encode() + b"\n"
+        return shown_json(answer.model_dump_json(indent=2)).encode() + b"\n"
     document = text.document(answer, most_rows)
     written = document.markdown() if format_ == "markdown" else document.plain()
     return written.encode(errors="backslashreplace") + b"\n"

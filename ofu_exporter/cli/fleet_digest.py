@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_report import (
     EXIT_INCOMPLETE,
     NAMES_OF,
@@ -21,7 +22,7 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import DigestBy
-from ofu_exporter.values.text import shown
+from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.config_file import DigestConfig
@@ -104,9 +105,9 @@ def _written(digests: Sequence[Digest], folder: Path | None, most_jobs: int) -> 
         return False
     files = list(write(digests, folder, most_jobs))
     faults = [each for each in files if each.fault is not None]
-    click.echo(f"{len(files) - len(faults)} files in {shown(str(folder))}")
+    say(f"{len(files) - len(faults)} files in {folder}")
     for each in faults:
-        click.echo(f"ofu-exporter: not written: {shown(str(each.path))}: {each.fault}", err=True)
+        say(f"ofu-exporter: not written: {each.path}: {each.fault}", err=True)
     return bool(faults)
 
 
@@ -119,9 +120,9 @@ def _sent(digests: Sequence[Digest], sender: DigestSender | None, options: dict[
         return _listed(delivered(digests, sender))
     if options["as_json"] or sender is None:
         for each in digests:
-            click.echo(each.model_dump_json() if options["as_json"] else subject(each))
+            say(shown_json(each.model_dump_json()) if options["as_json"] else subject(each))
         return False
-    click.echo("A dry run: nothing was sent. --send would send this:")
+    say("A dry run: nothing was sent. --send would send this:")
     return _listed(planned(digests, sender))
 
 
@@ -131,10 +132,10 @@ def _listed(fates: Iterable[DigestFate]) -> bool:
 
     faults: list[str] = []
     for each in fates:
-        to = shown(each.to) or "nobody"
-        click.echo(f"{each.fate}: {to}: {subject(each.digest)}")
+        to = each.to or "nobody"
+        say(f"{each.fate}: {to}: {subject(each.digest)}")
         if each.fate == "not sent":
             faults.append(f"{each.digest.name}: not sent by {to}: {each.why}")
     for fault in faults:
-        click.echo(f"ofu-exporter: {shown(fault)}", err=True)
+        say(f"ofu-exporter: {fault}", err=True)
     return bool(faults)

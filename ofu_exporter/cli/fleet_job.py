@@ -13,6 +13,7 @@ from ofu_exporter.cli.fleet_report import EXIT_INCOMPLETE, OUTPUT, write
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import option
+from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.job_result import JobResult
@@ -51,6 +52,6 @@ def rendered(answer: JobResult, format_: str) -> bytes:
     writers: dict[str, Callable[[JobResult], str]] = {
         "text": text,
         "html": page,
-        "json": lambda result: result.model_dump_json(indent=2),
+        "json": lambda result: shown_json(result.model_dump_json(indent=2)),
     }
     return writers[format_](answer).encode(errors="backslashreplace") + b"\n"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, RATIO, option
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
-from ofu_exporter.values.text import shown
+from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes.result import ChangesReport
@@ -109,7 +110,7 @@ def rendered(
     if format_ == "csv":
         return rows.as_csv(*rows.rows(answer)).encode()
     if format_ == "json":
-        return answer.model_dump_json(indent=2).encode() + b"\n"
+        return shown_json(answer.model_dump_json(indent=2)).encode() + b"\n"
     written = _for_people(answer, format_, most_rows, changed)
     return written.encode(errors="backslashreplace") + b"\n"
 
@@ -141,9 +142,9 @@ def write(content: bytes, output: Path | None) -> None:
 def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoReturn:
     """Print why there may be nothing, on standard error; exits with EXIT_NOTHING."""
     for row in answer.missing[:5]:
-        click.echo(f"ofu-exporter: not read: {row.what}: {shown(row.why)}", err=True)
+        say(f"ofu-exporter: not read: {row.what}: {row.why}", err=True)
     times = f"from {answer.time.start} to {answer.time.end}"
-    click.echo(
+    say(
         f"ofu-exporter: {answer.server} could not tell what it has {times}"
         if answer.missing
         else f"ofu-exporter: {answer.server} has no series of {source} {times}. Check --since and --tenant, that it "

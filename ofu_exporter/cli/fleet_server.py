@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import FILE, option, with_options
 from ofu_exporter.errors import ConfigError
 
@@ -83,7 +84,7 @@ def _asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[floa
     now = client.server_time()
     off = now - time.time()
     if abs(off) > CLOCK_SECONDS:
-        click.echo(
+        say(
             f"ofu-exporter: the server's clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} "
             "this one; the server's time is used",
             err=True,
@@ -127,7 +128,7 @@ class ProgressLine:
         if self._is_terminal:
             click.echo(f"\r\x1b[K{line}", err=True, nl=False)
         else:
-            click.echo(line, err=True)
+            say(line, err=True)
 
     def end(self) -> None:
         if self._is_wanted and self._is_terminal:

@@ -14,7 +14,8 @@ from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import NUMBER, RATIO, TFLOPS, WHOLE, flag, option, with_options
 from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.support.tables import LEFT, RIGHT, TextTable
+from ofu_exporter.support import tables
+from ofu_exporter.support.tables import LEFT, RIGHT, Part, TextTable
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Count, Model, Utilization
@@ -215,18 +216,18 @@ def table(
         for line in counted.lines
     ]
     terms = TextTable(("TERM", "FLOPs PER TOKEN", "SHARE"), (LEFT, RIGHT, RIGHT), rows)
-    lines = [
+    lines: list[Part] = [
         f"{model.architecture}, family {counted.family}, convention {counted.convention}",
         f"Parameters: {size.total:,} total, {size.active:,} active, {size.embedding:,} embedding",
         "",
-        terms.plain(),
+        terms,
         "",
         *_totals(counted),
         *_used(used, hint),
         *(f"Warning: {text}" for text in (used.warnings if used else counted.warnings)),
         *(f"Cause: {text}" for text in causes or ()),
     ]
-    return "\n".join(lines)
+    return tables.text(lines)
 
 
 def _totals(counted: Count) -> list[str]:
@@ -264,16 +265,9 @@ def _one_row(config: str, architecture: str, data: Mapping[str, Any]) -> dict[st
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows for people."""
-    lines = [[name.upper().replace("_", " ").replace("FLOPS", "FLOPs") for name in SHOWN]]
-    lines += [[_cell(each[name]) for name in SHOWN] for each in rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:{'<' if column in (0, 4) else '>'}{widths[column]}}"
-            for column, cell in enumerate(line)
-        ).rstrip()
-        for line in lines
-    )
+    heads = [name.upper().replace("_", " ").replace("FLOPS", "FLOPs") for name in SHOWN]
+    cells = [[_cell(each[name]) for name in SHOWN] for each in rows]
+    return TextTable(heads, (LEFT, RIGHT, RIGHT, RIGHT, LEFT), cells).plain()
 
 
 def _cell(value: object) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from ofu_exporter.cli.answers import say
+
 
 def gpu_name(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
     """The NVML name; the text itself for an unknown model, which is refused later where a peak is needed."""
@@ -22,7 +24,7 @@ def gpu_name(_context: click.Context, _option: click.Parameter, text: str | None
     name, others = taken
     more = f" (not for {', '.join(others)})" if others else ""
     if _is_first_time(text):
-        click.echo(f"--gpu {text} means {name}{more}", err=True)
+        say(f"--gpu {text} means {name}{more}", err=True)
     return name
 
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import format_option
+from ofu_exporter.cli.answers import format_option, say
 from ofu_exporter.cli.help import SubjectGroup
 from ofu_exporter.cli.option_types import FILE, FOLDER, flag, option, with_options
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.schedulers.slurm import hooks, job_files, job_tokens
 from ofu_exporter.schedulers.slurm.squeue import ASK_SECONDS, Squeue
-from ofu_exporter.values.text import shown
 
 
 class _Hook(click.Command):
@@ -29,14 +28,14 @@ class _Hook(click.Command):
         try:
             return super().make_context(*args, **extra)
         except click.UsageError as error:
-            click.echo(f"ofu-exporter: {error.format_message()}", err=True)
+            say(f"ofu-exporter: {error.format_message()}", err=True)
             raise click.exceptions.Exit(0) from error
 
     def invoke(self, ctx: click.Context) -> None:
         try:
             super().invoke(ctx)
         except Exception as error:  # noqa: BLE001 - a job must not suffer, whatever it is
-            click.echo(f"ofu-exporter: {shown(str(error)) or type(error).__name__}", err=True)
+            say(f"ofu-exporter: {str(error) or type(error).__name__}", err=True)
 
 
 STOP_SECONDS = 5.0
@@ -182,4 +181,4 @@ def gather(job_id: str | None, nodes: str | None, write: bool, **options: Any) -
 def _print_problem(squeue: Squeue) -> None:
     """Print why there was no answer, if one was wanted."""
     if squeue.problem:
-        click.echo(f"ofu-exporter: {squeue.problem}", err=True)
+        say(f"ofu-exporter: {squeue.problem}", err=True)

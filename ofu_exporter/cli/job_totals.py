@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
-from ofu_exporter.cli.answers import print_answer
+from ofu_exporter.cli.answers import print_answer, say
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
 from ofu_exporter.jobs.gather import NodeAgents, ask, gather
@@ -22,7 +20,6 @@ from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.terminal.agent_access import AgentAccess
-from ofu_exporter.values.text import shown
 
 FORGOTTEN = "knows nothing of it (without a state file it forgets a job five minutes after its end)"
 
@@ -77,7 +74,7 @@ def gather_one(job_id: str, nodes: list[str], agents: NodeAgents, wait: float) -
     """A job's totals on all its nodes as one line; nodes without totals are named on standard error."""
     gathered = gather(nodes, agents, job_id, wait)
     for node, problem in gathered.problems.items():
-        click.echo(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
+        say(f"ofu-exporter: job {job_id}: {node}: {problem}", err=True)
     if not gathered.totals:
         raise OfuError(f"job {job_id}: no node knows its totals")
     return one_line(merged(gathered.totals), of_nodes=len(dict.fromkeys(nodes)))
@@ -97,7 +94,7 @@ def gather_and_write(
     """Print the line of one job, and write it into the job's AdminComment if asked to."""
     line = gather_one(job_id, slurm.hostnames(nodes), agents, wait)
     means = f" (AdminComment, by {slurm.write(job_id, line)})" if write else ""
-    click.echo(f"job {job_id}: {line}{means}")
+    say(f"job {job_id}: {line}{means}")
 
 
 def gather_running(slurm: Commands, agents: NodeAgents, write: bool) -> None:
@@ -106,4 +103,4 @@ def gather_running(slurm: Commands, agents: NodeAgents, write: bool) -> None:
         try:
             gather_and_write(slurm, job_id, nodes, agents, 0.0, write)
         except OfuError as error:
-            click.echo(f"ofu-exporter: {shown(str(error))}", err=True)
+            say(f"ofu-exporter: {error}", err=True)

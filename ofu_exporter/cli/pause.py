@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
 from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
 from ofu_exporter.settings import Settings
@@ -88,10 +89,10 @@ def pause(
     _write(file, "" if longest is None else duration(longest))
     _await(agent, "ofu_exporter_released", patience, file)
     most = "" if longest is None else f", at most for {duration(longest)}"
-    click.echo(f"Paused: the agent holds no GPU until `ofu-exporter resume`{most}.")
+    say(f"Paused: the agent holds no GPU until `ofu-exporter resume`{most}.")
     if address is not None:
         done = f"Paused: the host engine at {address} holds no profiling counters."
-        click.echo(_ask(address, HostEngine.pause, done))
+        say(_ask(address, HostEngine.pause, done))
 
 
 @click.command(short_help="Make the agent take the GPUs again.")
@@ -101,11 +102,11 @@ def resume(file: Path, patience: float, agent: str, address: str | None) -> None
     _check(address)
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
-        click.echo(_ask(address, HostEngine.resume, done))
+        say(_ask(address, HostEngine.resume, done))
     with file_errors(file):
         file.unlink(missing_ok=True)
     _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
-    click.echo("Resumed: the agent takes the GPUs again.")
+    say("Resumed: the agent takes the GPUs again.")
 
 
 def _check(address: str | None) -> None:

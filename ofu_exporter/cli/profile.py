@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
@@ -70,7 +70,7 @@ def profile(
     )
     if job is not None:
         _post(job, overhead, options["agent"])
-        click.echo(f"Told the agent what tiles add to job {job}", err=True)
+        say(f"Told the agent what tiles add to job {job}", err=True)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:
@@ -168,8 +168,8 @@ def _peak(overhead: Overhead, gpu: str | None) -> tuple[str | None, float | None
 
 
 def table(overhead: Overhead, data: dict[str, Any]) -> str:
-    kernels = tables.table(COLUMNS, overhead.rows).plain()
-    return "\n".join([kernels, "", *_summary(overhead, data), *_unattributed(overhead)])
+    kernels = tables.table(COLUMNS, overhead.rows)
+    return tables.text([kernels, "", *_summary(overhead, data), *_unattributed(overhead)])
 
 
 def _theoretical(row: OverheadRow) -> str:

@@ -17,6 +17,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import DURATION, FILE, option
 from ofu_exporter.cli.settings import MEASURE, QUIET, load, setting_flags, start_quiet_logging
@@ -51,7 +52,7 @@ def record(file: Path, duration: float | None, **flags: Any) -> None:
         signal.signal(number, lambda *_: session.done.set())
     session.run(duration)
     if session.count:
-        click.echo(f"{session.count} readings and faults in {file}", err=True)
+        say(f"{session.count} readings and faults in {file}", err=True)
     if session.problem is not None:
         raise session.problem
     if not session.count:

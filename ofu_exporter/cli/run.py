@@ -13,6 +13,7 @@ import click
 
 from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.agent.process import keep_heap_small
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.settings import (
     COMMON,
@@ -84,15 +85,15 @@ def demo(port: int | None, **flags: Any) -> None:
     start_logging(configured)
     what = _what_is_shown(configured)
     daemon = Daemon(configured, lambda: load(flags, preset))
-    click.echo(f"{what}.")
-    click.echo(_when(configured))
+    say(f"{what}.")
+    say(_when(configured))
     target = daemon.url.removeprefix("http://")
-    click.echo(
+    say(
         "Prometheus: add to scrape_configs: "
         f"- {{job_name: ofu-demo, static_configs: [{{targets: ['{target}']}}]}}"
     )
-    click.echo(f"Metrics: {daemon.url}{configured.settings.telemetry_path}")
-    click.echo(f"Page: {daemon.url}/")
+    say(f"Metrics: {daemon.url}{configured.settings.telemetry_path}")
+    say(f"Page: {daemon.url}/")
     daemon.run()
     leave()
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectOption
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Configured, Settings
@@ -292,7 +293,7 @@ def start_quiet_logging(configured: Configured) -> None:
     """The same for a command that prints its findings; its log is off by default."""
     configure_logging(configured.settings.log_format, configured.settings.log_level)
     for text in configured.ignored:
-        click.echo(f"ofu-exporter: {text}", err=True)
+        say(f"ofu-exporter: {text}", err=True)
 
 
 QUIET = {"log_level": Given("error", "this command")}

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import FILE, NUMBER, TFLOPS, flag, option
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
@@ -23,7 +24,6 @@ from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
 from ofu_exporter.reports.tail.poster import Poster
 from ofu_exporter.reports.tail.statements import LogTail
 from ofu_exporter.support.percent import percent
-from ofu_exporter.values.text import shown
 
 LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
@@ -154,7 +154,7 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
     text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
-    click.echo(shown(text))
+    say(text)
 
 
 def _points(difference: float | None) -> str:
@@ -172,4 +172,4 @@ def _print_counts(reading: LogTail, poster: Poster, source: LogFile | Pipe) -> N
 
 
 def _print_message(text: str) -> None:
-    click.echo(f"ofu-exporter tail: {shown(text)}", err=True)
+    say(f"ofu-exporter tail: {text}", err=True)

@@ -12,6 +12,7 @@ from ofu_exporter.cli.option_types import FILE, WHOLE, flag, option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Cost, Gemm, Kernel
+from ofu_exporter.support import tables
 from ofu_exporter.traces import gemm_csv, kernel_names
 
 SIDES = ("m", "n", "k")
@@ -108,7 +109,7 @@ def table(kernel: Kernel, cost: Cost) -> str:
         f"{'Theoretical:':<14}{cost.theoretical_flops:,} FLOPs",
         f"{'Overhead:':<14}{least}{cost.overhead_ratio:.3%} ({cost.bound})",
     ]
-    return "\n".join(rows + [f"Lower bound: {reason}" for reason in kernel.unknown])
+    return tables.text(rows + [f"Lower bound: {reason}" for reason in kernel.unknown])
 
 
 def _sides(sides: tuple[int | None, ...]) -> str:

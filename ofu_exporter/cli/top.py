@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ofu_exporter.cli.answers import FORMATS, csv_text
+from ofu_exporter.cli.answers import FORMATS, print_json, say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.cli.settings import (
@@ -27,6 +27,7 @@ from ofu_exporter.cli.settings import (
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.bounded_get import NoAnswerError
+from ofu_exporter.support.csv_text import csv_text
 from ofu_exporter.support.extras import install_command
 from ofu_exporter.terminal.agents import Agents, Host, parse_hosts, read_hosts, read_node
 from ofu_exporter.terminal.scene import Feed, Scene
@@ -131,9 +132,7 @@ def _feed(hosts: list[Host], options: Mapping[str, Any], is_screen: bool) -> tup
             read_node(this_node.url)
             return Agents([this_node]), WAIT_SECONDS
         except NoAnswerError as error:
-            click.echo(
-                f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True
-            )
+            say(f"ofu-exporter: the agent of this node {error}; top samples by itself", err=True)
     return _own_sampler(options, is_screen)
 
 
@@ -176,10 +175,10 @@ def _run_screen(feed: Feed, choice: Choice, theme: str | None) -> None:
 
 def _print(scene: Scene, choice: Choice, format_: str | None, options: Mapping[str, Any]) -> None:
     if format_ == "json":
-        click.echo(json.dumps(scene.as_data(), indent=1))
+        print_json(json.dumps(scene.as_data(), indent=1))
         return
     if format_ == "csv":
-        click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")))
+        click.echo(csv_text(scene.gpu_rows(), ("node", "gpu")), nl=False)
         return
     is_coloured = options["color"] == "always"
     if options["color"] == "auto":

@@ -16,7 +16,7 @@ import click
 
 from ofu_exporter import __version__
 from ofu_exporter.agent.build import build_sampler, rows
-from ofu_exporter.cli.answers import format_option, print_answer
+from ofu_exporter.cli.answers import format_option, print_answer, say
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, flag, option
 from ofu_exporter.cli.settings import (
@@ -254,4 +254,4 @@ def _peak(text: str) -> tuple[str, float]:
 
 def _print_product(number: int, total: int, product: Product) -> None:
     sides = f"{product.m} x {product.n} x {product.k}"
-    click.echo(f"{number}/{total} {product.kind} {product.precision} {sides}", err=True)
+    say(f"{number}/{total} {product.kind} {product.precision} {sides}", err=True)

@@ -37,6 +37,14 @@ class TextTable(NamedTuple):
         return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
 
 
+Part = str | TextTable
+
+
+def text(parts: Iterable[Part]) -> str:
+    """Lines and tables for a terminal, one below another. A name from outside cannot begin a line of its own."""
+    return "\n".join(part.plain() if isinstance(part, TextTable) else shown(part) for part in parts)
+
+
 RowT = TypeVar("RowT")
 Column = tuple[str, str, Callable[[RowT], str]]
 """A column of a table about rows of some kind: its head, LEFT or RIGHT, and what writes the cell of a row."""

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ofu_exporter.hardware.gpu_spec import GpuModel
-from ofu_exporter.support.tables import LEFT, TextTable
+from ofu_exporter.support import tables
+from ofu_exporter.support.tables import LEFT, Part, TextTable
 from ofu_exporter.validation import Product, Trial, accuracy, clocks
 from ofu_exporter.validation.accuracy import AccuracyRow, CurvePoint, ErrorBounds, Errors, Noise
 from ofu_exporter.validation.clocks import Domain
@@ -110,14 +111,14 @@ def plain(findings: Findings) -> dict[str, Any]:
 
 
 def text(findings: Findings) -> str:
-    return "\n".join(_lines(findings))
+    return tables.text(_lines(findings))
 
 
 def _results(trials: Sequence[Trial], rating: Rating) -> tuple[Result, ...]:
     return tuple(compared for each in trials if (compared := result(each, rating)))
 
 
-def _lines(findings: Findings) -> Iterator[str]:
+def _lines(findings: Findings) -> Iterator[Part]:
     header = findings.header
     if header.simulated:
         yield SIMULATED
@@ -138,10 +139,11 @@ def _lines(findings: Findings) -> Iterator[str]:
     yield from _domains(findings)
 
 
-def _accuracy(findings: Findings) -> Iterator[str]:
+def _accuracy(findings: Findings) -> Iterator[Part]:
     if not findings.rows:
         return
-    yield "\nOFU against MFU, in points (the paper's Table II)"
+    yield ""
+    yield "OFU against MFU, in points (the paper's Table II)"
     head = ("PREC", "PRODUCTS", "ESTIMATOR", "N", "MAE", "MEAN", "<= 2", "<= 5", "STDERR", "")
     lines: list[Sequence[str]] = [head]
     for row in findings.rows:
@@ -175,11 +177,12 @@ def _cells(
     )
 
 
-def _curve(findings: Findings) -> Iterator[str]:
+def _curve(findings: Findings) -> Iterator[Part]:
     squares = [point for point in accuracy.curve(findings.compared) if point.kind == "square"]
     if not squares:
         return
-    yield "\nFLOPs that tiles add to squares (Fig. 1): by kernel names / by the counters"
+    yield ""
+    yield "FLOPs that tiles add to squares (Fig. 1): by kernel names / by the counters"
     cells = {(round(point.side), point.precision): _overheads(point) for point in squares}
     yield from _grid("SIDE", cells)
 
@@ -191,19 +194,20 @@ def _overheads(point: CurvePoint) -> str:
     return f"{names} / {counted}"
 
 
-def _speed_ups(findings: Findings) -> Iterator[str]:
+def _speed_ups(findings: Findings) -> Iterator[Part]:
     squares = accuracy.speed_ups(findings.compared)
     if not squares:
         return
     peaks = ", ".join({f"{each.precision} {each.of_peaks:.2f}": None for each in squares})
-    yield f"\nTimes as fast as {squares[0].base} (Fig. 3): by FLOP/s / by OFU times peak; peaks: {peaks}"
+    yield ""
+    yield f"Times as fast as {squares[0].base} (Fig. 3): by FLOP/s / by OFU times peak; peaks: {peaks}"
     cells = {
         (each.side, each.precision): f"{each.achieved:.2f} / {each.by_ofu:.2f}" for each in squares
     }
     yield from _grid("SIDE", cells)
 
 
-def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[str]:
+def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[Part]:
     """A table of cells by row and column."""
     columns = list(dict.fromkeys(column for _, column in cells))
     lines = [(corner, *columns)]
@@ -212,11 +216,12 @@ def _grid(corner: str, cells: Mapping[tuple[int, str], str]) -> Iterator[str]:
     yield from _table(lines)
 
 
-def _noise(noise: Noise | None) -> Iterator[str]:
+def _noise(noise: Noise | None) -> Iterator[Part]:
     if noise is None:
         return
+    yield ""
     yield (
-        f"\nSM clock under steady {noise.precision} products over {noise.seconds:.0f} s, {noise.reads} reads: "
+        f"SM clock under steady {noise.precision} products over {noise.seconds:.0f} s, {noise.reads} reads: "
         f"{noise.lowest_hz / 1e6:.0f} to {noise.highest_hz / 1e6:.0f} MHz, mean {noise.mean_hz / 1e6:.0f}, "
         f"std {noise.std_hz / 1e6:.0f}; OFU {noise.utilization:.1%}"
     )
@@ -229,10 +234,11 @@ def _noise(noise: Noise | None) -> Iterator[str]:
         yield from _table(lines)
 
 
-def _domains(findings: Findings) -> Iterator[str]:
+def _domains(findings: Findings) -> Iterator[Part]:
     if not findings.domains:
         return
-    yield "\nFLOPs per cycle and SM, and clocks"
+    yield ""
+    yield "FLOPs per cycle and SM, and clocks"
     lines = [("PREC", "MEASURED", "RATE", "TABLE", "HIGHEST CLOCK", "IMPLIED", "TABLE")]
     for each in findings.domains:
         lines.append(
@@ -255,7 +261,9 @@ def _domains(findings: Findings) -> Iterator[str]:
         )
     if findings.proposal:
         row, setting = findings.proposal
-        yield f"\nA row for gpu_rows.py:\n{row}\n\nOr in the configuration:\n{setting.rstrip()}"
+        yield ""
+        yield from ("A row for gpu_rows.py:", *row.splitlines(), "")
+        yield from ("Or in the configuration:", *setting.rstrip().splitlines())
 
 
 def _or_dash(value: int | None) -> str:
@@ -266,6 +274,6 @@ def _mhz(value: float | None) -> str:
     return "-" if value is None else f"{value / 1e6:.0f} MHz"
 
 
-def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[Part]:
     head, *rows = lines
-    yield TextTable(head, [LEFT] * len(head), rows).plain()
+    yield TextTable(head, [LEFT] * len(head), rows)

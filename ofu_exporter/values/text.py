@@ -24,6 +24,21 @@ def shown_lines(text: str) -> str:
     return "\n".join(map(shown, text.split("\n")))
 
 
+def shown_json(text: str) -> str:
+    """JSON in lines that means the same, with an escape in place of each unprintable character of its strings."""
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_json_letter, line))
+        for line in text.split("\n")
+    )
+
+
+def _json_letter(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    units = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def show(value: object, names: Iterable[str]) -> None:
     """Replace these fields of a frozen value that is just being made by their printable form."""
     for name in names:

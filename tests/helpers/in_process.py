@@ -22,7 +22,7 @@ def call(
     *args: str, env: Mapping[str, str] | None = None, obj: object = None
 ) -> subprocess.CompletedProcess[str]:
     """As `tests.helpers.agent.call`, which starts a process and so costs a second of CPU."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
     with (
         mock.patch.dict(os.environ, bare_environment(env), clear=True),
         mock.patch.object(sys, "argv", ["ofu-exporter", *args]),
@@ -31,7 +31,14 @@ def call(
         _loggers_as_before(),
     ):
         code = _exit_code(obj)
-    return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess(args, code, *map(_written, (out, err)))
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode(errors="replace")
 
 
 def _exit_code(obj: object) -> int:

@@ -18,11 +18,11 @@ from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
+from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, Part, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
-from ofu_exporter.values.text import shown
 
 _LINES = 24
 """Rows of the table over time."""
@@ -32,16 +32,16 @@ MOST_ROWS = 128
 
 def text(result: JobResult) -> str:
     row = result.job
-    lines = [
+    lines: list[Part] = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
         f"{gpus(row.gpus)} GPUs of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,
     ]
     over_time = ReportSection("Over time", _over_time(result.points))
     for section in (over_time, *sections(result)):
-        lines += ["", f"{section.title}:", "", section.table.plain()]
+        lines += ["", f"{section.title}:", "", section.table]
     lines += [f"Not read: {part.words}" for part in result.missing]
-    return "\n".join(shown(line) if "\n" not in line else line for line in lines)
+    return tables.text(lines)
 
 
 def sections(result: JobResult) -> Iterator[ReportSection]:

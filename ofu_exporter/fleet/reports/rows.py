@@ -6,10 +6,8 @@ fleet of one's own can fill. As it asks, columns of our own begin with `x_`. A c
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -17,11 +15,8 @@ from pydantic.fields import FieldInfo
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.reports.result import DayRow, FleetReport, GroupRow, JobRow
+from ofu_exporter.support.csv_text import csv_text
 from ofu_exporter.support.extras import install_command
-from ofu_exporter.values.text import shown
-
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for a formula at the begin of a text."""
 
 
 def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
@@ -33,16 +28,7 @@ def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
 
 def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
     """One line for each row; what is not known is an empty cell."""
-    return csv_text(list(kind.model_fields), (row.model_dump() for row in members))
-
-
-def csv_text(names: Sequence[str], lines: Iterable[Mapping[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, names, lineterminator="\n")
-    writer.writeheader()
-    for line in lines:
-        writer.writerow({name: cell(value) for name, value in line.items()})
-    return out.getvalue()
+    return csv_text((row.model_dump() for row in members), list(kind.model_fields))
 
 
 def as_parquet(report: FleetReport) -> bytes:
@@ -88,20 +74,11 @@ def _type(field: FieldInfo) -> type:
     return kind
 
 
-def cell(value: Any) -> Any:
-    """A value that no spreadsheet computes and no terminal obeys."""
-    if isinstance(value, str):
-        return f"'{shown(value)}" if value.startswith(_DANGEROUS) else shown(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else value
-
-
 def as_focus(report: FleetReport) -> str:
     """CSV, a line for each day, cluster, account and model, and for each model's GPUs that no job held."""
     empty: dict[str, Any] = {**dict.fromkeys(DayRow.model_fields), "day": "2000-01-01"}
     names = list(_line(DayRow.model_construct(**empty), ""))
-    return csv_text(names, (_line(row, report.currency) for row in report.days))
+    return csv_text((_line(row, report.currency) for row in report.days), names)
 
 
 def _line(row: DayRow, currency: str) -> dict[str, Any]:
