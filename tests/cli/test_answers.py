@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from ofu_exporter.cli import answers
 from ofu_exporter.cli.answers import Row, format_option, print_answer
 from ofu_exporter.support.csv_text import csv_text
 
@@ -57,3 +59,20 @@ def test_only_what_the_format_needs_is_made(capsys: pytest.CaptureFixture[str]) 
 
     print_answer("text", lambda: "text", never, never)
     assert capsys.readouterr().out == "text\n"
+
+
+MAKE_THEIR_OWN = {
+    "answers.py": "the functions that the others use",
+    "help.py": "our own words",
+    "files.py": "a script of our own for a shell",
+    "fleet_server.py": "moves the cursor",
+    "fleet_report.py": "bytes that are written already",
+    "top.py": "has colours; its cells are escaped one by one",
+    "bundle.py": "a list in lines",
+    "job.py": "lines that were escaped when the agent gave them",
+}
+
+
+def test_every_other_command_prints_by_the_functions_that_escape() -> None:
+    files = Path(answers.__file__).parent.glob("*.py")
+    assert {each.name for each in files if "click.echo(" in each.read_text()} == {*MAKE_THEIR_OWN}
