@@ -258,6 +258,7 @@ def test_rights_in_the_cluster_come_with_pod_metadata_only(helm: str) -> None:
     assert [(rule["resources"], rule["verbs"]) for rule in rules] == [
         (["pods"], ["get"]),
         (["resourceslices"], ["list"]),
+        (["resourceclaims"], ["get"]),
     ]
     (subject,) = only(objects, "ClusterRoleBinding")["subjects"]
     account = only(objects, "ServiceAccount")["metadata"]
@@ -265,6 +266,47 @@ def test_rights_in_the_cluster_come_with_pod_metadata_only(helm: str) -> None:
     spec = pod_spec(objects)
     assert spec["automountServiceAccountToken"] is True
     assert pod_spec(render(helm, {}))["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(
+    ("values", "scheduler", "says"),
+    [
+        ({}, "kubernetes", "A pod that runs slurmd is no job: set slurm.jobMapHostPath"),
+        ({"slurm": {"jobMapHostPath": "/m"}}, "auto", "must mount /m (job mapping) of the node"),
+        (
+            {"slurm": {"jobsHostPath": "/j", "jobMapHostPath": "/m"}},
+            "auto",
+            "must mount /j (files of the hooks) and /m (job mapping) of the node",
+        ),
+        (
+            {"slurm": {"jobsHostPath": "/j"}, "kubernetes": {"podResources": False}},
+            "slurm",
+            "must mount /j (files of the hooks) of the node",
+        ),
+        ({"kubernetes": {"podResources": False}}, "none", "Nobody says which job has which GPU"),
+        (
+            {"slurm": {"jobsHostPath": "/j"}, "config": {"scheduler": "slurm"}},
+            "slurm",
+            "must mount /j",
+        ),
+    ],
+)
+def test_the_jobs_of_slurm_in_pods_are_found_where_its_files_are_mounted(
+    values: Object, scheduler: str, says: str, tmp_path: Path
+) -> None:
+    """NOTES.txt is shown by an installation alone, and so by `helm install --dry-run`."""
+    objects = render(any_helm(), values)
+    config = yaml.safe_load(only(objects, "ConfigMap")["data"]["ofu-exporter.yaml"])
+    assert config["scheduler"] == scheduler
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    dry = ["install", "x", str(CHART), "--dry-run=client", "--values", str(file)]
+    done = run(helms()[-1], *dry)
+    if "cluster unreachable" in done.stderr:
+        pytest.skip("Helm 3 renders the notes for a cluster alone")
+    notes = done.stdout.partition("NOTES:")[2]
+    assert says in " ".join(notes.split())
+    assert notes.count("Nobody says") == (scheduler == "none")
 
 
 @every_helm

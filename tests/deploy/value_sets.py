@@ -75,6 +75,13 @@ VALUE_SETS: dict[str, Object] = {
             "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
         },
     },
+    "slurm-in-pods": {
+        "kubernetes": {"cdiPath": "/var/run/cdi"},
+        "slurm": {
+            "jobsHostPath": "/run/ofu-exporter/jobs",
+            "jobMapHostPath": "/var/run/nebius/slurm",
+        },
+    },
     "pods": {
         "global": {"imageRegistry": "registry.example.com", "imagePullSecrets": ["registry"]},
         "hostNetwork": True,

@@ -87,12 +87,20 @@ def given(resource: str, *ids: str) -> list[Message]:
     return devices
 
 
-def claimed(*devices: str, driver: str = "gpu.nvidia.com", share: str = "") -> Message:
+def claimed(
+    *devices: str,
+    driver: str = "gpu.nvidia.com",
+    share: str = "",
+    uid: str = "",
+    claim: str = "c",
+) -> Message:
     """Devices of one ResourceClaim.
 
-    As kubelet does, each is listed with the CDI names of all before it too.
+    As kubelet does, each is listed with the CDI names of all before it too. With a uid they are named as by NVIDIA's
+    driver since 25.12 (`GetClaimDeviceName` in its cdi.go).
     """
-    cdi = [make("CDIDevice", name=f"k8s.{driver}/device={name}") for name in devices]
+    kind = f"claim={uid}-" if uid else "device="
+    cdi = [make("CDIDevice", name=f"k8s.{driver}/{kind}{name}") for name in devices]
     resources = [
         make(
             "ClaimResource",
@@ -104,7 +112,9 @@ def claimed(*devices: str, driver: str = "gpu.nvidia.com", share: str = "") -> M
         )
         for number, name in enumerate(devices)
     ]
-    return make("DynamicResource", claim_name="c", claim_namespace="ns", claim_resources=resources)
+    return make(
+        "DynamicResource", claim_name=claim, claim_namespace="ns", claim_resources=resources
+    )
 
 
 def pod(
@@ -113,11 +123,12 @@ def pod(
     claims: Sequence[Message] = (),
     namespace: str = "ns",
     cpus: int = 0,
+    container: str = "worker",
 ) -> Message:
     """A pod with a sidecar that has no device, and a container that has what is given."""
     worker = make(
         "ContainerResources",
-        name="worker",
+        name=container,
         devices=devices,
         dynamic_resources=claims,
         cpu_ids=range(cpus),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ofu_exporter.ofu.holders import HANDOVER_SECONDS
+from tests.doubles.kubelet import GPU, Kubelet, pod
+from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.slurm_cluster import DEPLOYED, GPUS, PROGRAM, Cluster
 
@@ -131,6 +134,31 @@ def test_jobs_that_share_a_gpu_by_shards_hold_it_together(
         for job_id, part in zip(jobs, together, strict=True):
             assert seconds(running, job_id) < held(running, job_id) - part + HANDOVER_SECONDS
     assert not any(running.values("ofu_exporter_scheduler_rejected_total"))
+
+
+def test_a_job_inside_a_pod_has_its_gpus_and_the_pod_has_none(
+    cluster: Cluster, gate: str, tmp_path: Path
+) -> None:
+    """slurmd in a pod that has every GPU of the node; nobody has told the agent which schedulers there are."""
+    gpus = [f"SIMULATED-1-{number}" for number in range(GPUS)]
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    kubelet.pods = [pod("slurm-worker-0", devices_of(GPU, *gpus), container="slurmd")]
+    kubelet.start()
+    flags = ("run", "--source", "simulate", "--simulated-gpus", str(GPUS), "--interval", "0.5s")
+    asked = ("--job-dir", str(cluster.jobs), "--kubelet-socket", str(kubelet.path))
+    try:
+        with agent(*flags, "--clock-interval", "0.1s", *asked) as running:
+            job_id = cluster.submit("--gres=gpu:2", until_open=gate)
+            until(lambda: seconds(running, job_id) > 2 * LONG)
+            assert running.value("ofu_exporter_scheduler_up", scheduler="kubernetes") == 1
+            assert len(running.values("ofu_gpu_info", job_id=job_id)) == 2
+            assert len(running.values("ofu_gpu_info", job_id="")) == GPUS - 2
+            assert held(running, job_id) >= seconds(running, job_id) - 2 * HANDOVER_SECONDS
+            assert not any(running.values("ofu_exporter_scheduler_rejected_total"))
+            assert not running.values("ofu_gpu_shared")
+            assert running.logged("pod ns/slurm-worker-0 runs slurmd")
+    finally:
+        kubelet.stop()
 
 
 def wait_until_shared(running: Agent, job_id: str) -> None:

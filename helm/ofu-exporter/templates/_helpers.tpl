@@ -95,10 +95,18 @@ imagePullSecrets:
 {{- printf "%s-node" (include "ofu-exporter.fullname" . | trunc 58 | trimSuffix "-") }}
 {{- end }}
 
+{{- /* Whether Slurm's jobs hold GPUs of pods. */ -}}
+{{- define "ofu-exporter.hasSlurm" -}}
+{{- if or .Values.slurm.jobsHostPath .Values.slurm.jobMapHostPath }}true{{ end }}
+{{- end }}
+
 {{- /* The exporter's configuration file. SERVICE, SERVICE.NAMESPACE.svc and what ends on cluster.local are names that
        it knows by itself. */ -}}
 {{- define "ofu-exporter.config" -}}
 {{- $scheduler := ternary "kubernetes" "none" .Values.kubernetes.podResources }}
+{{- if include "ofu-exporter.hasSlurm" . }}
+{{- $scheduler = ternary "auto" "slurm" .Values.kubernetes.podResources }}
+{{- end }}
 {{- $namespace := include "ofu-exporter.namespace" . }}
 {{- $hosts := list (printf "%s.%s" (include "ofu-exporter.fullname" .) $namespace) }}
 {{- if .Values.reports.nodeService }}

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,16 @@ from pydantic import BaseModel, Field, field_validator
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import pod_resources, workloads
-from ofu_exporter.schedulers.kubernetes.api_server import ApiServer, Get
+from ofu_exporter.schedulers.kubernetes.api_server import ApiServer
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
-from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName, uuids_of_claimed
+from ofu_exporter.schedulers.kubernetes.dra_facts import DraFacts
+from ofu_exporter.schedulers.kubernetes.gpu_pods import Allotted, GpuPod, GpuPods, PodName
+from ofu_exporter.schedulers.kubernetes.mig_devices import MINORS, MigDevices
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
 from ofu_exporter.schedulers.kubernetes.pods import Pods
 from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim, JobKey
-from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
+from ofu_exporter.values.reasons import SchedulerReason
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,10 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     """Label or annotation of a pod with its account."""
     node_name: str = Field(default="", examples=["NAME"])
     """This node's name in Kubernetes; needed for MIG devices given out by DRA."""
+    cdi_dir: Path = Field(default=Path("/var/run/cdi"), examples=["DIR"])
+    """Directory in which NVIDIA's DRA driver says which MIG instance it made for a claim."""
+    slurm_containers: str = Field(default="slurmd", examples=["NAME"])
+    """Containers (with commas) that run slurmd: their GPUs are held by Slurm's jobs, never by the pod."""
 
     @field_validator("kubernetes_metadata", mode="before")
     @classmethod
@@ -68,8 +74,16 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     @property
     def more_resources(self) -> list[str]:
         """The names in `kubernetes_resources`."""
-        names = (name.strip() for name in self.kubernetes_resources.split(","))
-        return [name for name in names if name]
+        return _names(self.kubernetes_resources)
+
+    @property
+    def slurmd(self) -> list[str]:
+        """The names in `slurm_containers`."""
+        return _names(self.slurm_containers)
+
+
+def _names(text: str) -> list[str]:
+    return [name for each in text.split(",") if (name := each.strip())]
 
 
 class Scheduler(schedulers.Scheduler):
@@ -80,11 +94,14 @@ class Scheduler(schedulers.Scheduler):
         options: Options,
         api: ApiServer | None = None,
         clock: Callable[[], float] = time.monotonic,
+        mig_minors: Path = MINORS,
     ) -> None:
         self._options = options
         self._api = api or ApiServer()
         self._rejected: Counter[str] = Counter()
-        self._finder = GpuPods(options.more_resources, self._rejected)
+        self._finder = GpuPods(options.more_resources, options.slurmd, self._rejected)
+        self._dra = DraFacts(options.node_name, self._rejected)
+        self._mig = MigDevices(options.cdi_dir, mig_minors)
         read = partial(
             workloads.read,
             user_label=options.kubernetes_user_label,
@@ -92,8 +109,9 @@ class Scheduler(schedulers.Scheduler):
         )
         self._pods = Pods(self._api, read, self._rejected, clock)
         self._settling = KubeletRestart(options.kubelet_socket, clock)
-        self._uuids: Mapping[str, str] = {}
-        self._uuids_failed = False
+        self._names: Mapping[str, str] = {}
+        """The names by which devices given out by DRA can be found, by the driver's names."""
+        self._slurm_pods: Set[PodName] = frozenset()
         self._has_answered = False
         self._members: Mapping[PodName, JobPod] = {}
         """The pods of the last answer."""
@@ -118,12 +136,17 @@ class Scheduler(schedulers.Scheduler):
             detail = f"{self._options.kubelet_socket}: {len(pods)} pods with GPUs"
             raise SchedulerError(SchedulerReason.TOO_LARGE, detail)
         self._settling.check(kubelet, pods.keys())
-        learn = partial(self._learn_uuids, wanted=any(pod.claimed for pod in pods.values()))
+        self._tell_slurm_pods()
+        learn = partial(self._dra.learn, pods=pods)
         workloads = self._pods.workloads(pods, self._asks_api, learn)
+        holders = self._dra.holders(pods)
+        self._names = {**self._dra.uuids, **self._mig.places(_allotted(holders.values()))}
         members = {
-            name: JobPod(pods[name], workload, name[1]) for name, workload in workloads.items()
+            name: JobPod(holders[name], workload, name[1])
+            for name, workload in workloads.items()
+            if name in holders
         }
-        claims = by_job(NAME, members, self._uuids, self._rejected)
+        claims = by_job(NAME, members, self._names, self._rejected)
         running = {claim.job.key for claim in claims}
         if was_doubtful and self._asks_api:
             self._ended = self._ended_meanwhile(pods.keys(), running)
@@ -137,7 +160,7 @@ class Scheduler(schedulers.Scheduler):
         gone = {name: pod for name, pod in self._members.items() if name not in listed}
         finished = self._pods.finished(gone) if gone else {}
         ended = []
-        for claim in by_job(NAME, gone, self._uuids, Counter()):
+        for claim in by_job(NAME, gone, self._names, Counter()):
             names = (claim.job.job_id, *claim.job.aliases)  # a pod may have the job's name
             pods = {name for name in gone if "/".join(name) in names}
             if claim.job.key not in running and pods and pods <= finished.keys():
@@ -160,19 +183,16 @@ class Scheduler(schedulers.Scheduler):
         self._has_answered = True
         return listed
 
-    def _learn_uuids(self, get: Get, wanted: bool) -> None:
-        """Read the ResourceSlices. If that is refused, only the uuids are missing."""
-        if not wanted or not self._options.node_name:
-            return
-        try:
-            self._uuids = uuids_of_claimed(get, self._options.node_name)
-        except SchedulerError as error:
-            self._rejected[ClaimRejection.UNREADABLE.value] += 1
-            if not self._uuids_failed:
-                log.warning("the uuids of DRA devices are not known: %s", error.detail)
-            self._uuids_failed = True
-        else:
-            self._uuids_failed = False
+    def _tell_slurm_pods(self) -> None:
+        """Say once of each pod that it is no job, because without Slurm's hooks nobody else names its GPUs' jobs."""
+        pods = self._finder.slurm_pods
+        for namespace, name in sorted(pods - self._slurm_pods):
+            log.info("pod %s/%s runs slurmd: its GPUs are those of Slurm's jobs", namespace, name)
+        self._slurm_pods = pods
+
+
+def _allotted(pods: Iterable[GpuPod]) -> Iterable[Allotted]:
+    return (each for pod in pods for each in pod.allotted)
 
 
 SETTLE_SECONDS = 30.0

@@ -2,7 +2,9 @@
 
 NVIDIA's DRA driver, which serves claims, calls a GPU `gpu-N` after /dev/nvidiaN, and a MIG device after its profile and
 place, which does not name the instance. The uuids of both are in the ResourceSlices that it writes for each node,
-except for MIG devices that are made on demand.
+except for MIG devices that are made on demand, which `mig_devices` finds.
+
+A pod that runs slurmd has its GPUs for Slurm's jobs, which Slurm's hooks name. It is no job itself.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ofu_exporter.errors import SchedulerError
@@ -25,27 +28,49 @@ PodName = tuple[str, str]
 RESOURCE = "nvidia.com/gpu"
 RESOURCE_PREFIXES = ("nvidia.com/gpu.", "nvidia.com/mig-")
 """`nvidia.com/gpu.shared` is the device plugin's own name for shares; other renamed resources have the same form."""
+ClaimName = tuple[str, str]
+"""Namespace and name of a ResourceClaim."""
 _OBJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+class Allotted(NamedTuple):
+    """A device that a ResourceClaim gives to a pod."""
+
+    name: str
+    """The name of NVIDIA's DRA driver."""
+    claim_uid: str = ""
+    claim: ClaimName = ("", "")
 
 
 @dataclass(slots=True)
 class GpuPod:
     devices: set[str] = field(default_factory=set)
     """Devices from device plugins, by the plugins' names."""
-    claimed: set[str] = field(default_factory=set)
-    """Devices from ResourceClaims, by the names of NVIDIA's DRA driver."""
+    allotted: set[Allotted] = field(default_factory=set)
+    """Devices from ResourceClaims."""
     shares: set[str] = field(default_factory=set)
     """Devices of `claimed` that are meant to be shared."""
     containers: set[str] = field(default_factory=set)
     """The containers of the pod that have these devices."""
 
+    @property
+    def claimed(self) -> set[str]:
+        """The names of the devices from ResourceClaims."""
+        return {each.name for each in self.allotted}
+
 
 class GpuPods:
     """Knows which resources are GPUs, and counts rejected names."""
 
-    def __init__(self, more_resources: Iterable[str], rejected: Counter[str]) -> None:
+    def __init__(
+        self, more_resources: Iterable[str], slurmd: Iterable[str], rejected: Counter[str]
+    ) -> None:
+        """`slurmd` are the names of containers whose GPUs Slurm gives to its jobs."""
         self._resources = {RESOURCE, *more_resources}
+        self._slurmd = frozenset(slurmd)
         self._rejected = rejected
+        self.slurm_pods: frozenset[PodName] = frozenset()
+        """The pods of the last answer that have GPUs for Slurm's jobs."""
 
     @property
     def marks(self) -> Collection[bytes]:
@@ -55,8 +80,12 @@ class GpuPods:
 
     def find(self, listed: Iterable[PodResources]) -> dict[PodName, GpuPod]:
         pods: dict[PodName, GpuPod] = {}
+        of_slurm: set[PodName] = set()
         for entry in listed:
             name = (entry.namespace, entry.name)
+            of_devices = {each.container for each in entry.devices}
+            if self._slurmd & (of_devices | {each.container for each in entry.claimed}):
+                of_slurm.add(name)
             pod = pods.get(name) or GpuPod()
             self._add_devices(pod, entry)
             if not pod.devices and not pod.claimed:
@@ -65,25 +94,28 @@ class GpuPods:
                 pods[name] = pod
             else:
                 self._rejected[ClaimRejection.MALFORMED.value] += 1
+        self.slurm_pods = frozenset(of_slurm)
         return pods
 
     def _add_devices(self, pod: GpuPod, entry: PodResources) -> None:
         for resource, name, container in entry.devices:
-            if resource in self._resources or resource.startswith(RESOURCE_PREFIXES):
-                self._add(pod.devices, name)
+            is_gpu = resource in self._resources or resource.startswith(RESOURCE_PREFIXES)
+            if is_gpu and container not in self._slurmd:
+                if self._is_name(name):
+                    pod.devices.add(name)
                 pod.containers.add(container)
         for claimed in entry.claimed:
-            for name in names_of_claim(claimed):
-                self._add(pod.claimed, name)
+            for each in allotted(claimed) if claimed.container not in self._slurmd else ():
+                if self._is_name(each.name):
+                    pod.allotted.add(each)
                 pod.containers.add(claimed.container)
                 if claimed.share:
-                    pod.shares.add(name)
+                    pod.shares.add(each.name)
 
-    def _add(self, names: set[str], name: str) -> None:
-        if name and is_sane(name):
-            names.add(name)
-        else:
-            self._rejected[ClaimRejection.MALFORMED.value] += 1
+    def _is_name(self, name: str) -> bool:
+        is_name = bool(name) and is_sane(name)
+        self._rejected[ClaimRejection.MALFORMED.value] += not is_name
+        return is_name
 
 
 DRIVER = "gpu.nvidia.com"
@@ -91,17 +123,24 @@ DRIVER = "gpu.nvidia.com"
 _VERSIONS = ("v1", "v1beta2", "v1beta1")
 _GPU = re.compile(r"gpu-(\d+)")
 _CDI = re.compile(
-    rf"k8s\.{re.escape(DRIVER)}/(?:device=|claim=[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}-)(.+)"
+    rf"k8s\.{re.escape(DRIVER)}/(?:device=|claim=([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})-)(.+)"
 )
 """The driver's name of a device for the container runtime: one name for all claims, or one for each."""
 
 
-def names_of_claim(claimed: ClaimedDevice) -> list[str]:
-    """The driver's names of the GPUs of a claim; empty where they are not NVIDIA's."""
-    if claimed.driver:
-        return [claimed.device] if claimed.driver == DRIVER and claimed.device else []
-    matches = [_CDI.fullmatch(name) for name in claimed.cdi]
-    return [match[1] for match in matches if match]
+def allotted(claimed: ClaimedDevice) -> list[Allotted]:
+    """The GPUs of an entry of kubelet's; empty where they are not NVIDIA's.
+
+    Kubelet gives each device the CDI names of those before it, too.
+    """
+    matches = [match for name in claimed.cdi if (match := _CDI.fullmatch(name))]
+    named = [Allotted(match[2], match[1] or "", claimed.claim) for match in matches]
+    if not claimed.driver:
+        return named
+    if claimed.driver != DRIVER or not claimed.device:
+        return []
+    of_device = (each for each in named if each.name == claimed.device)
+    return [next(of_device, Allotted(claimed.device, "", claimed.claim))]
 
 
 def claimed_device(name: str, uuids: Mapping[str, str]) -> str:
@@ -141,3 +180,29 @@ def uuids_of_slices(document: object) -> dict[str, str]:
         detail = f"API server: no ResourceSlices: {type(error).__name__}: {error}"
         raise SchedulerError(SchedulerReason.BAD_ANSWER, detail) from error
     return uuids
+
+
+def admin_devices(get: Get, claim: ClaimName) -> frozenset[str]:
+    """The devices of a claim that it only looks at: with `adminAccess` a pod has no GPU. Raises SchedulerError."""
+    namespace, name = (quote(part, safe="") for part in claim)
+    for version in _VERSIONS:
+        path = f"namespaces/{namespace}/resourceclaims/{name}?resourceVersion=0"
+        document = get(f"/apis/resource.k8s.io/{version}/{path}")
+        if document is not None:
+            return admin_of_claim(document)
+    return frozenset()
+
+
+def admin_of_claim(document: object) -> frozenset[str]:
+    """The same, of a ResourceClaim of any version. Raises SchedulerError."""
+    try:
+        allocation = document["status"].get("allocation") or {}  # type: ignore[index]
+        results = (allocation.get("devices") or {}).get("results") or ()
+        return frozenset(
+            str(each["device"])
+            for each in results
+            if each["driver"] == DRIVER and each.get("adminAccess") is True
+        )
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        detail = f"API server: no ResourceClaim: {type(error).__name__}: {error}"
+        raise SchedulerError(SchedulerReason.BAD_ANSWER, detail) from error

@@ -43,6 +43,8 @@ class ClaimedDevice(NamedTuple):
     cdi: tuple[str, ...]
     container: str = ""
     """The container of the pod that has it."""
+    claim: tuple[str, str] = ("", "")
+    """Namespace and name of the ResourceClaim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,15 @@ def _pod(packed: bytes) -> PodResources:
         for plugin in container.messages(2):
             devices += [PluginDevice(plugin.text(1), id_, name) for id_ in plugin.texts(2)]
         for dynamic in container.messages(5):
-            claimed += [_claimed(device, name) for device in dynamic.messages(4)]
+            claim = (dynamic.text(3), dynamic.text(2))
+            claimed += [_claimed(device, name, claim) for device in dynamic.messages(4)]
     return PodResources(pod.text(2), pod.text(1), tuple(devices), tuple(claimed))
 
 
-def _claimed(device: _Message, container: str) -> ClaimedDevice:
+def _claimed(device: _Message, container: str, claim: tuple[str, str]) -> ClaimedDevice:
     driver, pool, name, share = (device.text(number) for number in (2, 3, 4, 5))
     cdi = tuple(each.text(1) for each in device.messages(1))
-    return ClaimedDevice(driver, pool, name, share, cdi, container)
+    return ClaimedDevice(driver, pool, name, share, cdi, container, claim)
 
 
 class _Message:

@@ -343,7 +343,7 @@ def test_slices_that_are_refused_or_damaged_cost_nothing_else(
     bench.make()
     bench.api.statuses["/apis/resource.k8s.io"] = 403
     assert bench.claims() == {"ns/ray": ("nvidia0",)}
-    assert bench.rejected == {"unreadable": 1}
+    assert bench.rejected == {"unreadable": 2}, "slices and claim"
 
 
 def test_a_claim_of_several_jobs_is_shared_on_purpose(bare: Bench) -> None:
@@ -375,7 +375,71 @@ def test_a_part_of_a_device_is_a_share(bare: Bench) -> None:
     ]
 )
 def test_old_kubelets_say_only_what_the_runtime_is_told(cdi: str, found: list[str]) -> None:
-    assert gpu_pods.names_of_claim(ClaimedDevice("", "", "", "", (cdi,))) == found
+    named = gpu_pods.allotted(ClaimedDevice("", "", "", "", (cdi,)))
+    assert [each.name for each in named] == found
+
+
+def looked_at(version: str, *admin: str) -> dict[str, object]:
+    """A path of the API server, and the ResourceClaim there: gpu-0 to be had, these devices to be looked at.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/resource-claim-v1/ has its results.
+    """
+    base = {"driver": "gpu.nvidia.com", "pool": NODE, "request": "all"}
+    seen = [{**base, "device": name, "adminAccess": True} for name in admin]
+    results = [{**base, "device": "gpu-0"}, *seen, {**seen[0], "driver": "x", "device": "gpu-0"}]
+    claim = {"status": {"allocation": {"devices": {"results": results}}}}
+    return {f"/apis/resource.k8s.io/{version}/namespaces/ns/resourceclaims/c": claim}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_pod_with_admin_access_holds_nothing(bench: Bench, version: str) -> None:
+    """A monitoring pod sees every GPU of the node; the job on them has them alone."""
+    bench.api.objects |= looked_at(version, "gpu-1", "gpu-2")
+    for name in ("monitor", "job"):
+        bench.api.add(doubles.pod(name))
+    monitor = pod("monitor", claims=[claimed("gpu-1", "gpu-2")])
+    job = pod("job", claims=[claimed("gpu-1", claim="d")])
+    assert bench.claims(monitor, job) == {"ns/job": ("nvidia1",)}
+    both = pod("job", claims=[claimed("gpu-0", "gpu-1", "gpu-2")])
+    assert bench.claims(both, after=20.0) == {"ns/job": ("nvidia0",)}
+    asked = [path for path in bench.api.seen if "resourceclaims/c?" in path]
+    assert len(asked) == (1 if version == "v1" else 3), "a claim is asked about once"
+
+
+@pytest.mark.parametrize(
+    "document", [[], {"status": 5}, {"status": {"allocation": {"devices": 5}}}]
+)
+def test_a_claim_that_cannot_be_read_is_held(bench: Bench, document: object) -> None:
+    (path,) = looked_at("v1", "gpu-1")
+    bench.api.objects[path] = document
+    bench.api.add(doubles.pod("p"))
+    assert bench.claims(pod("p", claims=[claimed("gpu-1")])) == {"ns/p": ("nvidia1",)}
+    assert bench.rejected == {"unreadable": 1}
+
+
+# Pods that run slurmd: Slinky's NodeSet and Soperator's worker both call the container so.
+
+
+def test_the_gpus_of_a_pod_that_runs_slurmd_are_those_of_slurms_jobs(
+    bare: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    slurmd = pod("slurm-worker-0", devices_of(GPU, "GPU-a", "GPU-b"), container="slurmd")
+    for _ in range(2):
+        assert bare.claims(slurmd, holding("plain", "GPU-c")) == {"ns/plain": ("GPU-c",)}
+    told = [each for each in caplog.messages if "runs slurmd" in each]
+    assert told == ["pod ns/slurm-worker-0 runs slurmd: its GPUs are those of Slurm's jobs"]
+    given_by_dra = pod("slurm-worker-1", claims=[claimed("gpu-0")], container="slurmd")
+    assert bare.claims(given_by_dra) == {}
+
+
+def test_a_container_that_runs_slurmd_under_another_name_can_be_named(bare: Bench) -> None:
+    own = pod("w", devices_of(GPU, "GPU-a"), container="node")
+    assert bare.claims(own) == {"ns/w": ("GPU-a",)}
+    bare.make(kubernetes_metadata="off", slurm_containers="slurmd, node")
+    assert bare.claims(own) == {}
+    bare.make(kubernetes_metadata="off", slurm_containers="")
+    assert bare.claims(pod("w", devices_of(GPU, "GPU-a"), container="slurmd")) != {}
 
 
 # Which job a pod is part of.

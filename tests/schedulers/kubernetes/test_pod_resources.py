@@ -259,6 +259,7 @@ def expected(entry: Message) -> PodResources:
                 share=resource.share_id,
                 cdi=tuple(device.name for device in resource.cdi_devices),
                 container=container.name,
+                claim=(dynamic.claim_namespace, dynamic.claim_name),
             )
             for container in containers
             for dynamic in container.dynamic_resources
