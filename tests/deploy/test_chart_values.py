@@ -152,7 +152,7 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
     assert pod_spec(objects)["automountServiceAccountToken"] is False
     both = render(helm, {"kubernetes": {"extraRules": [rule], "metadata": True}})
     assert only(both, "ClusterRole")["rules"][-1] == rule
-    assert len(only(both, "ClusterRole")["rules"]) == 3
+    assert len(only(both, "ClusterRole")["rules"]) == 4
 
 
 @every_helm
