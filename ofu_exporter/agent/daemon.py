@@ -140,7 +140,9 @@ class Daemon:
         return State(
             jobs={job.job.key: job for job in jobs},
             owners=OwnerState(
-                watched_until=saved.watched_until, credited=credited_before(jobs, now)
+                watched_until=saved.watched_until,
+                believed_since=saved.watched_until if saved.is_clock_set else None,
+                credited=credited_before(jobs, now),
             ),
             counted_before=saved.counted_until,
         )

@@ -16,9 +16,11 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
+from ofu_exporter.support.durations import lasting
 from ofu_exporter.values.gpu import GpuKey
 
 log = logging.getLogger(__name__)
@@ -41,8 +43,11 @@ CREATE TABLE IF NOT EXISTS gpus (
     uuid TEXT, instance TEXT, boot_id TEXT, counted_until REAL, PRIMARY KEY (uuid, instance)
 );
 CREATE TABLE IF NOT EXISTS watched (one INTEGER PRIMARY KEY, until REAL);
+CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY, boot_id TEXT, uptime REAL, unix REAL);
 """
 _VERSION = 1
+_LATEST = 1e11
+"""Seconds since 1970; in the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Saved:
     """Monotonic time up to which each GPU was counted; empty after a reboot of the node."""
     watched_until: float | None = None
     """Unix time of the last snapshot in the file. No agent has seen who held which GPU after that."""
+    is_clock_set: bool = False
+    """Whether the clock was set since then. The times here are as if it had been set before."""
 
 
 class StateFile:
@@ -93,19 +100,41 @@ class StateFile:
             self._db.executescript(_TABLES)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def load(self, unix: float) -> Saved:
-        """The jobs to continue if they still run or come back, and the time up to which each GPU was counted."""
+    def load(self, unix: float, now: Mark | None = None) -> Saved:
+        """The jobs to continue if they still run or come back, and the time up to which each GPU was counted.
+
+        With `now`, times are moved by what the clock was set by since the file was written.
+        """
+        seconds = self._set_by(now) if now else 0.0
         rows = self._db.execute(
             "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
-            (unix - GRACE_SECONDS,),
+            (unix - seconds - GRACE_SECONDS,),
         ).fetchall()
-        watched = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
-        until = watched[0] if _is_past(watched[0], unix) else None
-        if until is not watched[0]:
+        (last,) = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
+        until = float(last) + seconds if _is_past(last, unix - seconds) else None  # type: ignore[arg-type]
+        if until is None and last is not None:
             log.warning(
-                "the last time in the state file is %a, which is impossible: left out", watched[0]
+                "the last time in the state file is %a, which is impossible: left out", last
             )
-        return Saved(_readable(rows), self._marks(), until)
+        jobs = _readable(rows)
+        if now is not None:
+            jobs = tuple(moved(job, seconds, unix) for job in jobs)
+        return Saved(jobs, self._marks(), until, bool(seconds))
+
+    def _set_by(self, now: Mark) -> float:
+        """By how much the clock was set since the file was written; 0 where that is not known."""
+        row = self._db.execute("SELECT boot_id, uptime, unix FROM clock").fetchone()
+        if row is None or not isinstance(row[0], str) or not all(map(_is_time, row[1:])):
+            return 0.0
+        seconds = set_by(Mark(*row), now)
+        if seconds:
+            log.warning(
+                "the clock was set %s by %s since the state file was written: its times are moved by that, and no job "
+                "is credited with it",
+                "forward" if seconds > 0 else "back",
+                lasting(abs(seconds)),
+            )
+        return seconds
 
     def _marks(self) -> dict[GpuKey, float]:
         """The time up to which each GPU was counted in this boot. An impossible time is left out, and the GPU is
@@ -131,7 +160,11 @@ class StateFile:
         return marks
 
     def save(
-        self, jobs: Iterable[JobTotals], counted_until: Mapping[GpuKey, float], watched_until: float
+        self,
+        jobs: Iterable[JobTotals],
+        counted_until: Mapping[GpuKey, float],
+        watched_until: float,
+        now: Mark | None = None,
     ) -> None:
         """Write the totals of some jobs, and the time up to which each GPU was counted, in one transaction.
 
@@ -158,6 +191,8 @@ class StateFile:
                 ],
             )
             self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
+            if now is not None:
+                self._db.execute("INSERT OR REPLACE INTO clock VALUES (0, ?, ?, ?)", now)
 
     def _stand_ins(self, jobs: Iterable[JobTotals]) -> list[int]:
         """The rows of pods that stood for one of these jobs while nobody could say which job theirs was."""
@@ -227,6 +262,10 @@ def _locked(path: Path) -> int:
 def _is_past(value: object, now: float) -> bool:
     """Whether a value of a row is a time in the past. NaN, a time in the future and anything but a number are not."""
     return isinstance(value, (int, float)) and 0 <= value <= now
+
+
+def _is_time(value: object) -> bool:
+    return _is_past(value, _LATEST)
 
 
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:

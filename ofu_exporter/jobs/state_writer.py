@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ofu_exporter.jobs.clock_mark import Mark
 from ofu_exporter.jobs.state_file import (
     BUSY_SECONDS,
     PRUNE_SECONDS,
@@ -19,6 +20,7 @@ from ofu_exporter.jobs.state_file import (
     open_store,
 )
 from ofu_exporter.jobs.totals import JobTotals, totals_of
+from ofu_exporter.support.boot import boot_id, uptime
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
@@ -51,7 +53,7 @@ class StateWriter:
 
     def open(self) -> Saved:
         """Read what an earlier agent left; empty where there is no file or it cannot be read."""
-        return self._attempt(lambda store: store.load(time.time()), Saved((), {}))
+        return self._attempt(lambda store: store.load(time.time(), _now()), Saved((), {}))
 
     def start(self) -> None:
         self._thread.start()
@@ -95,7 +97,8 @@ class StateWriter:
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
-        store.save(reports, marks, time.time() - (time.monotonic() - snapshot.at))
+        watched_until = time.time() - (time.monotonic() - snapshot.at)
+        store.save(reports, marks, watched_until, _now())
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             store.prune(time.time())
             self._pruned_at = time.monotonic()
@@ -162,6 +165,10 @@ class StateWriter:
             log.error(text, self._path, error, exc_info=not is_expected)
         self._problem = str(error)
         self._close()
+
+
+def _now() -> Mark:
+    return Mark(boot_id(), uptime(), time.time())
 
 
 def _record_of(view: JobView) -> _Record:

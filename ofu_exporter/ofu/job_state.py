@@ -71,14 +71,20 @@ class JobGpu(NamedTuple):
     """How many jobs have the GPU: each holds an equal part of its time."""
 
 
-def take_holders(jobs: Jobs, holders: Iterable[Job], now: Instant) -> dict[JobKey, JobState]:
-    """The jobs after a change of who holds what: new ones begin, those that hold nothing end."""
+def take_holders(
+    jobs: Jobs, holders: Iterable[Job], now: Instant, believed_since: float | None = None
+) -> dict[JobKey, JobState]:
+    """The jobs after a change of who holds what: new ones begin, those that hold nothing end.
+
+    No job is believed to have begun before `believed_since` (Unix time) that is new now.
+    """
     holding = {job.key: job for job in holders}
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         job_before = jobs.get(key)
         if job_before is None:
-            after[key] = JobState(job, now.unix, unseen_since=job.started)
+            since = job.started and max(job.started, believed_since or job.started)
+            after[key] = JobState(job, now.unix, unseen_since=since)
         elif not job_before.job.is_same_run(job):
             after[key] = begun_anew(job_before, job, now)
         else:

@@ -46,6 +46,8 @@ class OwnerState:
     rejected: Counts = field(default_factory=dict)
     watched_until: float | None = None
     """Unix time up to which an earlier agent watched this node; None where none has left word."""
+    believed_since: float | None = None
+    """The same if the clock was set since: a job that seems to have begun before began by another clock."""
     settled: frozenset[Claim] = frozenset()
     """Claims of jobs that ended, whose unwatched time is counted."""
     unknown: frozenset[tuple[JobKey, str]] = frozenset()
@@ -125,7 +127,7 @@ def _resolve(
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
-    jobs = take_holders(jobs, holders.values(), at)
+    jobs = take_holders(jobs, holders.values(), at, state.believed_since)
     return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
 
 

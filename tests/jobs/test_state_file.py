@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.jobs.clock_mark import Mark
 from ofu_exporter.jobs.state_file import (
     KEEP_SECONDS,
     MOST_ROWS,
@@ -333,3 +334,28 @@ def test_a_pod_whose_time_is_its_jobs_now_leaves_the_file(path: Path) -> None:
     store.save([job], {}, NOW)
     assert [*store.find("ns/pod")] == [earlier, elsewhere, alone]
     assert store.find("ns/job") == (job,)
+
+
+@pytest.mark.parametrize("seconds", [6 * 3600.0, -40.0, -86400.0])
+def test_what_the_clock_was_set_by_moves_the_times_of_the_file(
+    path: Path, seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stored(path)
+    job = TOTALS.model_copy(update={"updated": NOW})
+    store.save([job], {}, NOW, Mark("boot", 100.0, NOW))
+    now = NOW + 60 + seconds
+    saved = store.load(now, Mark("boot", 160.0, now))
+    assert (saved.watched_until, saved.is_clock_set) == (NOW + seconds, True)
+    assert [each.updated for each in saved.jobs] == [NOW + seconds]
+    assert "no job is credited with it" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "row", ["NULL, 1, 1", "'boot', 'x', 1", "'boot', 1, 1e999", "'boot', 1, -1"]
+)
+def test_a_clock_that_cannot_be_moves_nothing(path: Path, row: str) -> None:
+    store = stored(path)
+    store.save([TOTALS], {}, NOW, Mark("boot", 100.0, NOW))
+    change(path, f"INSERT OR REPLACE INTO clock VALUES (0, {row})")
+    saved = store.load(NOW, Mark("boot", 160.0, NOW))
+    assert (saved.watched_until, saved.is_clock_set) == (NOW, False)

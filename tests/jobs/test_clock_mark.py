@@ -1,0 +1,41 @@
+"""Two clocks say by how much one of them was set: within one boot exactly, over a boot as far as can be known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
+from tests.helpers.every import every
+from tests.helpers.stored_job import TOTALS
+
+NOW = Mark("this", 1000.0, 2_000_000.0)
+
+
+@every(
+    [
+        (Mark("this", 900.0, 1_999_900.0), 0.0),
+        (Mark("this", 900.0, 1_999_900.4), 0.0),
+        (Mark("this", 900.0, 1_978_300.0), 21_600.0),
+        (Mark("this", 900.0, 1_999_940.0), -40.0),
+        (Mark("this", 1100.0, 1_999_900.0), 0.0),
+        (Mark("this", 1100.0, 2_000_040.0), -40.0),
+        (Mark("other", 5000.0, 1_900_000.0), 0.0),
+        (Mark("other", 5000.0, 1_999_500.0), -500.0),
+        (Mark("", 900.0, 1_978_300.0), 0.0),
+        (Mark("", 900.0, 2_000_040.0), -40.0),
+    ]
+)
+def test_what_a_clock_was_set_by(before: Mark, seconds: float) -> None:
+    assert set_by(before, NOW) == pytest.approx(seconds)
+
+
+def test_no_time_of_a_job_is_ahead_and_its_row_keeps_its_name() -> None:
+    job = TOTALS.model_copy(update={"held_since": TOTALS.began, "ended": TOTALS.updated})
+    now = TOTALS.updated - 10.0
+    after = moved(job, 0.0, now)
+    assert (after.updated, after.ended, after.began) == (now, now, job.began)
+    assert moved(job, 0.0, job.updated) is job
+    later = moved(job, 3600.0, job.updated + 3600.0)
+    assert later.updated == job.updated + 3600.0
+    assert later.held_since == job.began + 3600.0
+    assert [run.began for run in later.runs] == [run.began + 3600.0 for run in job.runs]
