@@ -39,13 +39,19 @@ class GpuSetting(BaseModel, frozen=True, extra="forbid"):
 
 
 class PullSetting(BaseModel, frozen=True, extra="forbid"):
-    """A serving engine of a job. The agent reads its counter of FLOPs instead of waiting for reports."""
+    """A page of a job that the agent reads instead of waiting for reports: a serving engine's, or a trainer's gauge."""
 
     job_id: str = Field(min_length=1, max_length=256, pattern=r"^[^\s*?]+$")
     """The scheduler's id of the job. Wildcards are refused: an engine belongs to one job."""
     url: str = Field(pattern=r"^https?://[^/]+")
     precision: str | dict[str, float] | None = None
     """The precision that the engine computes in, or the shares of its FLOPs."""
+    role: Literal["prefill", "decode", "both"] = "both"
+    """What the engine does; where prompts and answers have engines of their own, their costs are told apart."""
+    metric: str = Field(default="", max_length=200, pattern=r"^([A-Za-z_:][A-Za-z0-9_:]*)?$")
+    """A gauge with the job's MFU, read instead of an engine's counters."""
+    scale: float = Field(default=1.0, gt=0, le=1e6)
+    """What the gauge is multiplied by to make it a ratio: 0.01 for percent."""
     every: Seconds = Field(default=15.0, ge=1.0, le=300.0)
     timeout: Seconds = Field(default=5.0, gt=0, le=60.0)
 

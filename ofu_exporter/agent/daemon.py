@@ -122,6 +122,7 @@ class Daemon:
         return AgentCounts(
             rejected_reports=dict(self._reports.rejected),
             pulls=self._feeds.outcomes(),
+            served=self._feeds.served(),
             state_writes=dict(writer.writes) if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),

@@ -23,6 +23,7 @@ from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values import quantities
 from ofu_exporter.values.job import RECORDED
+from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 log = logging.getLogger(__name__)
@@ -234,3 +235,7 @@ class Feeds:
     def outcomes(self) -> dict[tuple[str, str], int]:
         """Pulls by job and outcome."""
         return dict(self.pulls.outcomes())
+
+    def served(self) -> Mapping[str, Served]:
+        """What the pulled engines of each job served."""
+        return self.pulls.served()

@@ -1,4 +1,4 @@
-"""Reads the FLOP counters of serving engines and makes reports of them, each engine on a thread of its own.
+"""Reads the counters of serving engines and the gauges of trainers, each on a thread of its own, and makes reports.
 
 vLLM's `vllm:estimated_flops_per_gpu_total` (--enable-mfu-metrics) and SGLang's of the same name. Two successive values
 make a rate; if the page has several engines or ranks, the report is the mean of their rates, because each is per GPU.
@@ -17,9 +17,12 @@ from typing import Any
 
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import JobFacts, serving
+from ofu_exporter.reports import engine_pages
+from ofu_exporter.reports.served import Tally
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason
+from ofu_exporter.values.served import Served
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ Submit = Callable[[dict[str, Any]], object]
 
 class PullOutcome(str, Enum):
     REPORTED = "reported"
+    SERVED = "served"
+    """Tokens and requests were read; the engine does not count FLOPs."""
     BEGUN = "begun"
     """The first value, or the first after a restart, another set of engines or a long gap."""
     UNFILLED = "unfilled"
@@ -60,6 +65,11 @@ class PulledEngine:
     setting: PullSetting
     page: PageClient
     last: _Counters | None = None
+    tally: Tally = field(default_factory=Tally)
+    asked_at: float | None = None
+    """When a gauge was last read, on the monotonic clock."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the tally changes or is copied."""
     outcomes: Counter[str] = field(default_factory=Counter)
     detail: str = ""
     """Why the last pull made no report."""
@@ -92,6 +102,14 @@ class Pulls:
             job_id = each.setting.job_id
             counts.update({(job_id, name): count for name, count in each.outcomes.items()})
         return counts
+
+    def served(self) -> Mapping[str, Served]:
+        """What the engines of each job served."""
+        jobs: dict[str, Served] = {}
+        for each in self.engines:
+            with each.lock:
+                jobs.setdefault(each.setting.job_id, Served()).add(each.tally.served)
+        return jobs
 
     def start(self) -> None:
         for thread in self._threads:
@@ -131,20 +149,21 @@ class Pulls:
     def _read(self, engine: PulledEngine) -> tuple[PullOutcome, dict[str, Any] | None]:
         """Pull once; the report is made of this value and the last one. Raises PageError."""
         asked_at = self._clock()
-        text = engine.page.fetch(MAX_PAGE_BYTES)
-        answered_at, end = self._clock(), self._wall()
-        now = _Counters(_flops(text, engine), (asked_at + answered_at) / 2)
-        end -= answered_at - now.at
-        before, engine.last = engine.last, now if now.flops else None
-        if not now.flops:
-            return PullOutcome.NO_COUNTER, None
-        if not any(now.flops.values()):
-            return PullOutcome.UNFILLED, None
-        rate = _rate(before, now)
-        if rate is None or before is None:
-            return PullOutcome.BEGUN, None
-        interval = end - (now.at - before.at), end
-        return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
+        try:
+            text = engine.page.fetch(MAX_PAGE_BYTES)
+        except PageError:
+            with engine.lock:
+                engine.tally.lose()
+            raise
+        at = (asked_at + self._clock()) / 2
+        end = self._wall() - (self._clock() - at)
+        if engine.setting.metric:
+            return _of_gauge(engine, text, at, end)
+        has_work = _tallied(engine, text)
+        outcome, report = _of_counter(engine, text, at, end)
+        if outcome is PullOutcome.NO_COUNTER and has_work:
+            return PullOutcome.SERVED, None
+        return outcome, report
 
     def _note(self, engine: PulledEngine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of problem is logged once
@@ -155,7 +174,58 @@ class Pulls:
         engine.detail = detail
 
 
-_FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN})
+_FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN, PullOutcome.SERVED})
+
+
+def _tallied(engine: PulledEngine, text: str) -> bool:
+    """Add what the page says of the engine's work; whether it says any. Raises PageError for a page too large."""
+    try:
+        page = engine_pages.read(text)
+    except ValueError as error:
+        detail = f"{engine.page.shown_url}: {error}"
+        raise PageError(Reason.NOT_METRICS, detail) from error
+    if page is None:
+        return False
+    with engine.lock:
+        engine.tally.take(page)
+    return True
+
+
+def _of_counter(
+    engine: PulledEngine, text: str, at: float, end: float
+) -> tuple[PullOutcome, dict[str, Any] | None]:
+    """The report that the counter of FLOPs makes with its last value; `end` is the Unix time of `at`."""
+    now = _Counters(_flops(text, engine), at)
+    before, engine.last = engine.last, now if now.flops else None
+    if not now.flops:
+        return PullOutcome.NO_COUNTER, None
+    if not any(now.flops.values()):
+        return PullOutcome.UNFILLED, None
+    rate = _rate(before, now)
+    if rate is None or before is None:
+        return PullOutcome.BEGUN, None
+    interval = end - (now.at - before.at), end
+    return PullOutcome.REPORTED, _body(engine.setting, text, rate, interval)
+
+
+def _of_gauge(
+    engine: PulledEngine, text: str, at: float, end: float
+) -> tuple[PullOutcome, dict[str, Any] | None]:
+    """The report that a trainer's own gauge makes: of the time since it was last read, the mean over ranks."""
+    setting = engine.setting
+    values = engine_pages.gauge(text, setting.metric)
+    before, engine.asked_at = engine.asked_at, at if values else None
+    if not values:
+        return PullOutcome.NO_COUNTER, None
+    if before is None or at - before > LONGEST_SECONDS:
+        return PullOutcome.BEGUN, None
+    mfu = sum(values) / len(values) * setting.scale
+    body = {"job_id": setting.job_id, "mfu": mfu, "start": end - (at - before), "end": end}
+    return PullOutcome.REPORTED, {**body, **_precision(setting)}
+
+
+def _precision(setting: PullSetting) -> dict[str, Any]:
+    return {} if setting.precision is None else {"precision": setting.precision}
 
 
 def _flops(text: str, engine: PulledEngine) -> dict[str, float]:
@@ -192,4 +262,4 @@ def _body(
         "framework": serving.engine(text),
         "recompute": "none",
     }
-    return body if setting.precision is None else {**body, "precision": setting.precision}
+    return {**body, **_precision(setting)}

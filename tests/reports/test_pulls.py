@@ -189,7 +189,7 @@ def test_a_failed_pull_makes_a_longer_interval_and_a_long_gap_none(
     ("page", "outcome"),
     [
         ("", "no_counter"),
-        ("vllm:num_requests_running 1\n", "no_counter"),
+        ("vllm:num_requests_running 1\n", "served"),
         (vllm("NaN"), "not_metrics"),
         (vllm(-1), "not_metrics"),
         ("<!DOCTYPE html>", "not_metrics"),
@@ -350,3 +350,67 @@ def test_the_example_in_the_documentation_is_accepted() -> None:
     block = text.split("    pull:\n")[1].split("\n\n")[0]
     example = yaml.safe_load("pull:\n" + re.sub(r"^    ", "", block, flags=re.MULTILINE))
     assert Settings.model_validate(example).pull[0].every == 15.0
+
+
+def test_an_engine_that_counts_tokens_alone_makes_no_report_and_is_counted(
+    engine: Served, bench: Bench
+) -> None:
+    engine.page = "llamacpp:tokens_predicted_total 100\nllamacpp:requests_processing 1\n"
+    assert bench.pull() == "served"
+    engine.page = "llamacpp:tokens_predicted_total 160\nllamacpp:requests_processing 0\n"
+    assert bench.pull() == "served"
+    assert bench.reports == []
+    served = bench.pulls.served()["ns/chat"]
+    assert served.tokens == {("", "generation"): 60.0}
+    assert served.running == {"": 0.0}
+
+
+def test_what_runs_is_not_known_while_the_engine_cannot_be_read(
+    engine: Served, bench: Bench
+) -> None:
+    engine.page = "vllm:num_requests_running 3\n"
+    bench.pull()
+    engine.page = "<html>"
+    assert bench.pull() == "not_metrics"
+    assert bench.pulls.served()["ns/chat"].running == {}
+
+
+def test_engines_of_one_job_are_added() -> None:
+    settings = [PullSetting(job_id="ns/chat", url=f"http://127.0.0.1:{n}/metrics") for n in (1, 2)]
+    both = Pulls(settings, lambda _: None)
+    for each, requests in zip(both.engines, (5.0, 7.0), strict=True):
+        each.tally.served.requests["m"] = requests
+    assert both.served()["ns/chat"].requests == {"m": 12.0}
+
+
+def test_a_trainers_gauge_becomes_its_reports(engine: Served) -> None:
+    bench = Bench(engine.url, metric="trainer_mfu_percent", scale=0.01, precision="bf16")
+    engine.page = 'trainer_mfu_percent{rank="0"} 40\ntrainer_mfu_percent{rank="1"} 42\n'
+    assert bench.pull() == "begun"
+    assert bench.pull() == "reported"
+    (report,) = bench.reports
+    assert report == {
+        "job_id": "ns/chat",
+        "mfu": pytest.approx(0.41),
+        "start": NOW + 15,
+        "end": NOW + 30,
+        "precision": "bf16",
+    }
+    MfuReport.model_validate(report)
+
+
+def test_a_gauge_that_goes_away_ends_its_reports_and_begins_anew(engine: Served) -> None:
+    bench = Bench(engine.url, metric="mfu")
+    engine.page = "mfu 0.4\n"
+    bench.pull()
+    engine.page = "mfu NaN\n"
+    assert bench.pull() == "no_counter"
+    engine.page = "mfu 0.4\n"
+    assert bench.pull() == "begun"
+    assert bench.reports == []
+
+
+@pytest.mark.parametrize("metric", ["a b", "1a", "x{y}", "a" * 201])
+def test_a_gauge_has_the_name_of_a_metric(metric: str) -> None:
+    with pytest.raises(ValidationError, match="metric"):
+        PullSetting(job_id="1", url="http://127.0.0.1/metrics", metric=metric)

@@ -240,15 +240,24 @@ def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_o
     assert info.labels["model"] == 'a"b\\c\\nd'
 
 
-def test_names_have_their_unit_and_help() -> None:
+UNITS = "ratio seconds hertz flops joules bytes"
+COUNTED = (
+    "samples failures rows deadlines reloads requests polls rejected writes set_aside reports pulls clock_steps "
+    "faults lines tokens"
+)
+STATES = (
+    "info up unavailable simulated shared gpu paused released verdict cause bound successful "
+    "running waiting"
+)
+ENDS = tuple(f"_{end}" for end in f"{UNITS} {COUNTED} {STATES}".split())
+
+
+def test_a_name_ends_in_its_unit_and_has_help() -> None:
     for spec in metrics.every_metric():
-        assert re.search(
-            r"(_ratio|_seconds|_hertz|_flops|_info|_up|_unavailable|_simulated|_samples|_failures"
-            r"|_rows|_deadlines|_reloads|_requests|_shared|_gpu|_paused|_released|_polls|_rejected|_writes|_set_aside|_reports|_verdict"
-            r"|_cause|_bound|_pulls|_clock_steps|_faults|_lines|_successful|_joules)$",
-            spec.name,
-        ), spec.name
-        assert spec.help.endswith(".")
+        assert spec.name.endswith(ENDS), (
+            f"{spec.name}: a new unit or count is added to the lists above"
+        )
+        assert spec.help.endswith("."), spec.name
 
 
 def test_before_the_first_snapshot_the_page_is_about_the_agent_alone() -> None:

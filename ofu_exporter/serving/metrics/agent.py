@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from ofu_exporter import __revision__, __version__
 from ofu_exporter.serving.metrics.spec import Metric, Reading, Subject
+from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 
@@ -18,6 +19,8 @@ class AgentCounts(NamedTuple):
     """Refused reports by reason."""
     pulls: Mapping[tuple[str, str], int] = {}
     """Pulls of serving engines, by job and outcome."""
+    served: Mapping[str, Served] = {}
+    """What pulled engines served, by job."""
     state_writes: Mapping[str, int] | None = None
     """Writes of the state file by outcome; None without a file."""
     state_set_aside: int = 0
@@ -32,6 +35,17 @@ class AgentCounts(NamedTuple):
     """Errors of this program, by what they cost."""
     requests: Mapping[tuple[str, str], int] = {}
     """Answers by path and status."""
+
+
+def _by_job(
+    counts: AgentCounts, values: Callable[[Served], Mapping[Any, float]]
+) -> dict[tuple[str, ...], float]:
+    """What pulled engines served, by job and the labels of each value."""
+    return {
+        (job_id, *((key,) if isinstance(key, str) else key)): value
+        for job_id, served in counts.served.items()
+        for key, value in values(served).items()
+    }
 
 
 SOURCE = Subject[[SourceHealth]](("source",), lambda health: (health.name,))
@@ -186,9 +200,46 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.counter(
         "ofu_exporter_pulls",
-        "Pulls of a serving engine's counter of FLOPs: reported, or why not.",
+        "Pulls of a serving engine's page or a trainer's gauge: reported, or why not.",
         lambda counts: counts.pulls,
         *("job_id", "outcome"),
+    ),
+    AGENT.counter(
+        "ofu_job_tokens",
+        "Tokens that the job's pulled engines served, by kind, each once: prompt (computed), cached (not computed), "
+        "recomputed (cached, and computed all the same), generation.",
+        lambda counts: _by_job(counts, lambda served: served.tokens),
+        *("job_id", "served_model", "kind"),
+    ),
+    AGENT.counter(
+        "ofu_job_requests",
+        "Requests that the job's pulled engines finished.",
+        lambda counts: _by_job(counts, lambda served: served.requests),
+        *("job_id", "served_model"),
+    ),
+    AGENT.gauge(
+        "ofu_job_requests_running",
+        "Requests that run in the job's pulled engines now; absent while an engine cannot be read.",
+        lambda counts: _by_job(counts, lambda served: served.running),
+        *("job_id", "served_model"),
+    ),
+    AGENT.gauge(
+        "ofu_job_requests_waiting",
+        "Requests that wait in the job's pulled engines now.",
+        lambda counts: _by_job(counts, lambda served: served.waiting),
+        *("job_id", "served_model"),
+    ),
+    AGENT.counter(
+        "ofu_job_forward_seconds",
+        "Seconds of forward passes of the job's pulled engines, of all their ranks, by the phase that they name.",
+        lambda counts: _by_job(counts, lambda served: served.forward_seconds),
+        *("job_id", "served_model", "phase"),
+    ),
+    AGENT.counter(
+        "ofu_job_estimated_memory_bytes",
+        "Bytes that the engines estimate one of their GPUs read or wrote, mean over engines.",
+        lambda counts: _by_job(counts, lambda served: served.moved_bytes),
+        *("job_id", "served_model", "direction"),
     ),
     AGENT.counter(
         "ofu_exporter_rejected_reports",

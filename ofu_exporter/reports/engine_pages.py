@@ -1,0 +1,143 @@
+"""Reads what a serving engine's page says of its work: vLLM, SGLang, TensorRT-LLM and llama.cpp, or a gateway to them.
+
+Names are those of the engines' own code and docs: vLLM `v1/metrics/loggers.py` and `perf.py`, SGLang
+`metrics_collector.py`, TensorRT-LLM `metrics/collector.py`, llama.cpp `tools/server/README.md`. Counters come with
+`_total` and without, and with `_` for `:`, as recording rules write them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+MAX_SERIES = 2000
+"""Of one page; the largest that was seen, 16 data-parallel engines of one model, has some 300."""
+MAX_MODELS = 16
+"""Names of models on one page; the rest are one, without a name."""
+TOKENS, REQUESTS, SECONDS, BYTES = "tokens", "requests", "seconds", "bytes"
+RUNNING, WAITING = "running", "waiting"
+ALL_PROMPT = "all prompt"
+"""Tokens of prompts with those from the cache."""
+
+_FLOPS_COUNTED = {
+    "estimated_read_bytes_per_gpu": (BYTES, "read"),
+    "estimated_write_bytes_per_gpu": (BYTES, "write"),
+}
+ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "vllm": {
+        "prompt_tokens": (TOKENS, ALL_PROMPT),
+        "prompt_tokens_cached": (TOKENS, "cached"),
+        "prompt_tokens_recomputed": (TOKENS, "recomputed"),
+        "generation_tokens": (TOKENS, "generation"),
+        "request_success": (REQUESTS, ""),
+        "num_requests_running": (RUNNING, ""),
+        "num_requests_waiting": (WAITING, ""),
+        **_FLOPS_COUNTED,
+    },
+    "sglang": {
+        "prompt_tokens": (TOKENS, ALL_PROMPT),
+        "cached_tokens": (TOKENS, "cached"),
+        "generation_tokens": (TOKENS, "generation"),
+        "num_requests": (REQUESTS, ""),
+        "forward_execution_seconds": (SECONDS, "category"),
+        "num_running_reqs": (RUNNING, ""),
+        "num_queue_reqs": (WAITING, ""),
+        **_FLOPS_COUNTED,
+    },
+    "trtllm": {
+        "prompt_tokens": (TOKENS, ALL_PROMPT),
+        "prompt_cached_tokens": (TOKENS, "cached"),
+        "generation_tokens": (TOKENS, "generation"),
+        "request_success": (REQUESTS, ""),
+    },
+    "llamacpp": {
+        "prompt_tokens": (TOKENS, "prompt"),  # those that were processed, without the cache's
+        "tokens_predicted": (TOKENS, "generation"),
+        "prompt_seconds": (SECONDS, "=prefill"),
+        "tokens_predicted_seconds": (SECONDS, "=decode"),
+        "requests_processing": (RUNNING, ""),
+        "requests_deferred": (WAITING, ""),
+    },
+}
+"""By engine and counter, without `_total`: what it counts, and its kind. Of seconds the kind is a label, or after `=` a
+phase."""
+_ROW = r"(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*\")*\})?[ \t]+(\S+)"
+"""Labels, as they are written, and a value."""
+_ENGINE = re.compile(rf"^({'|'.join(ENGINES)})[:_]([a-z_]+){_ROW}", re.M)
+_LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
+_STARTED = re.compile(r"^process_start_time_seconds(?:\{[^}]*\})?[ \t]+(\S+)", re.M)
+
+
+class Series(NamedTuple):
+    """One counter of one engine or rank."""
+
+    measure: str
+    kind: str
+    model: str
+    labels: str
+
+
+class EnginePage(NamedTuple):
+    """What one page says of an engine's work."""
+
+    counters: Mapping[Series, float]
+    gauges: Mapping[Series, float]
+    started: tuple[str, ...] = ()
+    """When its processes started, as the page writes it; empty where it does not."""
+
+
+def read(text: str) -> EnginePage | None:
+    """None for a page of none of these engines. Raises ValueError for one with too many series."""
+    series = dict(_series(text))
+    if not series:
+        return None
+    gauges = {key: value for key, value in series.items() if key.measure in (RUNNING, WAITING)}
+    counters = {key: value for key, value in series.items() if key not in gauges}
+    return EnginePage(counters, gauges, tuple(_STARTED.findall(text)))
+
+
+def gauge(text: str, name: str) -> list[float]:
+    """The values of any metric on a page, those that are finite numbers."""
+    rows: list[tuple[str, str]] = re.findall(rf"^{re.escape(name)}{_ROW}", text, re.M)
+    values = (_number(value) for _, value in rows)
+    return [value for value in values if value is not None]
+
+
+def _series(text: str) -> Iterator[tuple[Series, float]]:
+    models: set[str] = set()
+    count = 0
+    for engine, name, labels, value in _ENGINE.findall(text):
+        meaning = ENGINES[engine].get(name.removesuffix("_total"))
+        number = _number(value)
+        if meaning is None or number is None or number < 0:
+            continue
+        count += 1
+        if count > MAX_SERIES:
+            raise ValueError(f"over {MAX_SERIES} series of a serving engine")
+        named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
+        model = named.get("model_name", named.get("model", ""))[:256]
+        models.add(model)
+        if len(models) > MAX_MODELS:
+            model = ""
+        yield Series(meaning[0], _kind(*meaning, named), model, labels), number
+
+
+def _kind(measure: str, kind: str, named: Mapping[str, str]) -> str:
+    if measure != SECONDS:
+        return kind
+    return kind[1:] if kind.startswith("=") else named.get(kind, "")[:64]
+
+
+def _plain(value: str) -> str:
+    """A label's value without the escapes of the text format."""
+    return re.sub(r"\\(.)", lambda escaped: {"n": "\n"}.get(escaped[1], escaped[1]), value)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

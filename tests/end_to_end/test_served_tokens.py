@@ -1,0 +1,70 @@
+"""A real agent pulls a serving engine's page, which restarts in between: its sums are those that were served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from tests.helpers.agent import agent, page_server, until
+
+JOB = "1001"
+"""A job of the simulated node."""
+
+
+class Engine:
+    """Serves pages as vLLM writes them; the truth is what it was told to serve."""
+
+    def __init__(self) -> None:
+        self.pulls = 0
+        self.since_start = {"prompt_tokens": 5e6, "prompt_tokens_cached": 1e6}
+        self.since_start |= {"generation_tokens": 2e6, "request_success": 1000.0}
+
+    def serve(self, prompt: int, cached: int, answer: int, requests: int) -> None:
+        names = self.since_start
+        for name, more in zip(names, (prompt, cached, answer, requests), strict=True):
+            names[name] += more
+
+    def restart(self) -> None:
+        self.since_start = dict.fromkeys(self.since_start, 0.0)
+
+    def page(self) -> str:
+        self.pulls += 1
+        rows = (
+            f'vllm:{name}_total{{engine="0",model_name="org/\\"m\\""}} {value:e}\n'
+            for name, value in self.since_start.items()
+        )
+        running = 'vllm:num_requests_running{engine="0",model_name="org/\\"m\\""} 2.0\n'
+        return running + "".join(rows)
+
+    def pulled(self) -> None:
+        """Waits until a pull that begins after this call has ended."""
+        begun = self.pulls
+        until(lambda: self.pulls >= begun + 2)
+
+
+def test_tokens_and_requests_are_those_that_were_served(tmp_path: Path) -> None:
+    engine = Engine()
+    with page_server(engine.page) as url:
+        file = tmp_path / "config.yaml"
+        file.write_text(yaml.safe_dump({"pull": [{"job_id": JOB, "url": url, "every": 1}]}))
+        with agent("demo", "--source", "simulate", "--config", str(file)) as running:
+            engine.pulled()
+            engine.serve(prompt=9000, cached=2000, answer=700, requests=12)
+            engine.pulled()
+            engine.restart()
+            engine.serve(prompt=500, cached=0, answer=60, requests=3)
+            engine.pulled()
+            labels = {"job_id": JOB, "served_model": 'org/"m"'}
+
+            def tokens(kind: str) -> float | None:
+                return running.value("ofu_job_tokens_total", kind=kind, **labels)
+
+            until(lambda: running.value("ofu_job_requests_total", **labels) == 15)
+            assert tokens("prompt") == 9000 - 2000 + 500
+            assert tokens("cached") == 2000
+            assert tokens("generation") == 760
+            assert tokens("recomputed") is None
+            assert running.value("ofu_job_requests_running", **labels) == 2
+            outcomes = {"job_id": JOB, "outcome": "served"}
+            assert running.value("ofu_exporter_pulls_total", **outcomes)

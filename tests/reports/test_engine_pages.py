@@ -1,0 +1,166 @@
+"""What is read of the pages of serving engines. Each page is in the form that its engine writes or documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.reports import engine_pages
+from ofu_exporter.reports.engine_pages import Series
+
+VLLM = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="meta-llama/Llama-3.1-8B"} 3.0
+vllm:num_requests_waiting{engine="0",model_name="meta-llama/Llama-3.1-8B"} 1.0
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 1.234567e+06
+vllm:prompt_tokens_created{engine="0",model_name="meta-llama/Llama-3.1-8B"} 1.7e+09
+vllm:prompt_tokens_cached_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 1000.0
+vllm:prompt_tokens_recomputed_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 7.0
+vllm:generation_tokens_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 5000.0
+vllm:request_success_total{engine="0",finished_reason="stop",model_name="meta-llama/Llama-3.1-8B"} 40.0
+vllm:request_success_total{engine="0",finished_reason="length",model_name="meta-llama/Llama-3.1-8B"} 2.0
+vllm:estimated_read_bytes_per_gpu_total{engine="0",model_name="meta-llama/Llama-3.1-8B"} 2.5e+13
+process_start_time_seconds 1.76e+09
+"""
+"""Names: vLLM, vllm/v1/metrics/loggers.py and perf.py; the form is prometheus_client's."""
+SGLANG = """\
+sglang:prompt_tokens_total{model_name="m"} 800.0
+sglang:cached_tokens_total{cache_source="device",model_name="m"} 300.0
+sglang:cached_tokens_total{cache_source="host",model_name="m"} 100.0
+sglang:generation_tokens_total{model_name="m"} 90.0
+sglang:num_requests_total{model_name="m"} 4.0
+sglang:num_running_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 2.0
+sglang:num_queue_reqs{engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"} 5.0
+sglang:forward_execution_seconds_total{category="extend",model_name="m",tp_rank="0"} 1.5
+sglang:forward_execution_seconds_total{category="decode",model_name="m",tp_rank="0"} 8.5
+"""
+"""SGLang, python/sglang/srt/metrics/collector.py and its test of metrics."""
+LLAMA = """\
+# HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
+# TYPE llamacpp:prompt_tokens_total counter
+llamacpp:prompt_tokens_total 21
+llamacpp:prompt_seconds_total 0.25
+llamacpp:tokens_predicted_total 48
+llamacpp:tokens_predicted_seconds_total 1.5
+llamacpp:requests_processing 0
+llamacpp:requests_deferred 0
+"""
+"""llama.cpp, tools/server/README.md."""
+TENSORRT = """\
+trtllm_prompt_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 500.0
+trtllm_prompt_cached_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 100.0
+trtllm_generation_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 60.0
+trtllm_request_success_total{engine_type="trtllm",finished_reason="stop",model_name="Qwen/Qwen3-0.6B"} 150.0
+"""
+"""TensorRT-LLM, tensorrt_llm/metrics/collector.py; Dynamo serves the same lines on its own port."""
+
+
+def told(text: str) -> dict[tuple[str, str, str], float]:
+    """Sums by what is counted, its kind and model."""
+    page = engine_pages.read(text)
+    assert page is not None
+    sums: dict[tuple[str, str, str], float] = {}
+    for series, value in [*page.counters.items(), *page.gauges.items()]:
+        key = (series.measure, series.kind, series.model)
+        sums[key] = sums.get(key, 0.0) + value
+    return sums
+
+
+def test_vllm() -> None:
+    model = "meta-llama/Llama-3.1-8B"
+    assert told(VLLM) == {
+        ("tokens", "all prompt", model): 1_234_567.0,
+        ("tokens", "cached", model): 1000.0,
+        ("tokens", "recomputed", model): 7.0,
+        ("tokens", "generation", model): 5000.0,
+        ("requests", "", model): 42.0,
+        ("bytes", "read", model): 2.5e13,
+        ("running", "", model): 3.0,
+        ("waiting", "", model): 1.0,
+    }
+
+
+def test_sglang() -> None:
+    assert told(SGLANG) == {
+        ("tokens", "all prompt", "m"): 800.0,
+        ("tokens", "cached", "m"): 400.0,
+        ("tokens", "generation", "m"): 90.0,
+        ("requests", "", "m"): 4.0,
+        ("running", "", "m"): 2.0,
+        ("waiting", "", "m"): 5.0,
+        ("seconds", "extend", "m"): 1.5,
+        ("seconds", "decode", "m"): 8.5,
+    }
+
+
+def test_tensorrt_llm() -> None:
+    model = "Qwen/Qwen3-0.6B"
+    assert told(TENSORRT) == {
+        ("tokens", "all prompt", model): 500.0,
+        ("tokens", "cached", model): 100.0,
+        ("tokens", "generation", model): 60.0,
+        ("requests", "", model): 150.0,
+    }
+
+
+def test_llama_cpp() -> None:
+    assert told(LLAMA) == {
+        ("tokens", "prompt", ""): 21.0,
+        ("tokens", "generation", ""): 48.0,
+        ("seconds", "prefill", ""): 0.25,
+        ("seconds", "decode", ""): 1.5,
+        ("running", "", ""): 0.0,
+        ("waiting", "", ""): 0.0,
+    }
+
+
+def test_the_end_of_the_name_and_its_colon_may_be_otherwise() -> None:
+    assert told("vllm_generation_tokens 5\n") == told("vllm:generation_tokens_total 5\n")
+
+
+def test_a_page_of_something_else_says_nothing() -> None:
+    assert engine_pages.read("node_load1 0.3\n# vllm:prompt_tokens_total 3\n") is None
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "many"])
+def test_what_is_no_count_is_left_out(value: str) -> None:
+    assert engine_pages.read(f"vllm:prompt_tokens_total {value}\n") is None
+
+
+def test_a_models_name_may_have_what_text_escapes() -> None:
+    page = engine_pages.read('vllm:prompt_tokens_total{model_name="a\\"},{\\\\b"} 3\n')
+    assert page is not None
+    assert [series.model for series in page.counters] == ['a"},{\\b']
+
+
+def test_a_page_of_too_many_series_is_refused() -> None:
+    page = "".join(f'vllm:prompt_tokens_total{{engine="{n}"}} 1\n' for n in range(2001))
+    with pytest.raises(ValueError, match="over 2000 series"):
+        engine_pages.read(page)
+
+
+def test_too_many_models_are_one_without_a_name() -> None:
+    page = "".join(f'vllm:prompt_tokens_total{{model_name="m{n}"}} 1\n' for n in range(40))
+    read = engine_pages.read(page)
+    assert read is not None
+    models = {series.model for series in read.counters}
+    assert len(models) == engine_pages.MAX_MODELS + 1
+    assert "" in models
+
+
+@pytest.mark.parametrize("line", ['vllm:prompt_tokens_total{a="', "vllm:x{", "vllm:prompt_tokens "])
+def test_a_page_that_means_harm_is_read_to_its_end(line: str) -> None:
+    assert engine_pages.read(f"{line}\n" * 200_000) is None
+
+
+def test_a_gauge_is_read_of_all_ranks() -> None:
+    page = 'trainer_mfu_percent{rank="0"} 41\ntrainer_mfu_percent{rank="1"} 43\ntrainer_mfu_percents 1\n'
+    assert engine_pages.gauge(page, "trainer_mfu_percent") == [41.0, 43.0]
+    assert engine_pages.gauge("trainer_mfu_percent NaN\n", "trainer_mfu_percent") == []
+
+
+def test_series_differ_by_their_labels() -> None:
+    page = engine_pages.read(SGLANG)
+    assert page is not None
+    assert Series("tokens", "generation", "m", '{model_name="m"}') in page.counters

@@ -1,0 +1,92 @@
+"""What an engine served is added up over pulls and restarts, each token once; truths are counted by hand."""
+
+from __future__ import annotations
+
+from ofu_exporter.reports import engine_pages
+from ofu_exporter.reports.served import Tally
+from ofu_exporter.values.served import TOKEN_KINDS, Served
+
+
+def page(prompt: float, cached: float = 0.0, recomputed: float = 0.0, **more: float) -> str:
+    rows = {"prompt_tokens": prompt, "prompt_tokens_cached": cached}
+    rows |= {"prompt_tokens_recomputed": recomputed, **more}
+    return "".join(
+        f'vllm:{name}_total{{engine="0",model_name="m"}} {value}\n' for name, value in rows.items()
+    )
+
+
+def after(*pages: str) -> Served:
+    tally = Tally()
+    for text in pages:
+        read = engine_pages.read(text)
+        assert read is not None
+        tally.take(read)
+    return tally.served
+
+
+def tokens(served: Served) -> dict[str, float]:
+    return {kind: served.tokens[key] for key in served.tokens for kind in [key[1]]}
+
+
+def test_what_was_served_before_the_first_pull_is_not_counted() -> None:
+    assert after(page(1e6)).tokens == {}
+
+
+def test_each_token_of_a_prompt_counts_once() -> None:
+    served = after(page(100, 0, 0, generation_tokens=0), page(1100, 300, 5, generation_tokens=70))
+    assert tokens(served) == {"prompt": 695.0, "cached": 300.0, "recomputed": 5.0, "generation": 70}
+    assert set(tokens(served)) == set(TOKEN_KINDS)
+    assert sum(served.tokens.values()) == 1000 + 70
+
+
+def test_after_a_restart_the_engine_counts_from_0() -> None:
+    assert tokens(after(page(500), page(900), page(200), page(250)))["prompt"] == 400 + 200 + 50
+
+
+def test_a_restart_is_seen_by_the_start_of_the_process_where_the_counter_is_higher_again() -> None:
+    first = page(500) + "process_start_time_seconds 100\n"
+    second = page(800) + "process_start_time_seconds 200\n"
+    assert tokens(after(first, second))["prompt"] == 800
+
+
+def test_an_engine_that_joins_counts_from_0_and_one_that_leaves_takes_nothing_back() -> None:
+    def of(**engines: float) -> str:
+        return "".join(
+            f'vllm:generation_tokens_total{{engine="{name}",model_name="m"}} {value}\n'
+            for name, value in engines.items()
+        )
+
+    served = after(of(a=10), of(a=15, b=100), of(b=130))
+    assert served.tokens["m", "generation"] == 5 + 100 + 30
+
+
+def test_bytes_are_those_of_one_gpu() -> None:
+    def of(first: float, second: float) -> str:
+        return "".join(
+            f'sglang:estimated_read_bytes_per_gpu_total{{tp_rank="{rank}"}} {value}\n'
+            for rank, value in enumerate((first, second))
+        )
+
+    assert after(of(0, 0), of(4e12, 6e12)).moved_bytes["", "read"] == 5e12
+
+
+def test_requests_that_run_are_those_of_the_last_page() -> None:
+    engines = enumerate((3, 4))
+    one = "".join(
+        f'vllm:num_requests_running{{engine="{n}",model_name="m"}} {value}\n'
+        for n, value in engines
+    )
+    tally = Tally()
+    read = engine_pages.read(one)
+    assert read is not None
+    tally.take(read)
+    assert tally.served.running == {"m": 7.0}
+    tally.lose()
+    assert tally.served.running == {}
+
+
+def test_engines_of_a_job_are_added() -> None:
+    both = Served()
+    both.add(after(page(0), page(5)))
+    both.add(after(page(0), page(7)))
+    assert both.tokens["m", "prompt"] == 12
