@@ -191,6 +191,7 @@ def as_data(
         **{name: plain(getattr(counted, name)) for name in FLOPS},
         "mfu": used.mfu if used else None,
         "hfu": used.hfu if used else None,
+        "tflops_per_gpu": used.tflops_per_gpu if used else None,
         "peak_tflops": used.peak_flops / 1e12 if used else None,
         "warnings": warnings,
     }
@@ -247,6 +248,7 @@ def _used(used: Utilization | None, hint: str | None) -> list[str]:
     return [
         "",
         f"MFU {used.mfu:.2%}, HFU {used.hfu:.2%} of {used.peak_flops / 1e12:.1f} dense TFLOP/s per GPU",
+        f"{used.tflops_per_gpu:.1f} model TFLOP/s per GPU",
         *([f"Hint: {hint}"] if hint else []),
     ]
 

@@ -1,4 +1,4 @@
-"""Reads the option `--gpu`: NVML's name of a model, or a short one, for which it prints the full name."""
+"""Reads the option `--gpu`: NVML's name of a model, a short one, or a cloud's, for which it prints the full name."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def _is_first_time(text: str) -> bool:
     return True
 
 
-GPU_HELP = 'H100, or as `nvidia-smi -L` names it: "NVIDIA H100 80GB HBM3".'
+GPU_HELP = 'H100, as `nvidia-smi -L` names it ("NVIDIA H100 80GB HBM3"), or a cloud\'s p5.48xlarge.'

@@ -64,15 +64,18 @@ STEP_OPTIONS: tuple[Option, ...] = (
 
 
 def shares(text: str) -> dict[str, float]:
-    """The shares in `bf16`, or in `bf16=0.3,fp8=0.7`. Raises ConfigError for other text."""
+    """The shares in `bf16`, or in `bf16=0.3,fp8=0.7`; a name as frameworks write it is known. Raises ConfigError."""
+    from ofu_exporter.hardware.precision_names import precision
+
     if "=" not in text:
-        return {text.strip(): 1.0}
+        return {precision(text.strip()): 1.0}
     share_of: dict[str, float] = {}
     for item in text.split(","):
         name, _, share = item.partition("=")
-        if name.strip() in share_of:
-            raise ConfigError(f"--precision: {name.strip()} is given twice")
-        share_of[name.strip()] = _share(share)
+        name = precision(name.strip())
+        if name in share_of:
+            raise ConfigError(f"--precision: {name} is given twice")
+        share_of[name] = _share(share)
     return share_of
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.lengths import check_positive
 from ofu_exporter.flops.step_count import Count, Total
-from ofu_exporter.hardware import gpu_models
+from ofu_exporter.hardware import cloud_names, gpu_models, precision_names
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.values import quantities
 from ofu_exporter.values.gpu import Gpu
@@ -65,11 +65,14 @@ class Utilization:
     """Dense FLOP/s of one GPU, effective over the precisions in use."""
     model_flops_per_second: float
     """Model FLOP/s over all GPUs."""
+    tflops_per_gpu: float
+    """Model TFLOP/s of one GPU."""
     warnings: tuple[str, ...]
 
 
 def _hint(gpu: str) -> str:
-    """A hint at GPU names: those that contain the text, otherwise of the chip in it, otherwise the nearest, or all."""
+    """A hint at GPU names: those that contain the text, otherwise of the chip in it, otherwise the nearest, or
+    where all are."""
     import difflib  # noqa: PLC0415 - seldom needed, and milliseconds to import
 
     names = [name for each in gpu_models.ROWS for name in each.names]
@@ -84,7 +87,7 @@ def _hint(gpu: str) -> str:
     near = within or [of_chip[key] for key in nearest] or difflib.get_close_matches(gpu, names, 1)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"known: {', '.join(names)}"
+    return "`ofu-exporter list gpus` has those that are"
 
 
 def row_of(gpu: str) -> GpuModel | None:
@@ -94,17 +97,19 @@ def row_of(gpu: str) -> GpuModel | None:
 
 def dense_peak(gpu: str, precision: str) -> float:
     """Dense FLOP/s of a GPU by the name that NVML reports. Raises ConfigError for a GPU or precision that is not known,
-    with the nearest or all, and for a MIG instance, which has only a share of its GPU's peak."""
+    with the nearest, and for a MIG instance, which has only a share of its GPU's peak."""
     if re.search(r"\bMIG\b", gpu):
         raise ConfigError(
             f"gpu: {gpu!r} is a MIG instance, whose share of the peak is not known; give --peak-tflops"
         )
     row = row_of(gpu)
     if row is None:
+        if vendor := cloud_names.other_vendor(gpu):
+            raise ConfigError(f"gpu: {gpu!r} is {vendor}: not supported; give --peak-tflops")
         raise ConfigError(f"gpu: {gpu!r} is not known; {_hint(gpu)}")
+    precision = precision_names.precision(precision)
     if precision not in gpu_models.PRECISIONS:
-        precisions = ", ".join(gpu_models.PRECISIONS)
-        raise ConfigError(f"precision: {precision!r} is not known; known: {precisions}")
+        raise ConfigError(f"precision: {precision_names.unknown(precision)}")
     peak = row.peak_flops(precision)
     if peak is None:
         rated = (name for name in gpu_models.PRECISIONS if row.peak_flops(name) is not None)
@@ -157,7 +162,8 @@ def utilization(
     ran = float(count.hardware_flops_per_step) * rate
     mfu, hfu = model / (number * peak), ran / (number * peak)
     warnings += ratio_mistakes(mfu, hfu, number)
-    return Utilization(mfu, hfu, peak, model, (*count.warnings, *warnings))
+    tflops = model / number / 1e12
+    return Utilization(mfu, hfu, peak, model, tflops, (*count.warnings, *warnings))
 
 
 def peak_mistakes(gpu: str, precision: Mapping[str, float], peak_flops: float) -> list[str]:

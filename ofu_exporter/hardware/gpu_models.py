@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.hardware.gpu_rows import LINKS, ROWS
+from ofu_exporter.hardware.cloud_names import model_key
+from ofu_exporter.hardware.geforce_rows import GEFORCE_ROWS
+from ofu_exporter.hardware.gpu_rows import LINKS, TABLE
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
@@ -29,6 +31,7 @@ __all__ = [
     "rate",
 ]
 
+ROWS = (*TABLE, *GEFORCE_ROWS)
 SM_COUNT_TOLERANCE = 0.10
 """Bins of one model differ by less than this; the nearest other model under one name differed by 43 %."""
 MEMORY_TOLERANCE = 0.05
@@ -97,10 +100,13 @@ def _in_table(gpu: Gpu) -> GpuModel | None:
 
 
 def by_short_name(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """The NVML name that a short name such as `H100` or `h100-pcie` stands for, and the other models that it may mean.
+    """The NVML name that a short name such as `H100` or `h100-pcie` stands for, or a cloud's name, and the other
+    models that it may mean.
 
     Of several models the first in the table is used, which is the SXM part. None if no model has this name.
     """
+    if (key := model_key(text)) is not None:
+        return next(row.names[0] for row in ROWS if row.key == key), ()
     short = "-".join(text.casefold().removeprefix("nvidia").split())
     rows = [row for row in ROWS if row.names and "-as-" not in row.key]
     fitting = [row for row in rows if f"{row.key.casefold()}-".startswith(f"{short}-")]

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
 from ofu_exporter.flops.fields import MOST_LAYERS, REPEATED
 from ofu_exporter.flops.recipes import Recipe
+from ofu_exporter.hardware import precision_names
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.values import quantities
 
@@ -50,9 +51,10 @@ def _printable(value: str) -> str:
 
 
 def _precision(value: str) -> str:
-    if value not in PRECISIONS:
-        raise ValueError(f"{value!r} is not known; known: {', '.join(PRECISIONS)}")
-    return value
+    name = precision_names.precision(value)
+    if name not in PRECISIONS:
+        raise ValueError(precision_names.unknown(value))
+    return name
 
 
 def _as_shares(value: object) -> object:

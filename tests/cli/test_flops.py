@@ -29,6 +29,7 @@ KEYS = [
     "hardware_flops_per_step",
     "mfu",
     "hfu",
+    "tflops_per_gpu",
     "peak_tflops",
     "warnings",
 ]
@@ -167,6 +168,8 @@ def test_the_mfu_of_a_job() -> None:
     out = report(*MFU, "--tokens-per-second", "2e6")
     assert list(out) == KEYS
     assert out["peak_tflops"] == pytest.approx(989.4, abs=0.1)
+    tflops = out["model_flops_per_token"] * 2e6 / 256 / 1e12
+    assert out["tflops_per_gpu"] == pytest.approx(tflops)
     assert out["mfu"] == pytest.approx(
         out["model_flops_per_token"] * 2e6 / 256 / (out["peak_tflops"] * 1e12)
     )
@@ -210,7 +213,15 @@ def test_a_table_for_people() -> None:
     assert "8,030,261,248 total" in text
     assert "attention.core" in text
     assert re.search("Model FLOPs per step: +421,645,529,382,912\n", text)
-    assert "dense TFLOP/s per GPU" in text
+    assert "dense TFLOP/s per GPU\n402.1 model TFLOP/s per GPU\n" in text
+    cloud = shown(
+        *(each.replace("NVIDIA H100 80GB HBM3", "p5.48xlarge") for each in MFU),
+        "--tokens-per-second",
+        "2e6",
+        "--precision",
+        "bf16-mixed",
+    )
+    assert "402.1 model TFLOP/s per GPU" in cloud
     assert "Hint: " in text
 
 
