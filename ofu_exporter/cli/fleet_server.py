@@ -92,7 +92,10 @@ def _asked_time(client: PrometheusClient, options: dict[str, Any]) -> tuple[floa
     end = now if options["until"] is None else instant(options["until"])
     if end > now + CLOCK_SECONDS:
         raise ConfigError(f"--until: {options['until']} has not come yet by the server's clock")
-    return min(end, now) - length, min(end, now)
+    begin = min(end, now) - length
+    if begin < 0:
+        raise ConfigError(f"--until: {options['until'] or 'now'} less --since is before 1970")
+    return begin, min(end, now)
 
 
 def duration(text: str) -> float:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
@@ -30,6 +29,8 @@ _PAUSES = (0.5, 2.0, 8.0)
 _LONGEST_PAUSE = 60.0
 LATEST = 1e11
 """A clock that shows this, the year 5138, gives milliseconds or no time at all."""
+LARGEST = 1e18
+"""Beyond all seconds, joules and FLOP/s of one series: a value as large is none, and sums of such values overflow."""
 LOOK_BACK = {"max_lookback": "300s"}
 """VictoriaMetrics would show the last sample for as long as a step, an hour, where Prometheus does for five minutes."""
 _TOO_MUCH = re.compile(
@@ -55,10 +56,17 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+class Labels(dict[str, str]):
+    """The labels of a series. One that is absent is empty, as Prometheus has it."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
 class Series(NamedTuple):
     labels: dict[str, str]
     points: list[tuple[float, float]]
-    """Unix times and finite values, in the order of time."""
+    """Unix times and finite values, in the order of time; at least one."""
 
 
 @dataclass
@@ -128,7 +136,12 @@ class PrometheusClient:
     def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         times = {"start": f"{start + step:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        return self._asked("query_range", {"query": expression, **times, **LOOK_BACK})
+        series = self._asked("query_range", {"query": expression, **times, **LOOK_BACK})
+        return [
+            Series(one.labels, points)
+            for one in series
+            if (points := [point for point in one.points if start < point[0] < end + step])
+        ]
 
     def partial_answer(self) -> str:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""
@@ -151,7 +164,8 @@ class PrometheusClient:
     def _asked(self, path: str, form: dict[str, str]) -> list[Series]:
         data = self._data(path, {**form, "stats": "all"})
         try:
-            return [_series(row) for row in data["result"]]
+            series = map(_series, data["result"])
+            return [one for one in series if one.points]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
                 QueryReason.NOT_PROMETHEUS, "the answer is not a list of series"
@@ -272,8 +286,18 @@ def _document(body: bytes) -> dict[str, Any] | None:
 def _series(row: Mapping[str, Any]) -> Series:
     values = row["values"] if "values" in row else [row["value"]]
     points = ((float(time_), float(value)) for time_, value in values)
-    labels = {str(name): str(value) for name, value in row["metric"].items()}
-    return Series(labels, [point for point in points if isfinite(point[1])])
+    labels = Labels({str(name): _whole_text(str(value)) for name, value in row["metric"].items()})
+    return Series(labels, [each for each in points if _is_sample(*each)])
+
+
+def _is_sample(time_: float, value: float) -> bool:
+    """Whether these can be the time and the value of something; NaN is neither."""
+    return 0 <= time_ < LATEST and -LARGEST < value < LARGEST
+
+
+def _whole_text(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can hold and no answer."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _is_url(url: str) -> bool:

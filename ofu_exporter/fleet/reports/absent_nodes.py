@@ -127,7 +127,7 @@ class AbsentNodeReader(HistoryAnswers):
             }
             for one in over:
                 more = one.points[-1][1] - hourly_sums.get(tuple(sorted(one.labels.items())), 0.0)
-                if more > 0:
+                if more > 0 and one.labels["instance"] in gap.nodes:
                     yield one.labels, more / HOUR
 
 

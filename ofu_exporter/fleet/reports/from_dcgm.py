@@ -162,7 +162,7 @@ class _Pages:
 
     def _add_doubts(self, answers: Answers) -> None:
         spread = {
-            (hour, gpus.cluster, gpus.model): math.sqrt(value)
+            (hour, gpus.cluster, gpus.model): math.sqrt(max(value, 0.0))
             for hour, gpus, value in self._by_hour(answers[-2])
         }
         observed = {(hour, gpus): value for hour, gpus, value in self._by_hour(answers[1])}

@@ -89,7 +89,7 @@ def _over_time(points: Sequence[PointRow]) -> TextTable:
             _mean([getattr(point, name) for point in part])
             for name in ("gpus", "ofu", "mfu", "activity", "clock")
         ]
-        bar = "" if means[1] is None else "#" * round(40 * means[1])
+        bar = "" if means[1] is None else "#" * round(40 * min(means[1], 1.0))
         lost = _largest_loss(part)
         rows.append((part[-1].time, number(means[0]), *map(share, means[1:]), lost, bar))
     heads = ("until", "GPUs", "OFU", "MFU", "activity", "clock", "largest loss", "OFU, # = 2.5 %")
