@@ -24,6 +24,7 @@ from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.record import RecordingSession
 from ofu_exporter.errors import ConfigError, OfuError, file_errors
 from ofu_exporter.settings import Configured
+from ofu_exporter.support.regular_files import opened
 from ofu_exporter.support.small_files import read_secret
 from ofu_exporter.values.text import shown
 
@@ -159,7 +160,7 @@ def log_tail(file: Path | None) -> str:
     """The end of the agent's log, or one line that says why there is none."""
     try:
         if file is not None:
-            with file.open("rb") as log:
+            with opened(file) as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_BYTES))
                 return "\n".join(
                     map(shown, log.read(LOG_BYTES).decode(errors="replace").splitlines())

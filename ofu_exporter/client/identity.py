@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -62,8 +63,8 @@ def model_facts(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _recipe(path: Path) -> Any:
-    with path.open("rb") as file:
-        content = file.read(MOST_RECIPE_BYTES + 1)
+    with open(path, "rb", opener=_without_waiting) as file:
+        content = file.read(MOST_RECIPE_BYTES + 1) or b""
     if len(content) > MOST_RECIPE_BYTES:
         raise ValueError(f"{path} has more than {MOST_RECIPE_BYTES} bytes, which no recipe has")
     return json.loads(content)
@@ -105,6 +106,11 @@ def _fits_a_header(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
-        return file.read(LONGEST_TOKEN).strip()
+    with suppress(OSError, UnicodeDecodeError), open(path, "rb", opener=_without_waiting) as file:
+        return (file.read(LONGEST_TOKEN) or b"").decode().strip()
     return ""
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file; a named pipe would wait for somebody who writes, and the job with it."""
+    return os.open(path, flags | os.O_NONBLOCK)

@@ -56,7 +56,8 @@ class PrometheusAccess:
             trusted = None if self.ca is None else read_small(self.ca, "authorities")
             context = ssl.create_default_context(cadata=trusted)
             if self.client_cert is not None:
-                read_small(self.client_cert, "client certificate")
+                for each in filter(None, (self.client_cert, self.client_key)):
+                    read_small(each, "client certificate")
                 context.load_cert_chain(self.client_cert, self.client_key)
             elif self.client_key is not None:
                 raise ConfigError("--client-key needs --client-cert")

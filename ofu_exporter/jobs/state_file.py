@@ -291,6 +291,8 @@ def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]
 
 def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
+    if path.exists() and not path.is_file():  # to open a pipe waits for somebody who writes
+        raise sqlite3.OperationalError("it is not a file")
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
         return _find(db, job_id)

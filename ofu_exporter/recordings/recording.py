@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter
 
 from ofu_exporter.errors import SourceError
+from ofu_exporter.support.regular_files import opened
 from ofu_exporter.values.clock_limit import ClockLimit, known_limits
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ActivitySample, Fault, Reading
@@ -147,7 +148,7 @@ def _header(path: Path, line: bytes) -> RecordingHeader:
 def _lines(path: Path) -> Iterator[bytes]:
     """Complete lines of a plain or compressed file, up to its end or its first damage."""
     rest = b""
-    with path.open("rb") as file:
+    with opened(path) as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         for plain in _unpacked(file) if packed else iter(lambda: file.read(1 << 16), b""):

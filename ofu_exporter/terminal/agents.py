@@ -12,9 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.errors import ConfigError, OfuError, file_errors
+from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
+from ofu_exporter.support.small_files import read_small
 from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
 
@@ -49,8 +50,7 @@ def parse_hosts(text: str, port: int, scheme: str = "http") -> list[Host]:
 
 def read_hosts(path: Path, port: int, scheme: str = "http") -> list[Host]:
     """The hosts that a file lists; what follows a # is a comment. Raises ConfigError."""
-    with file_errors(path, UnicodeDecodeError):
-        lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_small(path, "--hosts-file").splitlines()
     try:
         return parse_hosts(" ".join(line.partition("#")[0] for line in lines), port, scheme)
     except ConfigError as error:

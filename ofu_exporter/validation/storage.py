@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.recordings import recording
+from ofu_exporter.support.regular_files import opened
 from ofu_exporter.validation import Mark, Product, Tiling, Trial
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -93,7 +94,7 @@ def encode(trial: Trial) -> dict[str, Any]:
 
 def _load(path: Path) -> tuple[ResultsHeader, list[Trial], int]:
     """The header, the trials, and how many bytes of the file are complete lines."""
-    with path.open("rb") as file:
+    with file_errors(path), opened(path) as file:
         lines = [line for line in file if line.endswith(b"\n")]
     number = 1
     try:

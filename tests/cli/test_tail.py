@@ -235,7 +235,7 @@ def test_no_agent_costs_the_report_and_is_said(log: Path, server: ReportServer) 
     ("args", "env", "message"),
     [
         (("missing.log", "--once", "--job", "1"), {}, "cannot read missing.log: no such file"),
-        ((".", "--job", "1"), {}, "cannot read .: it is a directory"),
+        ((".", "--job", "1"), {}, "cannot read .: it is not a file"),
         (("n" * 300, "--once", "--job", "1"), {}, "cannot read nnnnnnnnnn"),
         (("-",), {"HOSTNAME": ""}, "--job is needed"),
         (("-", "--job", "1", "--framework", "caffe"), {}, "unknown log 'caffe'"),

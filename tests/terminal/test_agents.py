@@ -247,5 +247,5 @@ def test_a_file_without_hosts_is_named(tmp_path: Path, content: bytes | None) ->
     file = tmp_path / "hosts"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match="hosts: "):
+    with pytest.raises(ConfigError, match="hosts"):
         read_hosts(file, 9846)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,10 +159,13 @@ class LogFile:
         return (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino)
 
     def _open(self) -> None:
-        if os.path.isdir(self._path):  # False if that cannot be found out
-            raise ConfigError(f"cannot read {self._path}: it is a directory")
         with self._file_errors(), contextlib.suppress(FileNotFoundError):
-            self._file = os.open(self._path, os.O_RDONLY)
+            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                os.close(handle)
+                more = "give a pipe as standard input: ofu-exporter tail - < PIPE"
+                raise ConfigError(f"cannot read {self._path}: it is not a file ({more})")
+            self._file = handle
 
     @staticmethod
     def _line_start(file: int, size: int) -> int:

@@ -201,7 +201,7 @@ def test_however_long_a_line_is_it_is_not_kept(log: Path, monkeypatch: pytest.Mo
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"cannot read {tmp_path}: it is a directory"):
+    with pytest.raises(ConfigError, match=f"cannot read {tmp_path}: it is not a file"):
         LogFile(tmp_path, from_start=False)
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ConfigError, match=r"cannot read .*/loop: Too many levels of symbolic"):
