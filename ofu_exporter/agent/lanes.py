@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import GpuError
 from ofu_exporter.sources import Clock, Probe
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
@@ -136,6 +136,9 @@ class Lane:
             self._missed += number - self.number - 1
             self.number = number
             self._take_beat(now)
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:
+        self._probe.divide(gpus)
 
     def close(self) -> None:
         self._probe.close()

@@ -16,6 +16,7 @@ from ofu_exporter.agent.source_set import SourceEvent, SourceSet, SourceView
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Clock
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -125,6 +126,10 @@ class Sampler:
     def cut(self) -> None:
         """End every window now, so that none belongs to two jobs."""
         self._sources.cut()
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:
+        """Have sources tell how the activity of these GPUs lies inside their windows: reports will cut them."""
+        self._sources.divide(gpus)
 
     @property
     def choosing(self) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ofu_exporter.agent.lanes import Delivery, Lane, LaneThreads, SamplingPace
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock, Probe, Source
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import Fault
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SourceHealth
@@ -175,6 +175,10 @@ class OpenedSource:
 
     def cut(self) -> None:
         self._threads.cut()
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:
+        for lane in self.lanes:
+            lane.divide(gpus)
 
     def stop(self) -> None:
         """Tell every lane to end; `close` waits for them."""

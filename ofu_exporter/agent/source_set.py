@@ -12,7 +12,7 @@ from ofu_exporter.agent.source_choice import SourceChoice, chosen
 from ofu_exporter.agent.source_opening import Candidate, OpenedSource, SourceOpening
 from ofu_exporter.errors import SourceError
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SourceHealth
@@ -153,6 +153,10 @@ class SourceSet:
     def cut(self) -> None:
         for source in list(self._open):
             source.cut()
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:
+        for source in list(self._open):
+            source.divide(gpus)
 
     def count_failure(self, reason: Reason) -> None:
         """Count a failure outside of a read."""

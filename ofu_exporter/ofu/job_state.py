@@ -227,7 +227,7 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         observed_seconds=usage.observed_seconds + window.observed_seconds,
         utilization_seconds=usage.utilization_seconds + window.used_seconds,
         sums=usage.sums.plus(window.sums),
-        recent=with_spans(usage.recent, [_span(window, window.utilization)]),
+        recent=with_spans(usage.recent, _spans(window, window.utilization)),
         share=window.share,
     )
     step = round(window.utilization / STEP)
@@ -235,17 +235,31 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
     return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
 
 
-def _span(window: Window, utilization: float) -> ObservedSpan:
-    """A window as a span. An OFU of 0 is exact, whatever the clock was."""
+def _spans(window: Window, utilization: float) -> list[ObservedSpan]:
+    """A window as spans, one for each of its parts. An OFU of 0 is exact, whatever the clock was."""
     seconds, hz = window.gpu_seconds, window.sm_clock_hz
     points: tuple[float, ...] = ()
-    used, variance = utilization * seconds, 0.0
+    variance = 0.0
     if window.stderr is not None:
         variance = (window.stderr * seconds) ** 2
     elif utilization and hz:
-        points = (seconds, used, 1.0, hz, hz * hz)
-    sums = Compared(0.0, used, seconds, variance, *points)
-    return ObservedSpan(window.start, window.end, sums)
+        points = (seconds, utilization * seconds, 1.0, hz, hz * hz)
+    whole = Compared(0.0, utilization * seconds, seconds, variance, *points)
+    starts = [window.start, *(part.end for part in window.parts[:-1])]
+    ends = [*starts[1:], window.end]
+    if not window.parts:
+        return [ObservedSpan(window.start, window.end, whole)]
+    return [
+        ObservedSpan(start, end, _share(whole, (end - start) / window.seconds, part.utilization))
+        for start, end, part in zip(starts, ends, window.parts, strict=True)
+    ]
+
+
+def _share(whole: Compared, share: float, utilization: float) -> Compared:
+    """The sums of a part of a window. The errors of parts are independent, so its variance is in proportion."""
+    part = whole.part(share)
+    used = utilization * part.gpu_seconds
+    return part._replace(utilization_seconds=used, variance=whole.variance * share)
 
 
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:

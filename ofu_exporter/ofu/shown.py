@@ -53,6 +53,7 @@ def joined(windows: Sequence[Window]) -> Window:
         utilization=_mean([window.utilization or 0.0 for window in windows], times),
         stderr=math.sqrt(squares) / math.fsum(times) if len(errors) == len(windows) else None,
         clock_method=min((window.clock_method for window in windows), key=METHODS.index),
+        parts=(),
         activity=_activity(windows, times),
         losses=_losses(windows, times),
     )

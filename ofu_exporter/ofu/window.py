@@ -19,6 +19,7 @@ from ofu_exporter.values.reading import (
     ClockSample,
     Reading,
     Window,
+    WindowPart,
 )
 from ofu_exporter.values.reasons import Reason, Rejection
 
@@ -88,6 +89,7 @@ def measure(
     if verdict.implausible:
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
     window = _window(reading, rating, polled, verdict, limit_hz, share)
+    window = window._replace(parts=_parts(window, reading, rating, clock))
     window, refused_activity = parts.split(window, rating.links)
     return Outcome(
         window=window,
@@ -153,6 +155,27 @@ def _polled(reading: Reading, rating: Rating, clock: ClockCurve) -> tuple[Polled
     return polled, refused
 
 
+def _parts(
+    window: Window, reading: Reading, rating: Rating, clock: ClockCurve
+) -> tuple[WindowPart, ...]:
+    """How the OFU of a window lay in it, by the activity of its samples and the clock of their time."""
+    samples = reading.shape or reading.parts
+    values = [each.tensor_active for each in samples]
+    if len(samples) < 2 or any(map(_ratio_rejection, values)) or not _are_whole(samples, reading):
+        return ()
+    elapsed = clock.cycles([each[:2] for each in samples])
+    used = [
+        _per_hz(each.tensor_active, each.pipes, rating) * cycles
+        for each, cycles in zip(samples, elapsed, strict=True)
+    ]
+    whole = (window.utilization or 0.0) * window.seconds
+    scale = whole / math.fsum(used) if math.fsum(used) else 0.0
+    return tuple(
+        WindowPart(each.end, scale * part / (each.end - each.start))
+        for each, part in zip(samples, used, strict=True)
+    )
+
+
 def _sm(
     samples: Sequence[ActivitySample], share: Callable[[Iterable[float]], float]
 ) -> float | None:
@@ -163,13 +186,18 @@ def _sm(
 
 def _samples(reading: Reading, believed: Mapping[str, float]) -> list[ActivitySample]:
     """The samples of a window, with the pipes that are believed. Samples that leave some of it out are not used."""
-    covered = math.fsum([part.end - part.start for part in reading.parts])
-    if abs(covered - (reading.end - reading.start)) > TILED_SECONDS:
+    if not _are_whole(reading.parts, reading):
         whole = reading.tensor_active or 0.0
         return [ActivitySample(reading.start, reading.end, whole, believed, reading.activity.sm)]
     return [
         part._replace(pipes={name: part.pipes[name] for name in believed}) for part in reading.parts
     ]
+
+
+def _are_whole(samples: Iterable[ActivitySample], reading: Reading) -> bool:
+    """Whether samples cover a window."""
+    covered = math.fsum([each.end - each.start for each in samples])
+    return abs(covered - (reading.end - reading.start)) <= TILED_SECONDS
 
 
 def _over(error: float | None, seconds: float) -> float | None:

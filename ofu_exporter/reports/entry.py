@@ -88,6 +88,23 @@ class KnownOwners:
         return self._of_job_id.get(job_id)
 
 
+YOUNG_SECONDS = 900.0
+"""A job that has reported nothing for so long reports nothing."""
+
+
+def gpus_of_reports(snapshot: Snapshot) -> frozenset[GpuKey]:
+    """The GPUs whose jobs report, or may yet begin to."""
+    reporting = {
+        view.job.key
+        for view in snapshot.jobs
+        if view.ended is None
+        if view.reports is not None or snapshot.unix - view.current_began < YOUNG_SECONDS
+    }
+    return frozenset(
+        gpu.gpu.key for gpu in snapshot.gpus if any(job.key in reporting for job in gpu.holders)
+    )
+
+
 EXPLAIN_SECONDS = 120.0
 """Time after which a lasting divergence is explained again, at the next report."""
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from ofu_exporter.support.registry import Registry
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import Clock, Fault, Reading
 
 __all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "names", "summary"]
@@ -45,6 +45,13 @@ class Probe(Protocol):
         Empty when there is nothing new. Raises GpuError when the probe as a whole cannot be read. It is called again
         at the next window, and then reopens what it needs.
         """
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:  # noqa: ARG002 - nothing to do here
+        """Tell of these GPUs, from now on, how the activity lay inside each window. Another thread calls it.
+
+        Nothing is to do where that is always known, or never.
+        """
+        return
 
     def close(self) -> None:
         """Release every handle, if any is held. Never raises."""

@@ -135,6 +135,8 @@ class Reading:
     evidence: Evidence | None = None
     parts: tuple[ActivitySample, ...] = ()
     """The samples that the activity is the mean of, one after another; none where the hardware made the mean."""
+    shape: tuple[ActivitySample, ...] = ()
+    """How the activity lay in the window, where the hardware made the mean: only its proportions are used."""
     counts: bool = True
     """False for time before the source was first read: the window is shown, and added to no total."""
     clock_limits: tuple[ClockLimit, ...] | None = None
@@ -164,6 +166,13 @@ class Fault:
         show(self, ("detail",))
 
 
+class WindowPart(NamedTuple):
+    """A part of a window, which begins where the part before ends."""
+
+    end: float
+    utilization: float
+
+
 class Window(NamedTuple):
     """What was measured on one GPU in one window, and its OFU where both inputs were measured."""
 
@@ -180,6 +189,8 @@ class Window(NamedTuple):
     """cycles (hardware cycle counters), polled (mean of several point reads) or point (one)."""
     share: float = 1.0
     """Part of a whole GPU that the window counts as."""
+    parts: tuple[WindowPart, ...] = ()
+    """How the OFU lay in the window; none where only the whole is known."""
     clock_limits: tuple[ClockLimit, ...] | None = None
     """What held the SM clock down at its end; None where nobody says."""
     activity: Activity = NO_ACTIVITY

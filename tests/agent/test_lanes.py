@@ -24,6 +24,7 @@ from ofu_exporter.agent.lanes import (
     SamplingPace,
 )
 from ofu_exporter.errors import GpuError
+from ofu_exporter.sources import Probe
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import SHORTEST_WINDOW_SECONDS, Fault, Reading
 from ofu_exporter.values.reasons import Reason
@@ -83,7 +84,7 @@ def test_polls_at_chance_places_are_not_taken_twice(
         assert abs(deadlines.next_at - 7.0 - (number + 1) * step) <= 0.5001 * step
 
 
-class Stopwatch:
+class Stopwatch(Probe):
     """A probe whose calls a test looks at, on a clock of the test's own."""
 
     def __init__(self, clock: FakeClock) -> None:

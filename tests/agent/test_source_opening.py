@@ -18,7 +18,7 @@ from tests.helpers.every import every
 from tests.helpers.values import FakeClock
 
 
-class IdleProbe:
+class IdleProbe(Probe):
     """Never measures anything."""
 
     def gpus(self) -> Sequence[Gpu]:

@@ -88,7 +88,7 @@ class _Track:
     moved_at: float
 
 
-class Probe:
+class Probe(sources.Probe):
     """One page: a problem with the page is a problem of all its GPUs."""
 
     def __init__(self, options: Options, clock: Clock, rejected: Counter[str]) -> None:

@@ -111,6 +111,7 @@ class GpuProbe:
         self._handle: Any = None
         self._divided = False
         self._series: dict[GpuKey, GpmSeries] = {}
+        self._to_divide: frozenset[GpuKey] = frozenset()
 
     def gpus(self) -> Sequence[Gpu]:
         """The GPU or its instances. The uuid is a placeholder until the first successful read."""
@@ -126,9 +127,14 @@ class GpuProbe:
             clocks = open_series[0].read_clock()
         except errors(self._nvml) as error:
             raise GpuError(reason(error), detail(error)) from error
-        for series in open_series:
+        for key, series in self._series.items():
             series.note(clocks)
             series.look_for_work()
+            if key in self._to_divide:
+                series.divide()
+
+    def divide(self, gpus: frozenset[GpuKey]) -> None:
+        self._to_divide = gpus
 
     def read(self) -> Sequence[Reading | Fault]:
         try:

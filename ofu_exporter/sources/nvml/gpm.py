@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from ofu_exporter.sources.nvml.inner_samples import ANY_TENSOR, InnerSamples, Taken
 from ofu_exporter.sources.nvml.nvml_errors import INVALID_ARGUMENT, NOT_SUPPORTED, SUCCESS, ask
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
@@ -31,7 +32,7 @@ MOST_CLOCK_SAMPLES = 4096
 """Most clock samples that are kept of a window that is not ended."""
 
 # nvml.h, nvmlGpmMetricId_t. Bare numbers: bindings before 13.595 have no names for the cycles.
-GRAPHICS, SM, OCCUPANCY, ANY_TENSOR, DRAM = 1, 2, 3, 5, 10
+GRAPHICS, SM, OCCUPANCY, DRAM = 1, 2, 3, 10
 PIPES = {"dfma": 6, "hmma": 7, "dmma": 8, "imma": 9}
 OTHER_PIPES = {"integer": 4, "fp64": 11, "fp32": 12, "fp16": 13}
 RATIOS = {"engine": GRAPHICS, **OTHER_PIPES, "sm": SM, "occupancy": OCCUPANCY, "dram": DRAM}
@@ -64,6 +65,7 @@ class GpmSeries:
         self._ask_for(METRICS if instance is None else INSTANCE_METRICS)
         # The sample that began the window, and the one that will end it; the two swap roles.
         self._samples: list[Any] = []
+        self._inner = InnerSamples(nvml, lambda sample: self._take_sample(sample)[0])
         self._start = math.nan
         self._edge_seconds = 0.0
         self._worked_at: float | None = None
@@ -86,6 +88,10 @@ class GpmSeries:
         if len(self._clocks) > MOST_CLOCK_SAMPLES:
             del self._clocks[1::2]  # keep every other one: they still cover the whole window
 
+    def divide(self) -> None:
+        """Take a sample inside the open window, which will tell how the activity lay in it."""
+        self._inner.take()
+
     def look_for_work(self) -> None:
         """Ask for utilization and power: should the window count nothing, they say whether the GPU worked in it."""
         if self._instance is not None:
@@ -103,6 +109,7 @@ class GpmSeries:
         end, edge_seconds = self._take_sample(self._samples[1])
         edge = self.read_clock(end)
         values = self._metrics()
+        ends = Taken(self._start, self._samples[0]), Taken(end, self._samples[1])
         reading = Reading(
             gpu=gpu,
             start=self._start,
@@ -113,6 +120,7 @@ class GpmSeries:
             cycles=_cycles(values),
             evidence=self._evidence(values),
             activity=self._activity(values),
+            shape=self._inner.parts(*ends),
             clock_limits=self._clock_limits(),
             edge_seconds=max(edge_seconds, self._edge_seconds),
         )
@@ -122,6 +130,7 @@ class GpmSeries:
         return reading
 
     def close(self) -> None:
+        self._inner.close()
         while self._samples:
             ask(self._nvml, self._nvml.nvmlGpmSampleFree, self._samples.pop())
 

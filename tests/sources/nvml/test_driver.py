@@ -18,6 +18,7 @@ from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.sources.nvml import driver, gpm
 from ofu_exporter.sources.nvml.driver import GpuProbe
 from ofu_exporter.sources.nvml.gpm import CLOCK_LIMITS
+from ofu_exporter.sources.nvml.inner_samples import ANY_TENSOR
 from ofu_exporter.values.clock_limit import ClockLimit
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Fault, Reading
@@ -187,10 +188,10 @@ def test_a_metric_that_fails_is_absent_and_the_others_stay(bench: NvmlNode) -> N
 @pytest.mark.parametrize("code", [2, 3, 999])
 def test_activity_that_fails_is_not_zero_and_is_asked_for_again(bench: NvmlNode, code: int) -> None:
     bench.scenario.gpu(0, tensor=0.5)
-    bench.scenario.metric_error(0, gpm.ANY_TENSOR, code)
+    bench.scenario.metric_error(0, ANY_TENSOR, code)
     probe = bench.began()
     assert bench.window(probe).tensor_active is None
-    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
+    bench.scenario.metric_error(0, ANY_TENSOR, 0)
     assert bench.window(probe).tensor_active == pytest.approx(0.5)
 
 
@@ -214,7 +215,7 @@ def test_when_no_metric_answers_the_gpu_is_down_and_comes_back(bench: NvmlNode) 
         bench.scenario.metric_error(0, metric, 19)
     bench.advance(1.0)
     assert failure(probe.read).reason is Reason.COUNTER_BUSY
-    bench.scenario.metric_error(0, gpm.ANY_TENSOR, 0)
+    bench.scenario.metric_error(0, ANY_TENSOR, 0)
     assert probe.read() == ()
     assert bench.window(probe).tensor_active == 0.0
 
