@@ -24,6 +24,8 @@ GRAIN_SECONDS, FINE_GRAIN_SECONDS = 5.0, 0.5
 """Spans that follow each other are remembered as one up to these lengths: the second for the last FINE_SECONDS."""
 HIGHEST = 1.2
 """No card of the table has a higher OFU: its highest SM clock over its tensor clock."""
+STILL = 0.1
+"""A GPU that beyond an end has less than this share of the OFU inside pauses there: all that is counted is inside."""
 WHOLE = 1 - 1e-9
 """A part of a span that is all of it but for rounding."""
 
@@ -74,24 +76,35 @@ def _of_gpu(
     recent: Sequence[ObservedSpan], start: float, end: float, open_ends: Open
 ) -> Iterator[Compared]:
     first = bisect_right(recent, start, key=attrgetter("end"))
-    spans = recent[first : bisect_left(recent, end, first, key=attrgetter("start"))]
-    for span in spans:
+    last = bisect_left(recent, end, first, key=attrgetter("start"))
+    for place in range(first, last):
+        span = recent[place]
         inside = (min(end, span.end) - max(start, span.start)) / (span.end - span.start)
         if inside >= WHOLE:
             yield span.sums
-            continue
-        opens = (span.start < start and open_ends[0]) or (span.end > end and open_ends[1])
-        beside = spans[1:2] if span.start < start else spans[-2:-1]
-        ofus = [each.sums.ofu for each in beside if start <= each.start and each.end <= end]
-        yield _cut(span.sums, inside, ofus) if opens else span.sums.part(inside)
+        elif (span.start < start and open_ends[0]) or (span.end > end and open_ends[1]):
+            inwards = 1 if span.start < start else -1
+            beside = _ofu(recent, place + inwards, start, end)
+            beyond = _ofu(recent, place - inwards, -math.inf, math.inf)
+            yield _cut(span.sums, inside, beside, beyond)
+        else:
+            yield span.sums.part(inside)
 
 
-def _cut(whole: Compared, inside: float, beside: Sequence[float | None]) -> Compared:
-    """The part of a span that lies inside, and its error. `beside` is the OFU of the next span, if it is all inside."""
+def _ofu(recent: Sequence[ObservedSpan], place: int, start: float, end: float) -> float | None:
+    """The OFU of the span at a place; None if there is none that lies all inside."""
+    spans = recent[place : place + 1] if place >= 0 else ()
+    return next((each.sums.ofu for each in spans if start <= each.start and each.end <= end), None)
+
+
+def _cut(whole: Compared, inside: float, beside: float | None, beyond: float | None) -> Compared:
+    """The part of a span that lies inside, and its error. `beside` and `beyond` are the OFUs of its neighbours."""
     used, seconds = whole.utilization_seconds, whole.gpu_seconds
     most = max(HIGHEST * seconds, used)
     least, largest = max(0.0, used - most * (1 - inside)), min(used, most * inside)
-    ofu = next((each for each in beside if each is not None), used / seconds)
-    likely = min(max(ofu * inside * seconds, least), largest)
+    likely = inside * (used if beside is None else beside * seconds)
+    if beside and beyond is not None and beyond < STILL * beside:
+        likely = used
+    likely = min(max(likely, least), largest)
     off = math.hypot((largest - least) / math.sqrt(12), likely - (largest + least) / 2)
     return whole.part(inside)._replace(utilization_seconds=likely, edge_seconds=off)

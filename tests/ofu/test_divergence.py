@@ -244,3 +244,17 @@ def test_one_window_without_an_error_costs_no_verdict() -> None:
     assert found.verdict is Verdict.MFU_ABOVE_OFU
     assert found.error.ratio is None
     assert found.error.largest == pytest.approx(5 / 600)
+
+
+def test_what_ends_of_reports_make_unknown_widens_both_limits_and_is_no_verdict_where_it_is_much() -> (
+    None
+):
+    def of(mfu: float, unknown: float) -> Verdict:
+        return verdict(Compared(600 * mfu, 600 * 0.4, 600.0, edge_seconds=600 * unknown))
+
+    assert of(0.43, 0.0) is Verdict.MFU_ABOVE_OFU
+    assert of(0.43, 0.01) is Verdict.AGREE
+    assert of(0.34, 0.0) is Verdict.MFU_BELOW_OFU
+    assert of(0.34, 0.01) is Verdict.AGREE
+    assert of(0.45, 0.01) is Verdict.MFU_ABOVE_OFU
+    assert {of(mfu, 0.06) for mfu in (0.1, 0.4, 0.9)} == {Verdict.INSUFFICIENT_DATA}

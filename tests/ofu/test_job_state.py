@@ -23,7 +23,7 @@ from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job, JobKey
-from ofu_exporter.values.reading import Window
+from ofu_exporter.values.reading import ActivitySample, Window
 from ofu_exporter.values.reported import NOTHING, Compared
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
@@ -323,7 +323,7 @@ def test_it_is_remembered_when_a_gpu_was_observed() -> None:
 
 @pytest.mark.parametrize("window", [1.0, 5.0])
 def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
-    """Short windows are remembered as one; half a stretch has half of its seconds, and of its error."""
+    """Half a window has half of its seconds, and of its error."""
     node = Node(1)
     node.give(0.0, whole(A, "0"))
     count = int(10.0 / window)
@@ -341,8 +341,26 @@ def test_the_error_of_a_stretch_is_that_of_its_windows(window: float) -> None:
     assert whole_time.utilization_seconds == pytest.approx(10.0 * utilization)
     assert math.sqrt(whole_time.variance) == pytest.approx(window * math.hypot(*errors))
     first, half = (observed(node.job().usage.values(), 0.0, end) for end in (5.0, 2.5))
-    assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, first.variance / 4))
+    squares = [(window * error) ** 2 for error in errors]
+    variance = {1.0: math.fsum(squares[:2]) + squares[2 % count] / 4, 5.0: squares[0] / 4}[window]
+    assert half[1:4] == pytest.approx((first.utilization_seconds / 2, 2.5, variance))
     assert half[4:-1] == NOTHING[4:-1]
+
+
+def test_a_window_is_remembered_in_its_parts() -> None:
+    """The end of what is asked for cuts one part, not the window."""
+    node = Node(1)
+    node.give(0.0, whole(A, "0"))
+    shape = tuple(ActivitySample(at, at + 1.0, 0.6 if at < 3 else 0.0, {}) for at in range(5))
+    node.tick(5.0, replace(reading(0.0, 5.0, 0.36), shape=shape))
+    (usage,) = node.job().usage.values()
+    assert [span.end for span in usage.recent] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    all_of_it, work = observed([usage], 0.0, 5.0), observed([usage], 0.0, 3.5, (True, False))
+    assert all_of_it[1:3] == pytest.approx((5 * 0.36 * CLOCK, 5.0))
+    assert work.utilization_seconds == pytest.approx(3 * 0.6 * CLOCK)
+    last = node.state.gpus[gpu(0).key].recent[-1]
+    assert last.stderr is not None
+    assert all_of_it.variance == pytest.approx((5 * last.stderr) ** 2)
 
 
 def test_after_a_long_pause_nothing_of_before_is_remembered() -> None:

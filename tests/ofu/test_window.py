@@ -307,3 +307,36 @@ def test_a_pipe_that_a_part_lacks_is_left_out() -> None:
     assert window is not None
     assert window.pipes == {}
     assert window.utilization == pytest.approx(0.5 * 1400 / 1830)
+
+
+def test_a_window_tells_how_its_ofu_lay_by_the_clock_of_each_time() -> None:
+    """4 s at 0.6 and 1400 MHz, then 1 s at 0 and 1980: the whole is what the hardware counted, 46.9 % of all cycles."""
+    clocks = [ClockSample(0.25 + 0.5 * n, 1400e6 if n < 8 else 1980e6) for n in range(10)]
+    cycles = 4 * 1400e6, 1980e6
+    mean = 0.6 * cycles[0] / sum(cycles)
+    shape = tuple(ActivitySample(float(n), n + 1.0, 0.6 if n < 4 else 0.0, {}) for n in range(5))
+    whole = replace(reading(tensor=mean, hz=()), clocks=tuple(clocks), shape=shape)
+    window = measured(whole).window
+    assert window is not None
+    assert [part.end for part in window.parts] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    ofus = [part.utilization for part in window.parts]
+    assert ofus == pytest.approx([0.6 * 1400 / 1830] * 4 + [0.0], rel=0.02)
+    assert math.fsum(ofus) / 5 == pytest.approx(window.utilization)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (ActivitySample(0.0, 5.0, 0.5, {}),),
+        (ActivitySample(0.0, 2.0, 0.5, {}), ActivitySample(2.0, 4.0, 0.5, {})),
+        (ActivitySample(0.0, 2.0, 1.7, {}), ActivitySample(2.0, 5.0, 0.5, {})),
+        (ActivitySample(0.0, 2.0, math.nan, {}), ActivitySample(2.0, 5.0, 0.5, {})),
+    ],
+)
+def test_samples_that_do_not_tell_how_a_window_lay_leave_it_whole(
+    shape: tuple[ActivitySample, ...],
+) -> None:
+    window = measured(replace(reading(), shape=shape)).window
+    assert window is not None
+    assert window.parts == ()
+    assert window.utilization == pytest.approx(0.5 * 1400 / 1830)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.entry import KnownOwners, Owner, owner_of
+from ofu_exporter.reports.entry import (
+    YOUNG_SECONDS,
+    KnownOwners,
+    Owner,
+    gpus_of_reports,
+    owner_of,
+)
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.values import gpu, health
 
@@ -61,3 +68,16 @@ def test_of_two_runs_of_one_id_the_one_that_runs_is_meant() -> None:
 
 def test_before_the_first_snapshot_nobody_is_known() -> None:
     assert KnownOwners(None).of("1") is None
+
+
+def test_the_gpus_of_jobs_that_report_or_may_yet_begin_to_are_known() -> None:
+    reports, later = ReportsView(), YOUNG_SECONDS + 1.0
+    mine, other = VIEW, JobView(OTHER, 0.0)
+    young = replace(PAGE, unix=60.0, jobs=(mine, other))
+    assert gpus_of_reports(young) == {gpu(place).key for place in (0, 1, 2)}
+    old = replace(young, unix=later)
+    assert gpus_of_reports(old) == set()
+    told = replace(old, jobs=(replace(mine, reports=reports), other))
+    assert gpus_of_reports(told) == {gpu(1).key, gpu(2).key}
+    ended = replace(told, jobs=(replace(mine, reports=reports, ended=later),))
+    assert gpus_of_reports(ended) == set()

@@ -17,6 +17,7 @@ from unittest import mock
 from ofu_exporter.agent import lanes
 from ofu_exporter.errors import PageError
 from ofu_exporter.ofu.tick import State, Tick, step
+from ofu_exporter.reports.entry import gpus_of_reports
 from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
@@ -191,6 +192,7 @@ class Agent:
         )
         self._state, self._snapshot = step(self._state, tick)
         self._publish(self._snapshot)
+        self._lane.divide(gpus_of_reports(self._snapshot))
         for view in self._snapshot.gpus:
             window = self._state.gpus[view.gpu.key].recent[-1] if view.window else None
             if view.reason is not None:
