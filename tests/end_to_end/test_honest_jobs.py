@@ -16,6 +16,8 @@ from ofu_exporter.reports.coverage import Coverage, extended, recent, summed
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reported import Compared, Verdict
 
+pytestmark = pytest.mark.slow
+
 HORIZON = 600.0
 CLOCK_NOISE = 0.024
 """Of one read, relative (arXiv:2605.20799, section IV-C: 32 of 1352 MHz)."""
@@ -98,7 +100,6 @@ def verdicts(job: Honest, factor: float = 1.0) -> set[Verdict]:
     return found
 
 
-@pytest.mark.slow
 def test_no_honest_job_is_accused() -> None:
     accused = [
         job
@@ -114,7 +115,6 @@ def allowed(job: Honest) -> set[Verdict]:
     return {Verdict.MFU_BELOW_OFU} if is_below else set()
 
 
-@pytest.mark.slow
 def test_most_jobs_that_count_a_third_too_much_are_found() -> None:
     jobs = [job for job in map(any_job, range(300)) if job.ofu > 0.3 and job.work > 20]
     found = [job for job in jobs if Verdict.MFU_ABOVE_OFU in verdicts(job, 1.33 / job.share)]
