@@ -21,6 +21,7 @@ from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.reports.feeds import REPORTING
 from ofu_exporter.serving import metrics as names
 from ofu_exporter.settings import FILE_ONLY, Settings
+from ofu_exporter.traces import findings as trace_findings
 from ofu_exporter.traces import formats, kernel_names
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION
 from ofu_exporter.values.reasons import (
@@ -104,9 +105,17 @@ def causes_of_explain() -> list[str]:
     return ["| cause | ratio | what is wrong |", "|---|---|---|", *rows]
 
 
+def findings() -> list[str]:
+    modules = [(name, trace_findings.load(name)) for name in trace_findings.names()]
+    ordered = sorted(modules, key=lambda each: each[1].ORDER)
+    rows = [f"| `{name}` | {module.__doc__} | {module.REMEDY} |" for name, module in ordered]
+    return ["| finding | what | what helps |", "|---|---|---|", *rows]
+
+
 @pytest.mark.parametrize(
     ("page", "section"),
     [
+        ("where.md", findings),
         ("explain.md", causes_of_explain),
         ("troubles.md", reasons),
         ("troubles.md", scheduler_reasons),

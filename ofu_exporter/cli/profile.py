@@ -1,4 +1,4 @@
-"""`profile`: computes from profiles what tiles add to the FLOPs of a job, and its precisions."""
+"""`profile`: says where the time of a profiled job went, what tiles add to its FLOPs, and its precisions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_SHOWN = 10
 NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 
-@click.command(short_help="What tiles add to the FLOPs of a profiled job.")
+@click.command(short_help="Where the time of a profiled job went, and what tiles add to its FLOPs.")
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @option(
     "--shapes",
@@ -51,26 +51,38 @@ NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
     metavar="URL",
 )
 @format_option
-def profile(
-    files: tuple[Path, ...], shapes: Path | None, post: bool, job: str | None, **options: Any
-) -> None:
-    """What tiles add to the FLOPs of a job, and the precisions it computes in, from FILES, its profiles.
+def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options: Any) -> None:
+    """Where the time of a job's GPUs went, what tiles add to its FLOPs, and the precisions it computes in.
 
-    A PyTorch trace recorded with shapes is enough. Files of Nsight Systems and Nsight Compute also need --shapes.
+    FILES are its profiles, of one or many ranks, or folders of them. A PyTorch trace recorded with shapes says all.
+    Files of Nsight Systems and Nsight Compute need --shapes for tiles, and say nothing of the time.
     """
-    from ofu_exporter.traces import formats, gemm_csv, tile_overhead
+    from ofu_exporter.cli import profile_time
+    from ofu_exporter.traces import gemm_csv, job, tile_overhead
 
-    if post != (job is not None):
+    told = options["job"]
+    if post != (told is not None):
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     products = gemm_csv.read(shapes) if shapes else ()
-    overhead = tile_overhead.overhead([formats.read(file) for file in files], products)
-    data = as_data(overhead, options["gpu"], options["ofu"])
+    result, profiles = job.read(files)
+    overhead = tile_overhead.overhead(profiles, products)
+    data = {**result.as_data(), **as_data(overhead, options["gpu"], options["ofu"])}
+    texts = [profile_time.text(result), table(overhead, data)]
     print_answer(
-        options["format_"], lambda: table(overhead, data), lambda: data, lambda: data["kernels"]
+        options["format_"],
+        lambda: "\n\n".join(filter(None, texts)),
+        lambda: data,
+        lambda: data["kernels"],
     )
+<<<<<<< HEAD
     if job is not None:
         _post(job, overhead, options["agent"])
         say(f"Told the agent what tiles add to job {job}", err=True)
+=======
+    if told is not None:
+        _post(told, overhead, options["agent"])
+        click.echo(f"Told the agent what tiles add to job {told}", err=True)
+>>>>>>> 1414e14f (Say where the time of a trace went, and what cost it)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:

@@ -1,7 +1,7 @@
 """Reads a JSON object that is larger than memory: one array of it element by element, and all the rest at once.
 
-By hand over the standard decoder, in 17 MiB where `json.load` takes 620 for a trace of 131 MB. ijson is as small and
-as fast, but refuses NaN and bytes that are no UTF-8, and 100 kB of brackets make it take all memory.
+By hand over the standard decoder, in 17 MiB where `json.load` takes 620 for a trace of 131 MB. ijson is as small, but
+slower, refuses NaN and bytes that are no UTF-8, and 100 kB of brackets make it take all memory.
 """
 
 from __future__ import annotations
@@ -12,20 +12,27 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 CHUNK = 1 << 20
+BATCH = 1 << 18
+"""Characters that are decoded together."""
+BORDERS = ("\n  },\n  {", '}, {"ph"', '},{"ph"')
+"""What stands between two events of a trace, and seldom elsewhere."""
 LONGEST_VALUE = 64 << 20
 """Most characters of one value. Without a limit, a file that is not JSON would be read whole before it is refused."""
+
+MOST_CHARS = 1 << 40
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _AFTER_VALUE = frozenset(" \t\r\n,:]}")
 _DECODER = json.JSONDecoder()
 
 
-def members(file: TextIO, streamed: str) -> Iterator[tuple[str, Any]]:
+def members(file: TextIO, streamed: str, most: int = MOST_CHARS) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each member; the member `streamed`, an array, is given element by element.
 
-    A file that is just an array is read as that member. Raises ValueError for text that is cut short or not JSON.
+    A file that is just an array is read as that member. Raises ValueError for text that is cut short, not JSON, or
+    longer than `most` characters.
     """
-    source = _Source(file)
+    source = _Source(file, most)
     if source.peek() not in ("", "[", "{"):
         raise ValueError("it is not a JSON object or array")
     if source.peek() == "[":
@@ -50,6 +57,7 @@ def _members(source: _Source, streamed: str) -> Iterator[tuple[str, Any]]:
 
 def _elements(source: _Source) -> Iterator[Any]:
     for _ in _items(source, "[", "]"):
+        yield from source.batch()
         yield source.value()
 
 
@@ -70,10 +78,12 @@ def _items(source: _Source, opening: str, closing: str) -> Iterator[None]:
 class _Source:
     """The text of a file, from the place up to which it was read."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, most: int) -> None:
         self._file = file
+        self._left = self._most = most
         self._text = ""
         self._at = 0
+        self._may_batch = True
 
     def peek(self) -> str:
         """The next character that is not blank; "" at the end."""
@@ -107,6 +117,25 @@ class _Source:
             self._at = end
             return value
 
+    def batch(self) -> list[Any]:
+        """Values that stand here with a comma behind each, decoded together, which takes half the time; [] where it
+        can't be told where one of them ends."""
+        for border in BORDERS if self._may_batch else ():
+            end = self._text.rfind(border, self._at, self._at + BATCH)
+            if end < 0:
+                continue
+            end += border.index(",")
+            try:
+                values = _DECODER.decode(f"[{self._text[self._at : end]}]")
+            except (ValueError, RecursionError):
+                self._may_batch = (
+                    False  # a file that is made to fail here must not be decoded again and again
+                )
+                break
+            self._at = end + 1
+            return list(values)
+        return []
+
     def _more(self) -> bool:
         """Double the text that is held, so that a long value is decoded only a few times. Returns whether there was
         more."""
@@ -114,5 +143,8 @@ class _Source:
         if len(self._text) > LONGEST_VALUE:
             raise ValueError(f"one value is longer than {LONGEST_VALUE} characters")
         more = self._file.read(max(CHUNK, len(self._text)))
+        self._left -= len(more)
+        if self._left < 0:
+            raise ValueError(f"it is longer than {self._most:,} characters")
         self._text += more
         return bool(more)

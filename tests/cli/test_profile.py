@@ -72,7 +72,9 @@ def test_an_ofu_is_adjusted(trace: Path) -> None:
 
 def test_a_table(trace: Path) -> None:
     text = shown(trace)
-    assert text.splitlines()[1].split() == [
+    time, _, tiles = text.partition("\n\n")
+    assert time.splitlines()[1].split()[:3] == ["-", "0", "NVIDIA"]
+    assert tiles.splitlines()[1].split() == [
         *("nvjet", "bf16", "1", "0.0006", "5.348e+10", "5.798e+10", "8.424%"),
     ]
     assert "of 80.0% of the time in tensor kernels" in text

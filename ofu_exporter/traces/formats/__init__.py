@@ -23,6 +23,8 @@ from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.support.regular_files import opened
 from ofu_exporter.traces import kernel_names
+from ofu_exporter.traces.timeline import Timeline
+from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 HEAD_BYTES = 1 << 16
 TEXT = "utf-8-sig"
@@ -38,7 +40,7 @@ _TENSOR = re.compile(
     re.IGNORECASE,
 )
 _NOT_TENSOR = re.compile(
-    r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary"
+    r"simt|(?<![a-z0-9])[sdc]gemm_|sgemm|scudnn|[dw]grad\w*_engine<float|gemv|splitkreduce|f32f32_f32f32_f32|norm|softmax|rotary|multi_tensor"
     r"|triton_(?:poi|red|per)_",  # generated for the operations around a product, and named after it
     re.IGNORECASE,
 )
@@ -72,6 +74,8 @@ class Profile:
     """Time on the GPU in all other kernels."""
     gpus: frozenset[str] = frozenset()
     """Names of the GPUs; empty = the file does not say."""
+    timeline: Timeline | None = None
+    """When it all ran; None where the format does not say."""
 
 
 class ProfileReader(Protocol):
@@ -82,7 +86,7 @@ class ProfileReader(Protocol):
     def recognises(self, head: bytes) -> bool:
         """Whether a file that begins with `head` is of the format."""
 
-    def read(self, path: Path) -> Profile:
+    def read(self, path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
         """The profile in a file. Raises ConfigError, which names the file."""
 
 
@@ -90,14 +94,14 @@ _MODULES: Registry[ProfileReader] = Registry(__name__, "format")
 names, load = _MODULES.names, _MODULES.load
 
 
-def read(path: Path) -> Profile:
+def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a file of any known format. Raises ConfigError, which names the file."""
     with file_errors(path), opened(path) as file:
         head = file.read(HEAD_BYTES)
     for name in names():
         reader = load(name)
         if reader.recognises(head):
-            return reader.read(path)
+            return reader.read(path, limits)
     kinds = "; ".join(f"{name}: {load(name).MADE_BY}" for name in names())
     raise ConfigError(f"{path} is not a profile in a known format; known: {kinds}")
 
@@ -164,13 +168,18 @@ class Tally:
         for precision, more in (flops or {}).items():
             sums.flops[precision] = sums.flops.get(precision, 0) + more
 
-    def profile(self, format_: str, gpus: frozenset[str] = frozenset()) -> Profile:
+    def profile(
+        self,
+        format_: str,
+        gpus: frozenset[str] = frozenset(),
+        timeline: Timeline | None = None,
+    ) -> Profile:
         """All that was added."""
         launches = (
             Launches(kernel, each.number, each.seconds, gemm, why, each.flops)
             for (kernel, gemm, why), each in self._kinds.items()
         )
-        return Profile(format_, tuple(launches), self._other_seconds, gpus)
+        return Profile(format_, tuple(launches), self._other_seconds, gpus, timeline)
 
 
 @dataclass(slots=True)

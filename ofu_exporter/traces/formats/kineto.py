@@ -7,17 +7,20 @@ A kernel has the id of the operator that was running when it was launched (`Exte
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ofu_exporter.errors import file_errors
+from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.traces import kernel_names
 from ofu_exporter.traces.formats import Profile, Tally, on_tensor_pipe
 from ofu_exporter.traces.json_stream import members
+from ofu_exporter.traces.timeline import MOST_GPUS, Timeline, interval
+from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
 
@@ -43,8 +46,21 @@ FIRST_OPERAND = {
 }
 """Operators that are one product, and which of their inputs is its first operand."""
 MOST_MICROSECONDS = 1e15
+LONGEST_NAME = 300
 _IDS = ("External id", "external id")
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
+_KINDS = {
+    **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"), "ran"),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "runtime"), "called"),
+    **dict.fromkeys(("cpu_op", "operator", "user_annotation"), "did"),
+    "python_function": "python",
+}
+"""What an event tells of the time, by its category."""
+_STEP = "ProfilerStep#"
+_PYTHON = re.compile(
+    r"dataloader|checkpoint|serialization\.py|optim/\w+\.py\(\d+\): step|gc\.collect", re.IGNORECASE
+)
+"""Functions that say what the host was about; of others there are too many to keep."""
 
 
 class _Kernel(NamedTuple):
@@ -60,20 +76,20 @@ def recognises(head: bytes) -> bool:
     return head.startswith(GZIP) or head.lstrip()[:1] in (b"{", b"[")
 
 
-def read(path: Path) -> Profile:
+def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a trace. Raises ConfigError, which names the file."""
-    trace = _Trace()
-    with file_errors(path, ValueError, EOFError, zlib.error):
-        for event in _members(path):
+    trace = _Trace(limits)
+    with file_errors(path, ValueError, EOFError, zlib.error, ConfigError):
+        for event in _members(path, limits):
             trace.take(*event)
         if missing := trace.without_operator():
-            trace.launched_by = dict(_operators_of(path, missing))
+            trace.launched_by = dict(_operators_of(path, missing, limits))
     return trace.profile()
 
 
-def _members(path: Path) -> Iterator[tuple[str, Any]]:
+def _members(path: Path, limits: TraceLimits) -> Iterator[tuple[str, Any]]:
     with _opened(path) as file:
-        yield from members(file, EVENTS)
+        yield from members(file, EVENTS, limits.unpacked_bytes)
 
 
 def _opened(path: Path) -> TextIO:
@@ -84,10 +100,12 @@ def _opened(path: Path) -> TextIO:
     return path.open(encoding="utf-8", errors="replace")
 
 
-def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int]]:
+def _operators_of(
+    path: Path, correlations: set[int], limits: TraceLimits
+) -> Iterator[tuple[int, int]]:
     """The operators of some launches. The file is read a second time, so that the first pass does not have to keep
     every launch."""
-    for name, event in _members(path):
+    for name, event in _members(path, limits):
         if name == EVENTS and isinstance(event, dict) and event.get("cat") in _LAUNCHES:
             arguments = _arguments(event)
             correlation, operator = _number(arguments, "correlation"), _number(arguments, *_IDS)
@@ -98,7 +116,8 @@ def _operators_of(path: Path, correlations: set[int]) -> Iterator[tuple[int, int
 class _Trace:
     """Keeps the products and the kernels on tensor pipes while a trace is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: TraceLimits) -> None:
+        self._timeline = Timeline(limits)
         self.launched_by: dict[int, int] = {}
         self._products: dict[int, Gemm | str] = {}
         """By operator: the product it computes, or why that is not known."""
@@ -109,16 +128,57 @@ class _Trace:
 
     def take(self, name: str, value: Any) -> None:
         """Take in one member of the trace, or one event."""
-        if name == "deviceProperties" and isinstance(value, list):
-            self._gpus |= {
-                str(each["name"]) for each in value if isinstance(each, dict) and "name" in each
-            }
-        elif name == EVENTS and isinstance(value, dict):
-            kind = str(value.get("cat", "")).lower()
-            if kind == "cpu_op":
-                self._operator(value)
-            elif kind == "kernel":
-                self._kernel(value)
+        if name == EVENTS:
+            if isinstance(value, dict):
+                self._event(value)
+        elif name == "deviceProperties" and isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict) and "name" in each:
+                    self._device(each)
+        elif name == "distributedInfo" and isinstance(value, dict):
+            rank = value.get("rank")
+            self._timeline.rank = rank if isinstance(rank, int) else None
+
+    def _device(self, properties: Mapping[str, Any]) -> None:
+        name, number = str(properties["name"]), properties.get("id")
+        self._gpus.add(name)
+        if isinstance(number, int) and len(self._timeline.models) < MOST_GPUS:
+            self._timeline.models[number] = name
+            major, minor = properties.get("computeMajor"), properties.get("computeMinor")
+            if isinstance(major, int) and isinstance(minor, int):
+                self._timeline.capabilities[number] = 10 * major + minor
+
+    def _event(self, event: dict[str, Any]) -> None:
+        category = event.get("cat")
+        if not isinstance(category, str):
+            return
+        told = _KINDS.get(category) or _KINDS.get(category.lower())
+        if told == "did":
+            self._operator(event)
+        elif told == "ran" and category.lower() == "kernel":
+            self._kernel(event)
+        times = interval(event.get("ts"), event.get("dur")) if told else None
+        if times is not None:
+            self._keep(told, event, times)
+
+    def _keep(self, told: str | None, event: dict[str, Any], times: tuple[float, float]) -> None:
+        """Keep an event for the time of the GPU."""
+        name, timeline = str(event.get("name", "")), self._timeline
+        if told == "ran":
+            arguments = _arguments(event)
+            gpu = _whole(arguments, "device")
+            fill = arguments.get("blocks per SM")
+            fill = min(max(fill, -1.0), 1e9) if isinstance(fill, (int, float)) else -1.0
+            ids = _whole(arguments, "stream"), _whole(arguments, "correlation")
+            timeline.ran(gpu, name, times, ids, fill)
+            return
+        if told == "python" and not _PYTHON.search(name[:LONGEST_NAME]):
+            return
+        thread = (_id(event, "pid"), _id(event, "tid"))
+        call = _whole(_arguments(event), "correlation") if told == "called" else None
+        timeline.did(thread, name, times, call)
+        if name.startswith(_STEP) and name[len(_STEP) : 32].isdecimal():
+            timeline.steps.setdefault(int(name[len(_STEP) : 32]), times)
 
     def without_operator(self) -> set[int]:
         """Correlation ids of the kernels whose operator has to be looked up."""
@@ -142,7 +202,7 @@ class _Trace:
                 product = SEVERAL
             gemm, why = (product, "") if isinstance(product, Gemm) else (None, product)
             self._tally.add(kernel.name, kernel.seconds, gemm=gemm, why=why)
-        return self._tally.profile("kineto", frozenset(self._gpus))
+        return self._tally.profile("kineto", frozenset(self._gpus), self._timeline)
 
     def _owner(self, kernel: _Kernel) -> int | None:
         if kernel.operator is not None or kernel.correlation is None:
@@ -180,6 +240,17 @@ def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
     """The number under the first of the names that exists; 0 means none."""
     number = next((arguments[name] for name in names if name in arguments), None)
     return number if isinstance(number, int) and number else None
+
+
+def _whole(arguments: Mapping[str, Any], name: str) -> int:
+    """The number under a name, as far as eight bytes hold it; 0 for what is none."""
+    number = arguments.get(name)
+    return number if isinstance(number, int) and -(1 << 63) <= number < 1 << 63 else 0
+
+
+def _id(event: Mapping[str, Any], name: str) -> int | str:
+    number = event.get(name)
+    return number if isinstance(number, int) else str(number)[:LONGEST_NAME]
 
 
 def _seconds(microseconds: object) -> float:

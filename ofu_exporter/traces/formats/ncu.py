@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally, amount, has_row, rows
+from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = (
     "ncu --csv --page raw --print-units base "
@@ -41,7 +42,7 @@ def recognises(head: bytes) -> bool:
     return has_row(head, _is_heading)
 
 
-def read(path: Path) -> Profile:
+def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file, also where it has no counter of FLOPs."""
     tally = Tally()
     counters = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally, amount, has_row, rows
+from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep"
 
@@ -18,7 +19,7 @@ def recognises(head: bytes) -> bool:
     return has_row(head, _is_heading)
 
 
-def read(path: Path) -> Profile:
+def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file."""
     tally = Tally()
     with rows(path) as lines:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally
+from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
@@ -36,7 +37,7 @@ def recognises(head: bytes) -> bool:
     return head.startswith(b"SQLite format 3\0")
 
 
-def read(path: Path) -> Profile:
+def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in an export. Raises ConfigError, which names the file."""
     tally = Tally()
     with _opened(path) as database:

@@ -1,0 +1,24 @@
+"""The GPU was idle while CPUs checked collectives with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ofu_exporter.traces.findings import Claim, Facts
+from ofu_exporter.traces.host import Idle
+from ofu_exporter.traces.seconds import Cell
+
+ORDER, LEAST = 10, 0.02
+REMEDY = (
+    "Unset TORCH_DISTRIBUTED_DEBUG (DETAIL checks every collective on the CPUs), and "
+    "call barriers and gathers of the gloo backend less often."
+)
+
+
+def claims(cell: Cell, facts: Facts) -> float:
+    return float(cell.idle is Idle.CPU_COLLECTIVE)
+
+
+def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+    counts = ", ".join(f"{count:,} {name}" for name, count in facts.cpu_collectives.items())
+    return f"nothing ran on the GPU while CPUs communicated: {counts}" if counts else ""

@@ -1,0 +1,98 @@
+"""Reads all traces of one job: the time of its ranks, what cost it, and what its kernels execute.
+
+`read` is for a process of its own where a node's agent asks: it takes paths and limits, and its result is plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.traces import findings, rank, ranks
+from ofu_exporter.traces.findings import Facts
+from ofu_exporter.traces.formats import Profile
+from ofu_exporter.traces.rank import GpuTrace
+from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.values.trace import MOST_RANKS, UNLIMITED, TraceLimits, TraceResult
+
+TRACES = ("*.json", "*.json.gz", "*.sqlite")
+"""What of a folder is read."""
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and the traces in folders. Raises ConfigError for a folder without any."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted({each for pattern in TRACES for each in path.glob(pattern)})
+        if not found:
+            raise ConfigError(f"{path} has no files {', '.join(TRACES)}")
+        yield from found
+
+
+def read(
+    paths: Sequence[Path], limits: TraceLimits = UNLIMITED
+) -> tuple[TraceResult, list[Profile]]:
+    """The time and the findings of some files, and each file's launches.
+
+    A file that can't be read costs the others nothing. Raises ConfigError where none can be read.
+    """
+    end = time.monotonic() + limits.seconds
+    gpus, profiles, unread = [], [], {}
+    files = list(files_of(paths))
+    for path in files[:MOST_RANKS]:
+        try:
+            left = replace(limits, seconds=max(end - time.monotonic(), 0.0))
+            profile, some = rank.read(path, left)
+        except ConfigError as error:
+            if len(files) == 1:
+                raise
+            unread[str(path)] = str(error)
+            continue
+        profiles.append(profile)
+        gpus += some
+    if not profiles:
+        raise ConfigError(f"none of {len(files)} files can be read: {next(iter(unread.values()))}")
+    unread |= {str(path): f"more than {MOST_RANKS} files" for path in files[MOST_RANKS:]}
+    return replace(_result(gpus), unread=unread), profiles
+
+
+def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
+    collectives = {each.time.rank: each.collectives for each in gpus if each.time.rank is not None}
+    slow = ranks.waiting(collectives) if len(collectives) == len(gpus) else None
+    capabilities = {each.capability for each in gpus}
+    counts: dict[str, int] = {}
+    padding: dict[str, float] = {}
+    for gpu in gpus:
+        padding |= gpu.padding
+        for name, count in gpu.cpu_collectives.items():
+            counts[name] = counts.get(name, 0) + count
+    facts = Facts(
+        cells=_together(gpus),
+        seconds=sum(each.time.seconds for each in gpus),
+        steps=sum(len(each.time.steps) for each in gpus),
+        cpu_collectives=counts,
+        capability=capabilities.pop() if len(capabilities) == 1 else None,
+        padding=padding,
+        waiting=slow,
+    )
+    times = sorted((each.time for each in gpus), key=lambda each: (each.rank or 0, each.gpu or 0))
+    return TraceResult(tuple(times), findings.found(facts), slow.rank if slow else None)
+
+
+def _together(gpus: Sequence[GpuTrace]) -> list[Cell]:
+    """The cells of all GPUs, with those that are about the same added up."""
+    found: dict[tuple[object, ...], Cell] = {}
+    for gpu in gpus:
+        for cell in gpu.cells:
+            key = (cell.kind, cell.name, cell.operator, cell.scope, cell.idle, cell.is_small)
+            if key not in found:
+                found[key] = replace(cell)
+            else:
+                found[key].seconds += cell.seconds
+                found[key].launches += cell.launches
+    return list(found.values())

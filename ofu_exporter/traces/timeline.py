@@ -1,0 +1,142 @@
+"""Keeps what ran on the GPUs of one process and what its host did meanwhile, in columns of few bytes an event."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Hashable
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.values.trace import MOST_CHARS, TraceLimits
+
+MOST_MICROSECONDS = 1e17
+"""Times beyond this, the year 5138, are none."""
+EVENTS_BETWEEN_LOOKS = 4096
+MOST_GPUS, MOST_THREADS = 64, 4096
+"""Of one process."""
+
+
+class Activities:
+    """What ran on one GPU: kernels, copies and memsets."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends = array("d"), array("d")
+        """Microseconds."""
+        self.names = array("I")
+        self.streams = array("I")
+        self.correlations = array("q")
+        """The launch of each; 0 = not known."""
+        self.fills = array("f")
+        """Blocks of each kernel over the SMs of the GPU; below 0 = not known."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class HostEvents:
+    """Operators, annotations, or calls of the driver on one thread of the host."""
+
+    def __init__(self) -> None:
+        self.starts, self.ends = array("d"), array("d")
+        """Microseconds."""
+        self.names = array("I")
+        self.correlations = array("q")
+        """Of calls; 0 = it launched nothing."""
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def by_start(self) -> list[int]:
+        """Their places, earliest first; of two that begin together the longer one first."""
+        order = sorted(range(len(self)), key=self.ends.__getitem__, reverse=True)
+        order.sort(key=self.starts.__getitem__)
+        return order
+
+
+class Names:
+    """Numbers of texts: each is held once, and cut."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.texts: list[str] = []
+
+    def number(self, text: str) -> int:
+        number = self._numbers.get(text)
+        if number is None:
+            text = text[:MOST_CHARS]
+            number = self._numbers.setdefault(text, len(self.texts))
+            if number == len(self.texts):
+                self.texts.append(text)
+        return number
+
+
+class Timeline:
+    """All of one process. It raises ConfigError when the trace costs more than its limits."""
+
+    def __init__(self, limits: TraceLimits) -> None:
+        self.rank: int | None = None
+        self.models: dict[int, str] = {}
+        """By number of the GPU."""
+        self.capabilities: dict[int, int] = {}
+        """Compute capability, times ten, by number of the GPU."""
+        self.names = Names()
+        self.gpus: dict[int, Activities] = {}
+        self.events: dict[Hashable, HostEvents] = {}
+        """Operators and annotations by thread."""
+        self.calls: dict[Hashable, HostEvents] = {}
+        """Calls of the driver by thread."""
+        self.steps: dict[int, tuple[float, float]] = {}
+        """First and last microsecond of each `ProfilerStep`."""
+        self._left = limits.events
+        self._limits = limits
+        self._end = time.monotonic() + limits.seconds
+
+    def ran(
+        self, gpu: int, name: str, times: tuple[float, float], ids: tuple[int, int], fill: float
+    ) -> None:
+        """A kernel, copy or memset. `ids` are its stream and its correlation."""
+        self._count()
+        kept = self.gpus.get(gpu)
+        if kept is None:
+            if len(self.gpus) >= MOST_GPUS:
+                raise ConfigError(f"it has more than {MOST_GPUS} GPUs")
+            kept = self.gpus[gpu] = Activities()
+        kept.starts.append(times[0])
+        kept.ends.append(times[1])
+        kept.names.append(self.names.number(name))
+        kept.streams.append(ids[0] & 0xFFFFFFFF)
+        kept.correlations.append(ids[1])
+        kept.fills.append(fill)
+
+    def did(
+        self, thread: Hashable, name: str, times: tuple[float, float], call: int | None = None
+    ) -> None:
+        """An operator or an annotation on the host; with `call`, a call of the driver with that correlation."""
+        self._count()
+        table = self.events if call is None else self.calls
+        kept = table.get(thread)
+        if kept is None:
+            if len(table) >= MOST_THREADS:
+                raise ConfigError(f"it has more than {MOST_THREADS:,} threads")
+            kept = table[thread] = HostEvents()
+        kept.starts.append(times[0])
+        kept.ends.append(times[1])
+        kept.names.append(self.names.number(name))
+        if call is not None:
+            kept.correlations.append(call)
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left % EVENTS_BETWEEN_LOOKS == 0:
+            if self._left <= 0:
+                raise ConfigError(f"it has more than {self._limits.events:,} events")
+            if time.monotonic() > self._end:
+                raise ConfigError(f"it takes more than {self._limits.seconds:g} s to read")
+
+
+def interval(start: object, duration: object) -> tuple[float, float] | None:
+    """Start and end of an event in microseconds; None for what are no times."""
+    for each in (start, duration):
+        if not isinstance(each, (int, float)) or not 0 <= each <= MOST_MICROSECONDS:
+            return None
+    return float(start), float(start) + float(duration)  # type: ignore[arg-type]

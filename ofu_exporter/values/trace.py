@@ -1,0 +1,156 @@
+"""What a profiler's trace says of the time of GPUs: five parts for each rank, and findings, as plain data.
+
+An agent has a trace read by another process, and gets this back as JSON: `as_data` there, `from_data` here. All of it
+is bounded, whatever the trace held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+MOST_STEPS, MOST_KERNELS, MOST_RANKS, MOST_CHARS = 64, 20, 1024, 300
+"""Most of each that a result has, and characters of a text in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLimits:
+    """What reading traces may cost. Beyond it they are refused."""
+
+    unpacked_bytes: int = 16 << 30
+    """Of one file, after it is unpacked."""
+    events: int = 30_000_000
+    """Kept of one file: launches, operators and what ran. Each takes some 30 bytes of memory."""
+    seconds: float = 3600.0
+    """All files together."""
+
+
+UNLIMITED = TraceLimits()
+"""What the command may cost, which its user can end."""
+ON_A_NODE = TraceLimits(unpacked_bytes=256 << 20, events=400_000, seconds=60.0)
+"""What a reading beside an agent may cost: 64 MiB of memory. Larger files are for the command."""
+
+
+class TimeParts(NamedTuple):
+    """A time on a GPU split by what ran, as shares that add up to 1. Where kinds overlap, the first of them counts."""
+
+    tensor: float
+    """Kernels on tensor pipes."""
+    other: float
+    """Other kernels that compute."""
+    communication: float
+    """Collectives while nothing computed."""
+    copies: float
+    """Copies and memsets while no kernel ran."""
+    idle: float
+    """Nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The time of one `ProfilerStep`."""
+
+    step: int
+    seconds: float
+    parts: TimeParts
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """Time in which kernels of one name were what the GPU was about."""
+
+    kernel: str
+    family: str
+    operator: str
+    """The operator that launched most of it; "" = not recorded."""
+    launches: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """The time of one GPU between its first and its last kernel or copy."""
+
+    rank: int | None
+    """None = the file does not say."""
+    gpu: int | None
+    """Its number on the node, as the profiler has it."""
+    model: str | None
+    seconds: float
+    parts: TimeParts
+    hidden_communication: float | None
+    """Share of the communication during which something computed; None where there was no communication."""
+    idle: Mapping[str, float] = field(default_factory=dict)
+    """Shares of `seconds` by what the host did meanwhile; together `parts.idle`."""
+    families: Mapping[str, float] = field(default_factory=dict)
+    """Shares of `seconds` by family of kernels; together with `idle` they are 1."""
+    steps: tuple[StepTime, ...] = ()
+    kernels: tuple[KernelTime, ...] = ()
+    """Those that took most, longest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause of lost time, with what it costs at most. Two findings never claim the same second."""
+
+    finding: str
+    """A stable name."""
+    share: float
+    """Of the time of all ranks."""
+    seconds: float
+    """Of all ranks together."""
+    evidence: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceResult:
+    """What traces of one job say."""
+
+    ranks: tuple[RankTime, ...]
+    findings: tuple[Finding, ...]
+    """Largest first."""
+    slowest_rank: int | None = None
+    """The rank that the others waited for most, by the collectives that all have; None where that is not known."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Files that could not be read, and why."""
+
+    def as_data(self) -> dict[str, Any]:
+        """The result as JSON has it."""
+        ranks = [{**asdict(each), "parts": each.parts._asdict()} for each in self.ranks]
+        for data, rank in zip(ranks, self.ranks, strict=True):
+            steps = [{**asdict(each), "parts": each.parts._asdict()} for each in rank.steps]
+            data["steps"] = steps
+            data["kernels"] = list(data["kernels"])
+        return {
+            "time": {"ranks": ranks, "slowest_rank": self.slowest_rank, "unread": {**self.unread}},
+            "findings": [asdict(each) for each in self.findings],
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> TraceResult:
+        """What `as_data` made. Raises ValueError for anything else."""
+        try:
+            time = data["time"]
+            ranks = tuple(_rank(each) for each in time["ranks"][:MOST_RANKS])
+            findings = tuple(Finding(**each) for each in data["findings"])
+            result = cls(ranks, findings, time["slowest_rank"], time["unread"])
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"it is no result of a trace: {error!r}") from error
+        shares = [part for rank in ranks for part in rank.parts]
+        shares += [value for each in findings for value in (each.share, each.seconds)]
+        if not all(isinstance(each, (int, float)) and math.isfinite(each) for each in shares):
+            raise ValueError("it is no result of a trace: a share is no number")
+        return result
+
+
+def _rank(data: Mapping[str, Any]) -> RankTime:
+    steps = tuple(
+        StepTime(each["step"], each["seconds"], TimeParts(**each["parts"]))
+        for each in data["steps"]
+    )
+    kernels = tuple(KernelTime(**each) for each in data["kernels"])
+    rest = {**data, "parts": TimeParts(**data["parts"]), "steps": steps, "kernels": kernels}
+    return RankTime(**rest)

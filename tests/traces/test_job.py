@@ -1,0 +1,238 @@
+"""The time and the findings of real traces, beside what HolisticTraceAnalysis says of them; many files at once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.traces import job
+from ofu_exporter.values.trace import TraceLimits, TraceResult
+from tests.traces.trace_maker import ADD, PRODUCT, Maker
+
+REAL = Path(__file__).parents[3] / "shared" / "samples" / "kineto"
+real = pytest.mark.skipif(not REAL.is_dir(), reason="needs the real traces beside the checkout")
+
+
+class Shares(NamedTuple):
+    """Percent of the time between the first and the last kernel."""
+
+    idle: float
+    computing: float
+    exposed: float
+    hidden: float
+
+
+REFERENCE = {
+    "a100-training": Shares(16.20, 61.23, 22.57, 47.0),
+    "v100-training": Shares(7.47, 68.31, 24.23, 68.8),
+    "v100-ddp-2gpu": Shares(46.08, 35.55, 18.37, 0.0),
+    "v100-one-gpu": Shares(2.63, 96.75, 0.62, math.nan),
+    "a100-nccl": Shares(77.78, 17.26, 4.97, 14.3),
+    "a100-8gpu-host-bound": Shares(69.44, 14.15, 16.41, 1.4),
+    "a100-sampled-rank0": Shares(53.56, 17.71, 28.74, 11.8),
+    "a100-sampled-rank1": Shares(54.72, 22.57, 22.72, 20.1),
+}
+"""`get_temporal_breakdown` and `get_comm_comp_overlap` of HolisticTraceAnalysis 0.5.0."""
+
+
+def trace(name: str) -> Path:
+    return REAL / f"{name}.json.gz"
+
+
+def read(*paths: Path) -> TraceResult:
+    return job.read(paths)[0]
+
+
+def ours(name: str) -> Shares:
+    (rank,) = read(trace(name)).ranks
+    parts, hidden = rank.parts, rank.hidden_communication
+    assert sum(parts) == pytest.approx(1)
+    shares = (parts.idle, parts.tensor + parts.other, parts.communication + parts.copies)
+    return Shares(*(100 * each for each in (*shares, math.nan if hidden is None else hidden)))
+
+
+def plainly(name: str, as_reference: bool) -> Shares:
+    """The shares by merging intervals, and as the reference has them: it rounds times to whole microseconds, starts up
+    and ends down, and leaves out what was launched before the trace began although it ran."""
+    events = events_of(name)
+    steps = [
+        e["ts"] for e in events if str(e.get("name")).startswith("ProfilerStep") and "dur" in e
+    ]
+    calls = {
+        e["args"]["correlation"]: e["ts"]
+        for e in events
+        if e.get("cat") in ("cuda_runtime", "cuda_driver")
+    }
+    kinds: dict[str, list[tuple[float, float]]] = {"compute": [], "communication": [], "copy": []}
+    for event in events:
+        if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
+            continue
+        called = calls.get(event["args"]["correlation"])
+        if (called is None and as_reference) or (called or event["ts"]) >= max(steps):
+            continue
+        start, end = event["ts"], event["ts"] + event["dur"]
+        times = (math.ceil(start), math.floor(end)) if as_reference else (start, end)
+        is_nccl = "nccl" in event["name"]
+        kind = "copy" if event["cat"] != "kernel" else "communication" if is_nccl else "compute"
+        kinds[kind].append(times)
+    compute, communication = merged(kinds["compute"]), merged(kinds["communication"])
+    everything = merged([each for some in kinds.values() for each in some])
+    span, busy, computing = everything[-1][1] - everything[0][0], total(everything), total(compute)
+    both = total(merged(kinds["compute"] + kinds["communication"]))
+    hidden = 1 - (both - computing) / total(communication) if communication else math.nan
+    shares = ((span - busy) / span, computing / span, (busy - computing) / span, hidden)
+    return Shares(*(100 * each for each in shares))
+
+
+@cache
+def events_of(name: str) -> list[dict[str, Any]]:
+    read: dict[str, Any] = json.loads(gzip.decompress(trace(name).read_bytes()))
+    return [event for event in read["traceEvents"] if event.get("cat") in KINDS]
+
+
+KINDS = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "user_annotation")
+
+
+def merged(some: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for start, end in sorted(some):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def total(some: list[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in some)
+
+
+@pytest.mark.slow
+@real
+@pytest.mark.parametrize("name", REFERENCE)
+def test_the_time_of_a_real_trace_is_what_its_events_add_up_to(name: str) -> None:
+    assert ours(name) == pytest.approx(plainly(name, as_reference=False), abs=0.01, nan_ok=True)
+
+
+@pytest.mark.slow
+@real
+@pytest.mark.parametrize("name", REFERENCE)
+def test_where_the_reference_differs_it_leaves_something_out(name: str) -> None:
+    assert plainly(name, as_reference=True) == pytest.approx(REFERENCE[name], abs=0.06, nan_ok=True)
+
+
+EXACT = sorted(
+    REFERENCE.keys() - {"v100-training", "v100-one-gpu", "a100-nccl", "a100-8gpu-host-bound"}
+)
+
+
+@pytest.mark.slow
+@real
+@pytest.mark.parametrize("name", EXACT)
+def test_elsewhere_both_agree_within_half_a_point(name: str) -> None:
+    assert ours(name) == pytest.approx(REFERENCE[name], abs=0.5)
+
+
+@pytest.mark.slow
+@real
+@pytest.mark.parametrize(
+    ("files", "found", "not_found"),
+    [
+        (["v100-ddp-2gpu"], {"fp32_products", "all_reduce_not_hidden", "host_bound"}, set()),
+        (["a100-nccl"], {"layout_copies", "host_bound"}, set()),
+        (["a100-8gpu-host-bound"], {"host_bound", "all_to_all"}, {"all_reduce_not_hidden"}),
+        (["v100-one-gpu"], {"fp32_products"}, {"host_bound", "all_reduce_not_hidden"}),
+        (["a100-sampled-rank0", "a100-sampled-rank1"], {"host_bound"}, {"data_loader"}),
+    ],
+    ids=lambda each: each[0] if isinstance(each, list) else "",
+)
+def test_what_is_known_of_a_real_trace_is_found(
+    files: list[str], found: set[str], not_found: set[str]
+) -> None:
+    result = read(*map(trace, files))
+    names = {each.finding for each in result.findings}
+    assert found <= names
+    assert not names & not_found
+    assert sum(each.share for each in result.findings) <= 1
+
+
+def sound(rank: int) -> Maker:
+    maker = Maker(rank=rank)
+    for _ in range(3):
+        maker.kernel(PRODUCT, 300)
+        maker.kernel(ADD, 100, "aten::add")
+    return maker
+
+
+def test_a_folder_is_one_job_and_a_bad_file_costs_the_others_nothing(tmp_path: Path) -> None:
+    for rank in range(3):
+        sound(rank).write(tmp_path / f"trace_{rank}.json.gz")
+    (tmp_path / "trace_3.json").write_text('{"traceEvents": [{"cat": "kernel"')
+    result = read(tmp_path)
+    assert [each.rank for each in result.ranks] == [0, 1, 2]
+    assert [each.parts.tensor > 0.7 for each in result.ranks] == [True] * 3
+    ((path, why),) = result.unread.items()
+    assert path.endswith("trace_3.json")
+    assert "cut short" in why
+
+
+def test_a_folder_without_traces_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"has no files \*\.json"):
+        read(tmp_path)
+
+
+def test_no_file_that_can_be_read_is_an_error(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"none of 2 files can be read: .*cut short"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (TraceLimits(unpacked_bytes=1000), "it is longer than 1,000 characters"),
+        (TraceLimits(events=4096), "it has more than 4,096 events"),
+        (TraceLimits(seconds=0.0), "it takes more than 0 s to read"),
+    ],
+)
+def test_a_trace_beyond_its_limits_is_refused_in_a_sentence(
+    limits: TraceLimits, why: str, tmp_path: Path
+) -> None:
+    maker = Maker()
+    for _ in range(2000):
+        maker.kernel(PRODUCT, 300)
+    path = maker.write(tmp_path / "trace.json.gz")
+    with pytest.raises(ConfigError, match=rf"trace\.json\.gz: {why}"):
+        job.read([path], limits)
+
+
+def test_a_result_comes_back_from_json_as_it_was(tmp_path: Path) -> None:
+    result = read(sound(1).write(tmp_path / "trace.json"))
+    written: dict[str, Any] = json.loads(json.dumps(result.as_data()))
+    assert TraceResult.from_data(written) == result
+    wrong: list[dict[str, Any]] = [{}, {"time": {}}, {**written, "time": 3}]
+    for broken in [*wrong, {**written, "findings": [{"finding": "x"}]}]:
+        with pytest.raises(ValueError, match="no result of a trace"):
+            TraceResult.from_data(broken)
+
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "profile.schema.json").read_text())
+
+
+def test_a_result_keeps_to_the_published_schema(tmp_path: Path) -> None:
+    maker = sound(1)
+    with maker.during("ProfilerStep#7"):
+        maker.kernel(ADD, 90_000, "aten::add")
+    result = read(maker.write(tmp_path / "trace.json"))
+    assert result.findings
+    assert result.ranks[0].steps
+    jsonschema.validate(json.loads(json.dumps(result.as_data())), SCHEMA)
