@@ -74,15 +74,9 @@ def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options:
         lambda: data,
         lambda: data["kernels"],
     )
-<<<<<<< HEAD
-    if job is not None:
-        _post(job, overhead, options["agent"])
-        say(f"Told the agent what tiles add to job {job}", err=True)
-=======
     if told is not None:
         _post(told, overhead, options["agent"])
-        click.echo(f"Told the agent what tiles add to job {told}", err=True)
->>>>>>> 1414e14f (Say where the time of a trace went, and what cost it)
+        say(f"Told the agent what tiles add to job {told}", err=True)
 
 
 def _post(job: str, overhead: Overhead, agent: str | None) -> None:
