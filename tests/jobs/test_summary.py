@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, merged
+from ofu_exporter.jobs.totals import GpuTotals, RunTotals, merged
 from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
 from tests.helpers.documents import FIRST, made, reporting
@@ -164,3 +164,20 @@ def test_where_it_cannot_be_told_the_text_says_so() -> None:
     )
     said = text(reporting().model_copy(update={"gpus": (split,)}))
     assert "links 0% to 25%; these counters cannot tell which is largest" in said
+
+
+def test_runs_are_listed_where_a_node_had_more_than_one() -> None:
+    """One run on each of two nodes is one run of the job."""
+    once = merged([made("n1"), made("n2")])
+    assert len(once.runs) == 2
+    assert " run since " not in text(once)
+    again = RunTotals(
+        node="n1",
+        began=500.0,
+        ended=600.0,
+        held_seconds=10.0,
+        observed_seconds=9.0,
+        utilization_seconds=3.0,
+    )
+    twice = once.model_copy(update={"runs": (again, *once.runs)})
+    assert text(twice).count(" run since ") == 3

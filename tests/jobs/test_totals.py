@@ -163,6 +163,13 @@ def test_of_three_nodes_the_one_that_was_told_last_speaks_for_the_moment() -> No
         assert both.adjusted == Adjusted(0.03, "exact", 3.0, 3.0)
 
 
+def test_a_merged_job_is_held_since_the_earliest_of_its_nodes() -> None:
+    nodes = [made("n1", held_since=950.0), made("n2", held_since=900.0), made("n3")]
+    for order in itertools.permutations(nodes):
+        assert merged(order).held_since == 900.0
+    assert merged([made("n1"), made("n2")]).held_since is None
+
+
 def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
     """A wrong row in the configuration shows an OFU far above 1; the API must not fail for it."""
     odd = reporting("n2", total=Compared(2000.0, 700.0, 100.0))

@@ -143,6 +143,15 @@ def test_what_the_windows_before_have_shown_is_not_forgotten_at_once() -> None:
     assert error(steady, remembered) == pytest.approx(error(steady, usual), rel=0.01)
 
 
+def test_reads_of_the_windows_before_make_a_spread_better_known() -> None:
+    """Two reads alone show a spread badly; with those that are remembered the same spread is nearly the error."""
+    two = [(2.5, 1.4e9), (7.5, 1.5e9)]
+    alone = curve(two)
+    steady = ClockMemory(alone.variances[0], 1.45e9, alone.memory.spread, alone.memory.gap)
+    assert curve(two, steady).remembered > alone.remembered
+    assert error(two, steady) < 0.75 * error(two)
+
+
 def test_after_a_stop_the_clock_may_have_been_anything() -> None:
     """Eight seconds without a read, between two that are alike: nobody knows what was between."""
     reads = [(t, 345e6) for t in (0.0, 0.5, 1.0, 9.0, 9.5, 10.0)]

@@ -159,6 +159,9 @@ def test_energy_of_a_window_without_a_kernel_is_idle_energy() -> None:
         return window.sums
 
     assert (sums(0.0).energy_joules, sums(0.0).idle_energy_joules) == (400.0, 400.0)
+    # The counters are rounded to a percent, so half of one is none.
+    assert (sums(0.005).energy_joules, sums(0.005).idle_energy_joules) == (400.0, 400.0)
+    assert sums(0.01).idle_energy_joules == 0.0
     assert (sums(0.5).energy_joules, sums(0.5).idle_energy_joules) == (400.0, 0.0)
     assert (sums(None).energy_joules, sums(None).idle_energy_joules) == (400.0, None)
 

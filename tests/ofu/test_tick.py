@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.hardware.gpu_models import custom_row
-from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, State, Tick, step
+from ofu_exporter.ofu.tick import FORGET_AFTER_SECONDS, MOST_GONE, State, Tick, step
 from ofu_exporter.reports.coverage import sums_of
 from ofu_exporter.values.gpu import Gpu, Share
 from ofu_exporter.values.job import Job
@@ -131,6 +131,14 @@ def test_a_gpu_that_is_gone_is_remembered_for_an_hour_since_it_was_seen(
     agent.tick(present=[last], now=5000)
     assert agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS - 1).gpus
     assert not agent.tick(present=[], now=5000 + FORGET_AFTER_SECONDS + 1).gpus
+
+
+def test_of_more_gpus_than_are_remembered_the_one_gone_longest_is_forgotten(agent: Agent) -> None:
+    all_of_them = [gpu(index) for index in range(MOST_GONE + 1)]
+    agent.tick([reading(device=each) for each in all_of_them], now=5)
+    agent.tick(present=all_of_them[:-1], now=100)
+    left = {view.gpu.index for view in agent.tick(present=[], now=200).gpus}
+    assert left == {str(index) for index in range(MOST_GONE)}
 
 
 def test_a_gpu_that_was_never_measured_is_forgotten_with_its_going(agent: Agent) -> None:

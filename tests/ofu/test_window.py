@@ -159,6 +159,29 @@ def test_a_gpu_that_does_not_say_how_many_sms_it_has_has_those_of_its_model() ->
     assert outcome.window.clock_method == "cycles"
 
 
+def test_a_window_by_cycle_counters_has_no_error_of_cut_samples() -> None:
+    """The counters are read at its very ends; by polls, samples that the ends cut make it uncertain."""
+
+    def error(cut: float) -> float | None:
+        outcome = Outcome(None, CycleTrust())
+        for number in range(6):
+            elapsed = (number + 1) * 5 * 1400e6 * 132
+            taken = reading(5.0 * number, 5.0 * number + 5, 0.5)
+            cycles = CycleTotals(elapsed, elapsed / 2)
+            taken = replace(taken, cycles=cycles, cut_seconds=cut)
+            outcome = measure(taken, replace(H100_RATING, sm_count=132), outcome.trust)
+        assert outcome.window is not None
+        assert outcome.window.clock_method == "cycles"
+        return outcome.window.stderr
+
+    assert error(1.0) == error(0.0)
+    polled = [measured(replace(reading(), cut_seconds=cut)).window for cut in (0.0, 1.0)]
+    before, after = (window.stderr for window in polled if window)
+    assert before is not None
+    assert after is not None
+    assert after > before + 0.01
+
+
 def test_an_instance_that_does_not_say_how_many_sms_it_has_never_has_those_of_the_whole_gpu() -> (
     None
 ):

@@ -107,6 +107,18 @@ def test_only_json_is_taken(client: Client, kind: str, refused: Counter[ReportRe
     assert refused == {ReportRejection.NOT_JSON: 1}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [("application/json", "text/plain", 200), ("text/plain", "application/json", 415)],
+)
+def test_the_first_of_two_content_types_counts(
+    client: Client, first: str, second: str, status: int
+) -> None:
+    both = f"Content-Type: {first}\r\nContent-Type: {second}"
+    client.send(post(2).replace(b"Content-Type: application/json", both.encode()), b"{}")
+    assert client.answer()[0] == status
+
+
 def test_a_character_set_is_no_harm(client: Client) -> None:
     kind = b"Application/JSON; charset=utf-8"
     client.send(post(2).replace(b"application/json", kind), b"{}")

@@ -124,7 +124,7 @@ def sizes(rows: Sequence[JobRow]) -> list[SizeRow]:
     powers: dict[int, list[JobRow]] = defaultdict(list)
     for gpus, members in by_size.items():
         powers[gpus.bit_length() - 1] += members
-    return [_size_row(f"{1 << n}-{(2 << n) - 1}", powers[n]) for n in sorted(powers)]
+    return [_size_row(f"{1 << n}-{(2 << n) - 1}" if n else "1", powers[n]) for n in sorted(powers)]
 
 
 def _size_row(gpus: str, rows: Sequence[JobRow]) -> SizeRow:

@@ -123,6 +123,17 @@ def test_every_step_of_a_job_costs_what_its_own_gpus_cost() -> None:
     assert {step.name: step.cost for step in found.waterfall}["delivered"] == 10 * 3
 
 
+@pytest.mark.parametrize(("busy", "is_told"), [(0.03, True), (0.01, True), (0.009, False)])
+def test_gpus_at_work_without_a_known_job_are_in_the_headline_from_one_percent_on(
+    busy: float, is_told: bool
+) -> None:
+    made = history(installed=0.0)
+    looks = JobSums(observed=192.0, utilized=1.0, idle=192.0 * (1 - busy))
+    made.models[DAY, "a", H100] = ModelSums(192.0, 192.0, 1.0, looks)
+    made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=0.05, idle=8.0 * (1 - busy))
+    assert ("busy without a known job" in report(made).headline) == is_told
+
+
 def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_sentence() -> None:
     """Eight GPUs for a day, half of them busy at an OFU of 0.5, and no scheduler that tells of a job."""
     made = history(installed=0.0)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.reports.fleet_history import JobSums
-from ofu_exporter.fleet.reports.groups import Pairs, agreement, deviation, pearson
+from ofu_exporter.fleet.reports.groups import Pairs, agreement, deviation, pearson, sizes
+from ofu_exporter.fleet.reports.result import JobRow
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 
 
@@ -68,3 +69,16 @@ def test_two_jobs_have_no_correlation_and_one_no_deviation() -> None:
     assert pearson([(0.3, 0.1), (0.3, 0.2), (0.3, 0.4)]) is None
     assert deviation([0.5]) is None
     assert deviation([0.5, 0.7]) == pytest.approx(statistics.stdev([0.5, 0.7]))
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(24, [str(gpus) for gpus in range(1, 25)]), (25, ["1", "2-3", "4-7", "8-15", "16-31"])],
+)
+def test_more_sizes_of_jobs_than_a_table_takes_are_ranges(count: int, named: list[str]) -> None:
+    rows = [
+        JobRow.model_construct(error=0.1, mfu=0.5, ofu_compared=0.4, gpus=float(gpus))
+        for gpus in range(1, count + 1)
+    ]
+    assert [row.gpus for row in sizes(rows)] == named
+    assert sum(row.jobs for row in sizes(rows)) == count
