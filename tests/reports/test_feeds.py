@@ -306,7 +306,7 @@ def test_engines_are_pulled_and_what_came_of_it_is_counted(fed: Fed) -> None:
     with page_server(lambda: "vllm:num_requests_running 1\n") as url:
         fed.feeds.run([NOBODY, PullSetting(job_id="8", url=url, every=60.0)], {})
         until(lambda: len(fed.feeds.outcomes()) == 2)
-    assert fed.feeds.outcomes() == {("7", "unreachable"): 1, ("8", "no_counter"): 1}
+    assert fed.feeds.outcomes() == {("7", "unreachable"): 1, ("8", "served"): 1}
 
 
 def test_a_pulled_engine_reports_to_the_book(fed: Fed) -> None:
