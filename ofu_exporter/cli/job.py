@@ -137,7 +137,7 @@ def stop(agent: str | None, **options: Any) -> None:
 
 
 @job.command()
-@click.argument("job_id")
+@click.argument("job_id", required=False)
 @agent_flag
 @option(
     "--state-file",
@@ -146,11 +146,14 @@ def stop(agent: str | None, **options: Any) -> None:
     envvar="OFU_STATE_FILE",
 )
 @format_option
-def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
-    """Show what a job's GPUs on this node did, also after it has ended."""
-    from ofu_exporter.cli import job_totals
+def show(job_id: str | None, agent: str | None, state_file: Path | None, format_: str) -> None:
+    """Show what a job's GPUs on this node did, also after it has ended. Without an id the jobs are listed."""
+    from ofu_exporter.cli import job_list, job_totals
 
-    job_totals.show(job_id, agent, state_file, format_)
+    if job_id is None:
+        job_list.show(agent, state_file, format_)
+    else:
+        job_totals.show(job_id, agent, state_file, format_)
 
 
 @job.command()

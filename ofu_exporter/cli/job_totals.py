@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,10 @@ from ofu_exporter.schedulers.slurm.squeue import find
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.terminal.agent_access import AgentAccess
 
-FORGOTTEN = "knows nothing of it (without a state file it forgets a job five minutes after its end)"
+UNKNOWN = (
+    "knows no such job: it held no GPU there, or ended longer ago than the agent remembers "
+    "(30 days with a state file, five minutes without)"
+)
 
 
 def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) -> None:
@@ -29,26 +31,14 @@ def show(job_id: str, agent: str | None, state_file: Path | None, format_: str) 
     agent = agent or default_url()
     answer = ask(agent, job_id, access=AgentAccess(os.environ))
     totals = answer.totals
-    problems = [f"the agent at {shown_url(agent)} {answer.problem or FORGOTTEN}"]
-    if state_file is None:
-        problems.append("no --state-file was given")
-    elif totals is None:
+    problems = [f"the agent at {shown_url(agent)} {answer.problem or UNKNOWN}"]
+    if totals is None and state_file is not None:
         totals, problem = _from_file(state_file, job_id)
         problems.append(problem)
     if totals is None:
-        raise OfuError(f"job {job_id}: {'; '.join(problems)}{_other_number(job_id)}")
+        raise OfuError(f"job {job_id}: {'; '.join(problems)}")
     data = totals.model_dump(mode="json")
     print_answer(format_, lambda: text(totals), lambda: data, lambda: _rows(data))
-
-
-def _other_number(job_id: str) -> str:
-    """How to find the number of a task or of a part of a job, by which agents know it; "" for any other job."""
-    if not re.fullmatch(r"[0-9]+[_+][0-9]+", job_id):
-        return ""
-    return (
-        f". Each task of an array and each part of a heterogeneous job has a number of its own: "
-        f"`squeue -h -o %A -j {job_id}`, or `sacct -n -X -o JobIDRaw -j {job_id}` when it is over"
-    )
 
 
 def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:

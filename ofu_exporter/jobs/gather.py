@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.bounded_get import (
@@ -28,6 +28,7 @@ MAX_ANSWER_BYTES = 4 << 20
 ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 """Pause before the nodes are asked again on which the job has not ended yet."""
+_OF_ALL = Limits(5.0, 32 << 20)
 NO_TOTALS = "answers with something other than a job's totals"
 
 
@@ -75,6 +76,19 @@ def ask(
     except ValidationError:
         return NodeAnswer(None, NO_TOTALS)
     return NodeAnswer(totals)
+
+
+def ask_for_all(agent: str, access: ServerAccess = OPEN) -> tuple[JobTotals, ...] | str:
+    """The jobs that an agent has now, or why they are not known. Raises ConfigError where `access` cannot be used."""
+    try:
+        answer = get(agent, "/v1/jobs", "application/json", _OF_ALL, access)
+        if answer.status != 200:
+            return _problem(answer)
+        return TypeAdapter(tuple[JobTotals, ...]).validate_json(answer.body)
+    except (TooLargeError, ValidationError):
+        return "answers with something other than jobs"
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        return no_answer(error)
 
 
 def _problem(answer: Answer) -> str:

@@ -45,7 +45,7 @@ class JobBook:
             return None
 
     def find(self, job_id: str) -> JobTotals | None:
-        """One job with all records of its last run here; None when nothing is known of it.
+        """One job with all records of its last run here, also by another name of it; None when nothing is known of it.
 
         A record holds every run that began while the one before it was still shown.
         """
@@ -53,7 +53,7 @@ class JobBook:
             (record.scheduler, record.began): record
             for record in [
                 *map(_with_end, self._remembered(job_id)),
-                *(job for job in self.current() if job.job_id == job_id),
+                *(job for job in self.current() if job_id in (job.job_id, *job.aliases)),
             ]
         }
         if not records:

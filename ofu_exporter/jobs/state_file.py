@@ -6,6 +6,7 @@ import fcntl
 import logging
 import math
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,8 @@ ResultT = TypeVar("ResultT")
 KEEP_SECONDS = 30 * 86400.0
 """A job's summary can be shown this long after it ended."""
 MOST_ROWS = 20_000
+MOST_LISTED = 50
+"""Most jobs of a file that are listed."""
 PRUNE_SECONDS = 3600.0
 BUSY_SECONDS = 1.0
 """How long to wait for another reader of the file."""
@@ -268,9 +271,20 @@ def _is_time(value: object) -> bool:
     return _is_past(value, _LATEST)
 
 
+_ALIAS = re.compile(r"[0-9]{1,19}[_+][0-9]{1,10}")
+"""A task of an array or a part of a heterogeneous job, which has a number of its own too: `81_4`, `8+1`."""
+
+
 def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
+    """Every record of a job, by its id or by the name that Slurm's commands show."""
     rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
-    return _readable(rows.fetchall())
+    found = _readable(rows.fetchall())
+    if found or not _ALIAS.fullmatch(job_id):
+        return found
+    named = db.execute(
+        "SELECT report, ended FROM jobs WHERE instr(report, ?) ORDER BY began", (f'"{job_id}"',)
+    )
+    return tuple(job for job in _readable(named.fetchall()) if job_id in job.aliases)
 
 
 def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
@@ -296,6 +310,16 @@ def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
         return _find(db, job_id)
+
+
+def last_in_file(path: Path) -> tuple[JobTotals, ...]:
+    """The records of a state file that were written last, the newest first. Raises sqlite3.Error."""
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
+        rows = db.execute(
+            "SELECT report, ended FROM jobs ORDER BY updated DESC LIMIT ?", (MOST_LISTED,)
+        )
+        return _readable(rows.fetchall())
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:

@@ -50,6 +50,7 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     utilization_seconds: NonNegativeFloat
     waiting_seconds: NonNegativeFloat | None = None
     shared_seconds: NonNegativeFloat | None = None
+    in_last_run: bool = True
     lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
     gained_seconds: NonNegativeFloat = 0.0
     no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
@@ -145,8 +146,8 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
 
     @property
     def gpu_count(self) -> float:
-        """How many GPUs the job had; a MIG instance is a part of one."""
-        return math.fsum(gpu.share_ratio for gpu in self.gpus)
+        """How many GPUs the job's last run had; a MIG instance is a part of one."""
+        return math.fsum(gpu.share_ratio for gpu in self.gpus if gpu.in_last_run)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -201,6 +202,7 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
                 gpu_instance=usage.key[1],
                 node=node,
                 share_ratio=usage.share,
+                in_last_run=usage.in_last_run,
                 **_copied(usage, _SECONDS),
                 **_of_sums(usage.sums),
             )
@@ -231,6 +233,7 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
                 key=gpu.key,
                 **_copied(gpu, _SECONDS),
                 share=gpu.share_ratio,
+                in_last_run=gpu.in_last_run,
                 sums=gpu.sums,
             )
             for gpu in job.gpus
@@ -252,15 +255,17 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
     gpus: dict[GpuKey, GpuTotals] = {}
     distribution: dict[int, float] = {}
     runs = [run for one in parts for run in one.runs]
+    last_began = max((run.began for run in runs), default=-math.inf)
     for one in parts:
-        for gpu in one.gpus:
+        is_last = not one.runs or one.ended is None or one.ended > last_began
+        for each in one.gpus:
+            gpu = each.model_copy(update={"in_last_run": each.in_last_run and is_last})
             gpus[gpu.key] = _added(gpus[gpu.key], gpu) if gpu.key in gpus else gpu
         for step, seconds in one.distribution.items():
             distribution[step] = distribution.get(step, 0.0) + seconds
     running = any(one.ended is None for one in parts)
-    gpu_count = math.fsum(gpu.share_ratio for gpu in gpus.values())
     reported = [one.reported for one in parts if one.reported]
-    return latest.model_copy(
+    whole = latest.model_copy(
         update={
             "nodes": tuple(dict.fromkeys(node for one in parts for node in one.nodes)),
             "simulated": any(one.simulated for one in parts),
@@ -270,9 +275,10 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "gpus": tuple(gpus.values()),
             "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
-            "reported": merged_reported(reported, min(gpu_count, 1.0)),
         }
     )
+    of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))
+    return whole.model_copy(update={"reported": of_reports})
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
@@ -286,7 +292,8 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
         "shared_seconds": known_sum(one.shared_seconds for one in both),
     }
     losses = _of_sums(first.sums.plus(second.sums))
-    return second.model_copy(update={**sums, **parts, **losses})
+    last = {"in_last_run": first.in_last_run or second.in_last_run}
+    return second.model_copy(update={**sums, **parts, **losses, **last})
 
 
 def _of_sums(sums: LossSums) -> dict[str, Any]:

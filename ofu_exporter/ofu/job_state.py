@@ -82,7 +82,7 @@ def take_holders(
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
     for key, job in holding.items():
         job_before = jobs.get(key)
-        if job_before is None:
+        if job_before is None or job_before.job.is_anothers(job):
             since = job.started and max(job.started, believed_since or job.started)
             after[key] = JobState(job, now.unix, unseen_since=since)
         elif not job_before.job.is_same_run(job):
@@ -112,6 +112,7 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
     return replace(
         state,
         job=job,
+        usage={key: replace(usage, in_last_run=False) for key, usage in state.usage.items()},
         earlier=tuple(earlier),
         run_began=now.unix,
         ended=None,
@@ -183,7 +184,9 @@ def with_held(
     """Count time for which the job had a GPU, and the parts of it in which it waited or was not alone, where known."""
     gpu, share = held
     usage = state.usage.get(gpu.key) or GpuUsage(gpu.index, gpu.key)
-    grown = replace(usage, held_seconds=usage.held_seconds + seconds * share, share=share)
+    grown = replace(
+        usage, held_seconds=usage.held_seconds + seconds * share, share=share, in_last_run=True
+    )
     if waited is not None:
         grown = replace(grown, waiting_seconds=(usage.waiting_seconds or 0.0) + waited * share)
     if shared is not None:

@@ -102,7 +102,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
 def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: Window) -> None:
     """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
     job = owners.sole_holder(gpu.key, window)
-    if job is not None and job.key in jobs:
+    if job is not None and job.key in jobs and not jobs[job.key].job.is_anothers(job):
         jobs[job.key] = credit_or_set_aside(jobs[job.key], gpu, window)
 
 

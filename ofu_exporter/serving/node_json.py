@@ -189,7 +189,9 @@ class NodeJob(BaseModel, allow_inf_nan=False):
     began: float = Field(description="Unix time at which it was first seen here.")
     ended: float | None = Field(description="null while it holds a GPU.")
     gpus: tuple[str, ...] = Field(description="GPUs that it has or had here, INDEX or INDEX/MIG.")
-    gpu_count: float = Field(description="How many these are; a MIG instance is a part of one.")
+    gpu_count: float = Field(
+        description="How many of these its last run has or had; a MIG instance is a part of one."
+    )
     utilization_ratio: float | None = Field(description="OFU over all that was observed.")
     observed_seconds: float = Field(description="GPU-seconds in which OFU was measured.")
     held_seconds: float = Field(description="GPU-seconds for which it had GPUs.")
@@ -307,7 +309,7 @@ def _job(view: JobView, history: History) -> NodeJob:
             usage.index + (f"/{usage.key[1]}" if usage.key[1] else "")
             for usage in view.usage.values()
         ),
-        gpu_count=math.fsum(usage.share for usage in view.usage.values()),
+        gpu_count=view.gpu_count,
         utilization_ratio=view.utilization_seconds / observed if observed > 0 else None,
         observed_seconds=observed,
         held_seconds=view.held_seconds,

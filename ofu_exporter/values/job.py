@@ -65,6 +65,10 @@ class Job:
         """Whether the two may be the same run. A run whose uid is not known yet may be any run."""
         return self.key == other.key and not is_another_run(self.uid, other.uid)
 
+    def is_anothers(self, other: Job) -> bool:
+        """Whether the two have one id and belong to two users: nothing of the one is the other's."""
+        return bool(self.user and other.user) and self.user != other.user
+
 
 def is_another_run(before: str, now: str) -> bool:
     """Whether two uids of one job id belong to two runs; "" = not known."""
@@ -141,6 +145,8 @@ class GpuUsage:
     """Part of the held GPU-seconds before a program of the job had started; None if that time is not known."""
     shared_seconds: float | None = None
     """Part of the held GPU-seconds in which other jobs had the GPU too; None if it never was so."""
+    in_last_run: bool = True
+    """Whether the job's current or last run has had the GPU, and not an earlier one alone."""
 
 
 def current_run(

@@ -123,6 +123,11 @@ class JobView:
         return math.fsum(usage.held_seconds for usage in self.usage.values())
 
     @property
+    def gpu_count(self) -> float:
+        """How many GPUs its last run has had; a MIG instance is a part of one."""
+        return math.fsum(usage.share for usage in self.usage.values() if usage.in_last_run)
+
+    @property
     def waiting_seconds(self) -> float | None:
         return known_sum(usage.waiting_seconds for usage in self.usage.values())
 

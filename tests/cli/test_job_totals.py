@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.job import Job
 from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.in_process import call
 from tests.helpers.job_node import WINDOW, Node, seconds
@@ -116,18 +117,57 @@ def test_a_job_is_shown_from_the_file_where_the_agent_is_away(node: Node, runnin
 def test_who_was_asked_in_vain_is_said(running: Agent) -> None:
     done = call("job", "show", "8", "--agent", running.url)
     assert done.returncode == 3
-    assert f"the agent at {running.url} knows nothing of it" in done.stderr
-    assert "no --state-file was given" in done.stderr
+    said = f"job 8: the agent at {running.url} knows no such job: it held no GPU there, or ended"
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("job_id", "is_part"), [("15_3", True), ("17+1", True), ("ns/a_3", False)])
-def test_the_name_of_a_part_of_a_job_leads_to_its_number(
-    running: Agent, job_id: str, is_part: bool
+def test_a_task_and_a_part_are_shown_by_the_names_that_slurm_gives_them(
+    node: Node, running: Agent
 ) -> None:
-    """squeue prints these names; agents know each part by the number that Slurm gave it."""
-    done = call("job", "show", job_id, "--agent", running.url)
-    assert done.returncode == 3
-    assert (f"`squeue -h -o %A -j {job_id}`" in done.stderr) is is_part
+    """While they run, after their end, and from the file where the agent is away."""
+    node.note(Job("slurm", "85", array_job_id="81", array_task_id="4"), "2")
+    node.note(Job("slurm", "9", aliases=("8+1",)), "3")
+    until(lambda: min(seconds(running, "85"), seconds(running, "9")) > WINDOW)
+    where = ("--agent", running.url, "--state-file", str(node.state))
+    for name, job_id in (("81_4", "85"), ("8+1", "9")):
+        assert call("job", "show", name, *where).stdout.startswith(f"Job {job_id}")
+        node.end(job_id)
+    until(lambda: not running.values("ofu_gpu_info", job_id="9"))
+    assert call("job", "show", "8+1", *where).stdout.startswith("Job 9")
+    running.stop()
+    assert call("job", "show", "81_4", *where).stdout.startswith("Job 85")
+
+
+def test_without_an_id_the_jobs_are_listed(node: Node, running: Agent) -> None:
+    node.note(Job("slurm", "85", user="bob", array_job_id="81", array_task_id="4"), "2")
+    until(lambda: seconds(running, "85") > WINDOW)
+    heads, *lines = call("job", "show", "--agent", running.url).stdout.splitlines()
+    assert heads.split() == ["JOB", "NAME", "USER", "STATE", "GPUs", "OFU", "GPU-HOURS"]
+    assert [line.split()[0] for line in lines] == ["7", "85"]
+    assert lines[0].split()[1:5] == ["llama", "ada", "running", "2"]
+    assert lines[1].split()[1:5] == ["(81_4)", "bob", "running", "1"]
+    as_json = call("job", "show", "--agent", running.url, "--format", "json").stdout
+    assert [(row["job_id"], row["gpu_count"]) for row in json.loads(as_json)] == [
+        ("7", 2),
+        ("85", 1),
+    ]
+    running.stop()
+    away = ("--agent", "http://127.0.0.1:9")
+    filed = call("job", "show", *away, "--state-file", str(node.state)).stdout.splitlines()
+    assert {line.split()[0] for line in filed[1:]} == {"7", "85"}
+    missing = call("job", "show", *away)
+    assert missing.returncode == 3
+    assert "--state-file FILE lists the jobs of its state file" in missing.stderr
+    none = call("job", "show", *away, "--state-file", "/nowhere")
+    assert (none.returncode, "/nowhere" in none.stderr) == (3, True)
+
+
+def test_no_jobs_are_said_to_be_none(node: Node) -> None:
+    with agent(*node.flags()) as running:
+        until(lambda: running.values("ofu_gpu_utilization_ratio"))
+        done = call("job", "show", "--agent", running.url)
+    assert done.stdout == "No job holds a GPU here, or has ended in the last five minutes\n"
 
 
 def test_the_totals_of_a_job_on_its_nodes_are_one_line(running: Agent) -> None:

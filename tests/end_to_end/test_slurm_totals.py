@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.ofu.holders import HANDOVER_SECONDS
+from ofu_exporter.schedulers.slurm.squeue import Squeue
 from tests.doubles.kubelet import GPU, Kubelet, pod
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import Agent, agent, until
+from tests.helpers.in_process import call
 from tests.helpers.slurm_cluster import DEPLOYED, GPUS, PROGRAM, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -188,6 +191,53 @@ def test_a_requeued_job_has_its_runs_apart_however_late_the_program_is(
         until(lambda: seconds(running, job_id) > before + LONG)
         cluster.open(gate)
         check_last_run(cluster, running, job_id)
+
+
+def test_a_job_that_is_requeued_onto_another_gpu_has_one(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    job_id = cluster.submit("--gres=gpu:1", "--requeue", until_open=gate)
+    wait_for(running, job_id, 1)
+    assert running.value("ofu_gpu_info", job_id=job_id, gpu="0") == 1
+    cluster.call("scontrol", "requeuehold", job_id)
+    until(lambda: not running.values("ofu_gpu_info", job_id=job_id))
+    other = cluster.submit("--gres=gpu:1", until_open=gate)
+    wait_for(running, other, 1)
+    cluster.call("scontrol", "release", job_id)
+    until(lambda: running.value("ofu_gpu_info", job_id=job_id, gpu="1"))
+    nodes = ("--nodes", "127.0.0.1", "--port", running.url.rpartition(":")[2])
+    assert " gpus=1 " in call("job", "gather", job_id, *nodes).stdout
+    (job,) = [
+        one for one in json.loads(running.get("/v1/node")[1])["jobs"] if one["job_id"] == job_id
+    ]
+    assert job["gpu_count"] == 1
+
+
+def test_a_task_is_found_by_the_name_that_squeue_shows(
+    cluster: Cluster, running: Agent, gate: str
+) -> None:
+    cluster.submit("--gres=gpu:1", "--array=4-5", until_open=gate)
+    until(lambda: "PD" not in cluster.call("squeue", "--noheader", "--format=%t"))
+    for line in cluster.call("squeue", "--noheader", "--format=%A %i").splitlines():
+        job_id, name = line.split()
+        assert re.fullmatch(r"\d+_[45]", name)
+        wait_for(running, job_id, 1)
+        shown = call("job", "show", name, "--agent", running.url).stdout
+        assert shown.startswith(f"Job {job_id}"), name
+
+
+def test_a_part_of_a_heterogeneous_job_is_known_by_its_name(cluster: Cluster) -> None:
+    """Such a job never starts here: its parts must be on different nodes. Slurm tells of them all the same."""
+    cluster.submit("--gres=gpu:1", ":", "--gres=gpu:1")
+    try:
+        parts = cluster.call("squeue", "--noheader", "--format=%A %i").splitlines()
+        assert len(parts) == 2
+        for job_id, name in map(str.split, parts):
+            answer = Squeue(cluster.environ, seconds=10.0).ask(job_id)
+            assert answer is not None
+            assert answer.component == name
+    finally:
+        cluster.call("scancel", "--state=PENDING")
 
 
 def check_last_run(cluster: Cluster, running: Agent, job_id: str) -> None:

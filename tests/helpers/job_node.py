@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ofu_exporter.schedulers.slurm import ended_files, job_files
@@ -25,7 +26,11 @@ class Node:
         self.state = folder / "state.sqlite"
 
     def start(self, job_id: str, *gpus: str) -> None:
-        job = Job("slurm", job_id, name="llama", user="ada", started=float(int(time.time())))
+        self.note(Job("slurm", job_id, name="llama", user="ada"), *gpus)
+
+    def note(self, job: Job, *gpus: str) -> None:
+        """Start a job of which more is known."""
+        job = replace(job, started=float(int(time.time())))
         job_files.write(self.jobs, JobFile(Claim(job, gpus), None, boot_id()))
 
     def stop(self, job_id: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.job import GpuUsage, Job
@@ -49,6 +51,14 @@ def test_the_jobs_on_the_page_are_this_nodes() -> None:
     ]
     assert not book(view()).current()[0].simulated
     assert book(view(), simulated=True).current()[0].simulated
+
+
+def test_a_task_is_found_by_the_name_that_slurm_shows() -> None:
+    task = view("85")
+    task = replace(task, job=replace(task.job, aliases=("81_4",)))
+    assert (found := book(task).find("81_4")) is not None
+    assert found.job_id == "85"
+    assert book(task).find("81_5") is None
 
 
 def test_a_job_is_found_by_its_id_alone() -> None:

@@ -17,6 +17,7 @@ from ofu_exporter.jobs.state_file import (
     PRUNE_SECONDS,
     StateFile,
     find_in_file,
+    last_in_file,
     open_store,
 )
 from ofu_exporter.jobs.totals import resumed
@@ -211,6 +212,21 @@ def test_so_does_a_job_whose_end_is_no_time(path: Path) -> None:
     change(path, "UPDATE jobs SET ended = 'text' WHERE job_id = '12'")
     assert store.find("12") == ()
     assert store.find("13")
+
+
+def test_a_task_is_found_by_the_name_that_slurm_shows(path: Path) -> None:
+    store = stored(path)
+    task = TOTALS.model_copy(update={"job_id": "85", "aliases": ("81_4",)})
+    store.save([TOTALS, task, TOTALS.model_copy(update={"job_id": "86", "user": "81_4"})], {}, NOW)
+    assert store.find("81_4") == (task,)
+    assert find_in_file(path, "81_4") == (task,)
+    assert store.find("81_5") == store.find("8%_4") == ()
+
+
+def test_the_jobs_of_a_file_are_listed_newest_first(path: Path) -> None:
+    newer = TOTALS.model_copy(update={"job_id": "13", "updated": TOTALS.updated + 1})
+    stored(path).save([TOTALS, newer], {}, NOW)
+    assert last_in_file(path) == (newer, TOTALS)
 
 
 def test_a_second_agent_is_refused_the_file_until_the_first_is_gone(path: Path) -> None:

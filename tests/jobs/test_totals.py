@@ -42,6 +42,28 @@ def test_the_mean_is_a_sum_over_a_sum() -> None:
     assert made().observed_ratio == pytest.approx(0.75)
 
 
+def test_a_job_that_went_on_elsewhere_has_the_gpus_of_its_last_run() -> None:
+    """Requeued from one node to another, which has other GPUs; or still ending on the first."""
+    over, late, second = (
+        with_a_run(made(node, began=began, ended=ended))
+        for node, began, ended in (
+            ("n1", 1000.0, 1100.0),
+            ("n1", 1000.0, 1250.0),
+            ("n2", 1200.0, 1300.0),
+        )
+    )
+    other = second.gpus[0].model_copy(update={"uuid": "GPU-other"})
+    second = second.model_copy(update={"gpus": (other,)})
+    assert merged([over, second]).gpu_count == 1
+    assert merged([late, second]).gpu_count == over.gpu_count + 1
+
+
+def with_a_run(job: JobTotals) -> JobTotals:
+    sums = {"held_seconds": 1.0, "observed_seconds": 1.0, "utilization_seconds": 0.1}
+    run = RunTotals.model_validate({"began": job.began, "ended": job.ended, **sums})
+    return job.model_copy(update={"runs": (run,)})
+
+
 def test_percentiles_are_of_observed_time() -> None:
     assert made().window_percentiles == {"p10": 0.1, "p50": 0.5, "p90": 0.5}
 

@@ -99,6 +99,51 @@ def test_a_job_that_comes_back_goes_on() -> None:
     assert node.job().ended is None
 
 
+def test_a_run_on_another_gpu_has_that_one_gpu() -> None:
+    node = Node(2)
+    first, second = replace(A, uid="1"), replace(A, uid="2", started=EPOCH + 30)
+    node.give(0.0, whole(first, "0"))
+    node.run(0.0, 20.0)
+    node.give(20.0)
+    node.give(30.0, whole(second, "1"))
+    assert node.job().gpu_count == 1.0, "also before the second run has held it for a moment"
+    node.run(30.0, 40.0)
+    assert node.job().gpu_count == 1.0
+    assert node.job().held_seconds == pytest.approx(30.0), "of both runs"
+    totals = totals_of(node.job(), "n1", simulated=False)
+    assert (totals.gpu_count, len(totals.gpus)) == (1.0, 2)
+    assert resumed(totals, Instant(40.0, EPOCH + 40)).gpu_count == 1.0
+    node.give(40.0, whole(second, "0", "1"))
+    node.run(40.0, 50.0)
+    assert node.job().gpu_count == 2.0, "it has grown"
+
+
+def test_an_id_that_another_user_gets_is_another_job() -> None:
+    """A controller that lost its state begins with id 1 again."""
+    node = Node(1)
+    bobs = replace(A, user="bob", uid="2", started=EPOCH + 60)
+    node.give(0.0, whole(replace(A, uid="1"), "0"))
+    node.run(0.0, 50.0, tensor=0.8)
+    node.give(50.0)
+    node.give(60.0, whole(bobs, "0"))
+    node.tick(60.2, reading(40.0, 50.0, 0.8))
+    node.run(60.0, 80.0, tensor=0.1)
+    job = node.job()
+    assert (job.job.user, job.began, job.earlier) == ("bob", EPOCH + 60, ())
+    assert job.held_seconds == pytest.approx(20.0)
+    assert job.observed_seconds == pytest.approx(20.0)
+    assert job.utilization_seconds == pytest.approx(20.0 * 0.1 * CLOCK)
+
+
+def test_a_job_whose_user_is_not_known_yet_goes_on() -> None:
+    node = Node(1)
+    node.give(0.0, whole(replace(A, user="", uid="1"), "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(replace(A, uid="1"), "0"))
+    node.run(10.0, 20.0)
+    assert node.job().held_seconds == pytest.approx(20.0)
+
+
 def test_a_job_is_shown_with_when_it_was_seen_first_and_last() -> None:
     node = Node(1)
     node.give(10.0, whole(A, "0"))
