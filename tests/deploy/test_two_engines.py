@@ -63,7 +63,7 @@ def of_module(module: ModuleType) -> Iterator[Asked]:
 
 def of_reports() -> Iterator[Asked]:
     """The queries of reports that are no quantities, and those of a job's points."""
-    for name in ("AGENTS", "RAW_NAMES", "ABSENT", "NODE_GPUS", "PRESENT", "IDLE_GPUS", "TARGET"):
+    for name in ("AGENTS", "RAW_NAMES", "ABSENT", "NODE_GPUS", "PRESENT", "TARGET"):
         expression = getattr(queries, name).replace("{CLUSTER}", "").replace("{NODES}", "")
         yield Asked(name, expression, HOUR)
     for name, expression in one_job.expressions('cluster="a",job_id="2"').items():

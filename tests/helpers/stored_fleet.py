@@ -97,9 +97,11 @@ class ScheduledJob:
     """Known to its first node alone, from its second hour on."""
     slow_gpu: int | None = None
     """This GPU of every node does half of what the others do."""
+    idle_gpu: int | None = None
+    """This GPU of every node does nothing."""
 
     def ofu_of(self, gpu: int) -> float:
-        return self.ofu * (0.5 if gpu == self.slow_gpu else 1.0)
+        return 0.0 if gpu == self.idle_gpu else self.ofu * (0.5 if gpu == self.slow_gpu else 1.0)
 
     @property
     def gpus(self) -> int:
@@ -116,8 +118,13 @@ class ScheduledJob:
 
 def labelled(**labels: str) -> str:
     shown = {name: value for name, value in labels.items() if value and name != "__name__"}
-    inside = ",".join(f'{name}="{value}"' for name, value in shown.items())
+    inside = ",".join(f'{name}="{escaped(value)}"' for name, value in shown.items())
     return f"{{{inside}}}"
+
+
+def escaped(value: str) -> str:
+    """A label's value as pages write it."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def pages(nodes: Iterable[StoredNode], jobs: Sequence[ScheduledJob], hours: float) -> str:

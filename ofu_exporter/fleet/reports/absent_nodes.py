@@ -19,7 +19,8 @@ from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 
 NODES_AT_ONCE = 50
 """Nodes that are named in one query."""
-NODE_JOB = "cluster, instance, job_id"
+_LOOK_HOURS = 0.5
+"""How much longer than by looks a node may have been away."""
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
 
@@ -38,6 +39,8 @@ class AbsentNodeReader(HistoryAnswers):
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
             before, back = self._around(gap)
+            for node in self._renamed(gap, gap.nodes.keys() - back):
+                del gap.nodes[node]
             for node, shares in sorted(gap.nodes.items()):
                 gpus = before[node]
                 self._history.absent.append(
@@ -49,6 +52,7 @@ class AbsentNodeReader(HistoryAnswers):
                             self._history.model(hour, gap.cluster, model).installed += count * share
             if back:
                 self._bridge(gap, before, back)
+                self._note_cut(gap, before, back)
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
@@ -67,31 +71,68 @@ class AbsentNodeReader(HistoryAnswers):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
                 yield _Gap(cluster, first, last, some)
 
+    def _of_nodes(
+        self, gap: _Gap, nodes: Iterable[str], time: float, expression: str
+    ) -> Iterator[Series]:
+        """The answer at a time about some nodes of the gap's cluster."""
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
+        named = expression.replace("NODES", wanted)
+        return self._reader.series("nodes that were away", named, TimeSpan(time - HOUR, time))
+
     def _around(self, gap: _Gap) -> tuple[_GpusOfNodes, set[str]]:
         """Which GPUs the nodes had before, and which nodes are there again."""
         span = self._history.clock.span(gap.first, gap.last)
-        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', gap.nodes)}"
-
-        def at(time: float, expression: str) -> Iterator[Series]:
-            of_nodes = expression.replace("NODES", wanted)
-            span = TimeSpan(time - HOUR, time)
-            return self._reader.series("nodes that were away", of_nodes, span)
-
         before: _GpusOfNodes = defaultdict(dict)
-        for one in at(span.start, queries.NODE_GPUS):
+        for one in self._of_nodes(gap, gap.nodes, span.start, queries.NODE_GPUS):
             gpus = before[one.labels.get("instance", "")]
             gpus[one.labels.get("model", "")] = one.points[-1][1]
-        return before, {one.labels.get("instance", "") for one in at(span.end, queries.PRESENT)}
+        present = self._of_nodes(gap, gap.nodes, span.end, queries.PRESENT)
+        return before, {one.labels.get("instance", "") for one in present}
+
+    def _renamed(self, gap: _Gap, gone: Iterable[str]) -> Iterator[str]:
+        """Nodes all of whose GPUs go on under other names."""
+        span = self._history.clock.span(gap.first, gap.last)
+        had: dict[str, set[str]] = defaultdict(set)
+        for one in self._of_nodes(gap, gone, span.start, queries.NODE_UUIDS) if gone else ():
+            had[one.labels.get("instance", "")].add(one.labels.get("uuid", ""))
+        if not had:
+            return
+        same = f"{matcher('cluster', gap.cluster)},{any_of('uuid', set().union(*had.values()))}"
+        named = queries.NODE_UUIDS.replace("NODES", same)
+        after = self._reader.series("renamed nodes", named, TimeSpan(span.end - HOUR, span.end))
+        elsewhere = {
+            one.labels.get("uuid", "") for one in after if one.labels.get("instance") not in had
+        }
+        yield from (node for node, uuids in had.items() if uuids <= elsewhere)
+
+    def _note_cut(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
+        """Note jobs that a node had when it went away, and no longer has: nobody knows what they held meanwhile."""
+        ends = self._history.clock.end_of
+        if gap.first == gap.last:
+            return
+        here = {
+            (job_of(one.labels), one.labels["instance"])
+            for one in self._of_nodes(gap, back, ends(gap.last), queries.HERE)
+        }
+        for one in self._of_nodes(gap, back, ends(gap.first), queries.CUT):
+            node, key = one.labels["instance"], job_of(one.labels)
+            if (key, node) not in here:
+                most = sum(before[node].values()) * sum(gap.nodes[node].values())
+                self._history.cut[key] = self._history.cut.get(key, 0.0) + most
 
     def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"
         for quantity in queries.JOB_HOURS:
             jobs = f"{wanted},{self._jobs}" if self._jobs else wanted
-            for labels, hours in self._beyond(gap, quantity, (jobs, NODE_JOB)):
-                for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+            for labels, hours in self._beyond(gap, quantity, (jobs, queries.NODE_JOB)):
+                shares, gpus = gap.nodes[labels["instance"]], before[labels["instance"]]
+                if gpus and hours > sum(gpus.values()) * (sum(shares.values()) + _LOOK_HOURS):
+                    continue  # it counted most of it before the gap
+                for hour, part in _spread(hours, shares):
                     sums = JobSums()
                     sums.add_one(quantity.name, part)
-                    self._history.add_hour(self._history.job(job_of(labels)), hour, sums)
+                    key = self._history.owned(job_of(labels), hour)
+                    self._history.add_hour(self._history.job(key), hour, sums)
         for quantity in queries.MODEL_HOURS if not self._jobs else ():
             for labels, hours in self._beyond(gap, quantity, (wanted, queries.GPU)):
                 gpus = before[labels["instance"]] or {"": 0.0}
@@ -111,7 +152,7 @@ class AbsentNodeReader(HistoryAnswers):
         counter = f"{quantity.counter}{{{matchers}}}"
         span = self._history.clock.span(gap.first, gap.last)
         length = f"[{span.hours}h]"
-        whole = f"max by ({by}) (increase({counter}{length}) and resets({counter}{length}) == 0)"
+        whole = queries.over_gap(counter, length, by)
 
         def fetch(part: TimeSpan) -> tuple[list[Series], list[Series]]:
             if part != span:  # a gap that is cut has no end to count to

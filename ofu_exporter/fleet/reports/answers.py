@@ -149,7 +149,7 @@ def job_of(labels: Mapping[str, str]) -> JobKey:
     return JobKey(cluster_of(labels), labels.get("job_id", ""))
 
 
-def part_of(labels: Mapping[str, str]) -> tuple[str, str, str]:
+def part_of(labels: Mapping[str, str]) -> tuple[str, str, str, str]:
     return (*job_of(labels), labels.get("part", ""))
 
 

