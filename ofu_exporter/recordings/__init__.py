@@ -1,5 +1,7 @@
 """Recordings of what a source read: how they are written, read and replayed, and the one that the demo plays."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -13,3 +15,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     path: Path = Field(description="The recording to replay.", examples=["FILE"])
     loop: bool = Field(default=False, description="Start again when the recording ends.")
+
+
+@lru_cache(maxsize=8)
+def began(path: Path, clock: Callable[[], float]) -> float:  # noqa: ARG001 - one for each recording
+    """When this process began to replay a recording, by the given clock: when somebody first asked.
+
+    From then on it runs like a node: through pauses, and before its source is open. So source, jobs and reports are
+    always at the same place of it.
+    """
+    return clock()

@@ -17,8 +17,7 @@ AUTO_RANK = None
 
 
 class Scheduler(schedulers.Scheduler):
-    """The recorded jobs, a function of the time since the scheduler was built. The agent builds it with the source, so
-    both are at the same place of the recording."""
+    """The recorded jobs, a function of the time since the recording began."""
 
     poll_seconds = 0.25
 
@@ -30,8 +29,8 @@ class Scheduler(schedulers.Scheduler):
     ) -> None:
         self._options = options
         self._clock = clock
-        self._begin = clock()
-        self._begin_unix = unix()
+        self._begin = recordings.began(options.path, clock)
+        self._begin_unix = unix() - (clock() - self._begin)
         self._recorded: RecordedJobs | None = None
 
     @property

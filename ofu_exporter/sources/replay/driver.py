@@ -11,8 +11,10 @@ from pathlib import Path
 from ofu_exporter import recordings, sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.recordings import recording
+from ofu_exporter.recordings.jobs import read_jobs
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
@@ -29,7 +31,8 @@ class Probe(sources.Probe):
         self._recording = first
         self._loop = loop
         self._clock = clock
-        self._epoch = clock()
+        self._opened = clock()
+        self._epoch = _round_began(path, loop, clock)
         self._length = 0.0
         self._next: Reading | Fault | None = None
         self._gpus: dict[Gpu, None] = {}
@@ -55,8 +58,13 @@ class Probe(sources.Probe):
         return due
 
     def _peek(self) -> Reading | Fault | None:
-        if self._next is None:
+        while self._next is None:
             self._next = next(self._recording.events, None)
+            if self._next is None:
+                break
+            if self._epoch + _start(self._next) < self._opened:  # nobody was there to read it
+                self._length = max(self._length, _end(self._next))
+                self._next = None
         return self._next
 
     def _end_reached(self) -> None:
@@ -95,6 +103,14 @@ class Source(sources.Source):
         return [self._probe]
 
 
+def _round_began(path: Path, loop: bool, clock: Clock) -> float:
+    """When the recording began, or the round of a loop that it is in now."""
+    began = recordings.began(path, clock)
+    elapsed = clock() - began
+    seconds = read_jobs(path, RECORDED).seconds if loop and elapsed > 0 else 0.0
+    return began + (elapsed // seconds * seconds if seconds > 0 else 0.0)
+
+
 def _numbered(name: str) -> tuple[int, str]:
     """Sort key: numbers as numbers, before all other names."""
     return (int(name), "") if name.isdecimal() else (sys.maxsize, name)
@@ -102,6 +118,10 @@ def _numbered(name: str) -> tuple[int, str]:
 
 def _end(event: Reading | Fault) -> float:
     return event.at if isinstance(event, Fault) else event.end
+
+
+def _start(event: Reading | Fault) -> float:
+    return event.at if isinstance(event, Fault) else event.start
 
 
 def _shifted(event: Reading | Fault, by: float) -> Reading | Fault:

@@ -86,3 +86,13 @@ def test_a_file_that_is_no_recording_is_said_when_asked(path: Path) -> None:
         Player(path, loop=False).at(0.0)
     assert caught.value.reason is SchedulerReason.BAD_ANSWER
     assert str(path) in str(caught.value)
+
+
+def test_a_scheduler_that_is_built_later_is_at_the_same_place(path: Path) -> None:
+    """As at a reload of the settings: the source has begun to play before."""
+    clock = FakeClock(100.0)
+    options = Options(path=path)
+    Scheduler(options, clock, lambda: BEGUN)
+    clock.now = 106.0
+    (claim,) = Scheduler(options, clock, lambda: BEGUN + 6.0).claims()
+    assert (claim.job.job_id, claim.job.started) == ("102", BEGUN + 5.0)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter import recordings
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.sources.replay import driver
@@ -194,3 +195,53 @@ def test_nothing_is_rejected_of_a_whole_recording(three: Path) -> None:
     player = Player(three)
     player.read(after=15.0)
     assert player.source.rejected == {}
+
+
+# --- the recording's own clock ---------------------------------------------------------------------
+
+
+def anew(player: Player, path: Path, loop: bool) -> driver.Probe:
+    """The probe after a pause, in which the source was closed."""
+    source = driver.Source(driver.Options(path=path, loop=loop), player.clock)
+    (probe,) = source.open()
+    return probe
+
+
+@pytest.mark.parametrize("loop", [True, False])
+def test_a_recording_goes_on_in_a_pause_and_what_nobody_read_is_left_out(
+    tmp_path: Path, loop: bool
+) -> None:
+    path = write(tmp_path / "recording", [window(number) for number in range(6)])
+    player = Player(path, loop)
+    assert [event.gpu for event in player.read(after=7.0)] == [gpu(0)]
+    player.clock.now = START + 11.0
+    probe = anew(player, path, loop)
+    assert probe.read() == []
+    player.clock.now = START + 20.0
+    (event,) = probe.read()
+    assert isinstance(event, Reading)
+    assert (event.start, event.tensor_active) == (START + 15.0, 0.3), "the third was begun already"
+
+
+def test_in_a_loop_a_pause_may_last_for_rounds(tmp_path: Path) -> None:
+    path = write(tmp_path / "recording", [window(number) for number in range(4)])
+    player = Player(path, loop=True)
+    player.clock.now = START + 3 * 20.0 + 4.0
+    probe = anew(player, path, loop=True)
+    player.clock.now = START + 4 * 20.0 + 6.0
+    events = [event for _ in range(3) for event in probe.read() if isinstance(event, Reading)]
+    assert [event.start - START for event in events] == [65.0, 70.0, 75.0, 80.0]
+    assert [event.tensor_active for event in events] == [0.1, 0.2, 0.3, 0.0]
+
+
+def test_a_source_that_opens_late_is_where_the_recording_is(tmp_path: Path) -> None:
+    """Whoever asked first began it: the scheduler, before the source was open."""
+    path = write(tmp_path / "recording", [window(number) for number in range(4)])
+    clock = FakeClock(START)
+    assert recordings.began(path, clock) == START
+    clock.now += 0.4
+    (probe,) = driver.Source(driver.Options(path=path), clock).open()
+    clock.now = START + 10.0
+    (event,) = probe.read()
+    assert isinstance(event, Reading)
+    assert event.start == START + 5.0
