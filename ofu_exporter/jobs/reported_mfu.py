@@ -29,6 +29,7 @@ class ComparedSums:
     point_hz: NonNegativeFloat = 0.0
     point_hz_squares: NonNegativeFloat = 0.0
     edge_seconds: NonNegativeFloat = 0.0
+    overstated_seconds: NonNegativeFloat = 0.0
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Thresholds:
     below_relative: float = 0.0
     standard_errors: float = 2.0
     """How many standard errors of OFU widen the upper limit. One that is not measured widens the lower one too, and so
-    does the part of it that comes from the ends of reports."""
+    does the part of it that comes from the ends of reports. What the power cap may hide widens the lower one too."""
     widest: float = 0.1
     """Points by which an error that is not measured may widen the limits: beyond that there is no verdict `agree`. The
     part from the ends of reports may not widen them by more at all."""
@@ -105,7 +105,7 @@ def _divergence(
     wider = thresholds.standard_errors * min(error.largest, 1.0)
     above = max(thresholds.above, thresholds.above_relative * ofu) + wider
     below = max(thresholds.below, thresholds.below_relative * ofu)
-    below += edges if is_measured else wider
+    below += error.overstated + (edges if is_measured else wider)
     above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
     below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
     hysteresis = thresholds.hysteresis if previous is Verdict.AGREE else 1

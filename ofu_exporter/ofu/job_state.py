@@ -248,6 +248,7 @@ def _spans(window: Window, utilization: float) -> list[ObservedSpan]:
     elif utilization and hz:
         points = (seconds, utilization * seconds, 1.0, hz, hz * hz)
     whole = Compared(0.0, utilization * seconds, seconds, variance, *points)
+    whole = whole._replace(overstated_seconds=window.overstated * seconds)
     starts = [window.start, *(part.end for part in window.parts[:-1])]
     ends = [*starts[1:], window.end]
     if not window.parts:

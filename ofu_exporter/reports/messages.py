@@ -251,6 +251,11 @@ class Comparison(BaseModel):
         description='"measured" from the clock samples of each window, "estimated" from the spread of the clocks of '
         'windows with one read each, or "unknown"; the last two widen the limits of the verdict.'
     )
+    overstated: float | None = Field(
+        default=None,
+        description="How much lower the OFU may be besides, because the power cap held while the clock was read; it "
+        "widens the lower limit of the verdict.",
+    )
     verdict: Verdict
 
     @classmethod
@@ -268,6 +273,7 @@ class Comparison(BaseModel):
             relative=divergence.relative if divergence else None,
             stderr=divergence.error.ratio if divergence else None,
             stderr_method=divergence.error.method if divergence else None,
+            overstated=divergence.error.overstated if divergence else None,
             verdict=divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA,
         )
 

@@ -21,6 +21,11 @@ class WindowJson(BaseModel, allow_inf_nan=False):
     seconds: float
     utilization_ratio: float | None = Field(description="OFU.")
     stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
+    overstated_ratio: float = Field(
+        default=0.0,
+        description="By how much the OFU may be too high besides: under the power cap NVML's clock is up to 12 % too "
+        "high, and this window has no cycle counters.",
+    )
     tensor_active_ratio: float | None
     sm_clock_hz: float | None
     clock_method: str = Field(description="cycles, polled or point.")
@@ -109,6 +114,7 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
             seconds=window.seconds,
             utilization_ratio=window.utilization,
             stderr_ratio=window.stderr,
+            overstated_ratio=window.overstated,
             tensor_active_ratio=window.tensor_active,
             sm_clock_hz=window.sm_clock_hz,
             clock_method=window.clock_method,

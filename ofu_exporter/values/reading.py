@@ -23,6 +23,9 @@ BUSY_UTILIZATION, BUSY_POWER = 0.5, 0.5
 """A GPU with utilization this high, and this share of its power limit, is not idle."""
 BUSY_WATTS = 200.0
 """Where the limit is not known, no idle GPU draws this much."""
+CAPPED_CLOCK_EXCESS = 0.12
+"""Under the power cap NVML named an SM clock up to this share above the true one (docs/hardware.md), for all of a load.
+Cycle counters have no such error."""
 MAX_RATIO = 1.001
 """Activity may exceed 1 by this rounding: it is made of two counters that are not read in one instant."""
 
@@ -205,6 +208,14 @@ class Window(NamedTuple):
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+    @property
+    def overstated(self) -> float:
+        """By how much the OFU may be too high beyond its standard error, because the power cap held at the end."""
+        is_capped = ClockLimit.SW_POWER_CAP in (self.clock_limits or ())
+        if not is_capped or self.clock_method == "cycles":
+            return 0.0
+        return (self.utilization or 0.0) * (1 - 1 / (1 + CAPPED_CLOCK_EXCESS))
 
     @property
     def gpu_seconds(self) -> float:

@@ -75,6 +75,8 @@ class StandardError(NamedTuple):
     """The error to use in decisions. If it is not known, a window of one clock read may be off by an OFU of 1."""
     edges: float = 0.0
     """The part of it that comes from the ends of reports, which cut what was measured."""
+    overstated: float = 0.0
+    """By how much the OFU may be too high besides: the clock is read, and the power cap held."""
 
     @property
     def ratio(self) -> float | None:
@@ -110,6 +112,8 @@ class Compared(NamedTuple):
     edge_seconds: float = 0.0
     """By how many utilization seconds the sum may be off because ends of reports cut what was measured. A job may pause
     at the end of each report, so these errors are added up as if they were the same."""
+    overstated_seconds: float = 0.0
+    """By how many utilization seconds the sum may be too high, because the power cap held while the clock was read."""
 
     @property
     def mfu(self) -> float | None:
@@ -136,7 +140,8 @@ class Compared(NamedTuple):
         elif self.point_seconds > 0:
             method, points = ErrorMethod.UNKNOWN, self.point_seconds
         off = math.hypot(math.sqrt(self.variance), points, self.edge_seconds)
-        return StandardError(method, off / self.gpu_seconds, self.edge_seconds / self.gpu_seconds)
+        errors = off, self.edge_seconds, self.overstated_seconds
+        return StandardError(method, *(each / self.gpu_seconds for each in errors))
 
     def _point_spread(self) -> float:
         """Standard deviation of the clocks that were read, as a share of their mean."""

@@ -126,6 +126,11 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
         _window(lambda window: window.stderr),
     ),
     GPU.gauge(
+        "ofu_gpu_utilization_overstated_ratio",
+        "How much lower the last window's OFU may be besides: the power cap held, and the clock was read, not counted.",
+        _window(lambda window: window.overstated or None),
+    ),
+    GPU.gauge(
         "ofu_gpu_window_seconds",
         "Length of the last window.",
         _window(lambda window: window.seconds),
