@@ -86,6 +86,18 @@ async def refuse_two_ends(app: ASGIApp, scope: Scope, receive: Receive, send: Se
         await app(scope, receive, send)
 
 
+async def take_absolute(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Take a target with a host, as clients send it to a proxy, for its path; its host counts (RFC 9112, 3.2.2)."""
+    scheme, _, rest = scope["path"].partition("://")
+    if scheme.lower() in ("http", "https"):
+        authority, _, path = rest.partition("/")
+        headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+        headers.append((b"host", authority.encode("latin-1", "replace")))
+        raw = b"/" + scope["raw_path"].partition(b"://")[2].partition(b"/")[2]
+        scope = {**scope, "path": f"/{path}", "raw_path": raw, "headers": headers}
+    await app(scope, receive, send)
+
+
 async def answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer HEAD with the head of the answer to GET; the server leaves out the body."""
     # A copy: the server goes by its own scope to know that no body is to be sent.
@@ -118,6 +130,7 @@ def create_app(
         openapi_url=None,  # our own route has it ready
         redirect_slashes=False,  # to an address made from the Host header, which anybody writes
         middleware=[
+            behind(take_absolute),
             behind(partial(watch, page)),
             behind(refuse_two_ends),
             behind((hosts or Hosts()).check),

@@ -190,12 +190,14 @@ class Listeners:
     ) -> None:
         """A socket that is given stands in the place of a setting. Raises ConfigError, which names address or file."""
         self.tls = tls_context(settings, web)
-        self._given = given
         self.address = given.address or listen(settings.listen)
         self._shown = shown_address(self.address)
         self.unix = given.unix
+        self._own: os.stat_result | None = None
+        """The file of a Unix socket that was opened here."""
         if self.unix is None and settings.report_socket:
             self.unix = listen_unix(settings.report_socket)
+            self._own = settings.report_socket.lstat()
         for one in filter(None, given):
             _begin(one)
 
@@ -211,6 +213,6 @@ class Listeners:
             return
         path = self.unix.getsockname()
         self.unix.close()
-        if self._given.unix is None:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if self._own and os.path.samestat(os.lstat(path), self._own):  # not what replaced it
                 os.unlink(path)

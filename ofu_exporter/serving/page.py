@@ -29,6 +29,8 @@ REWRITES_PER_SECOND, REWRITES_AT_ONCE = 5.0, 50
 """Pages of one snapshot that are written because something else has happened: whoever makes that happen pays little."""
 FORGET_SECONDS = 300.0
 """A format that nobody has asked for in this time is not written ahead any more."""
+MOST_AHEAD = 3
+"""Most formats that are written ahead: those that were asked for most often, and more than once."""
 
 
 class Rendered(NamedTuple):
@@ -43,6 +45,14 @@ class Rendered(NamedTuple):
         """Of an answer that has the page."""
         packed = {"content-encoding": self.encoding} if self.encoding else {}
         return {"content-type": self.content_type, "vary": "Accept, Accept-Encoding", **packed}
+
+
+class _Asked(NamedTuple):
+    """How a format is written, when it was asked for last, and how often."""
+
+    encoder: Encoder
+    at: float
+    times: int
 
 
 class _Written(NamedTuple):
@@ -86,8 +96,7 @@ class Page(Collector):
         self._unix = unix
         self._counts = counts
         self._snapshot: Snapshot | None = None
-        self._asked: dict[tuple[str, bool], tuple[Encoder, float]] = {}
-        """What was asked for, how it is written, and when that was."""
+        self._asked: dict[tuple[str, bool], _Asked] = {}
         self._written = _Written(None, None, 0.0, -math.inf, [], {})
         self._rewrites: RateLimit[str] = RateLimit(REWRITES_PER_SECOND, REWRITES_AT_ONCE)
         # Counted on the event loop alone; another thread copies them.
@@ -107,15 +116,16 @@ class Page(Collector):
         """The last lines of the loggers that it is added to."""
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Show a snapshot from now on. What was asked for before is written here, ahead of the scrape."""
+        """Show a snapshot from now on. What is asked for again and again is written here, ahead of the scrape."""
         self._snapshot = snapshot
         self.history.take(snapshot)
-        now = self._clock()
-        for (kind, packed), (encoder, at) in list(self._asked.items()):
-            if now - at > FORGET_SECONDS:
-                del self._asked[kind, packed]
-            else:
-                self._page(kind, packed, encoder)
+        now, asked = self._clock(), dict(self._asked)
+        for key in [key for key, each in asked.items() if now - each.at > FORGET_SECONDS]:
+            del asked[key], self._asked[key]
+        hot = sorted(asked.items(), key=lambda item: item[1].times, reverse=True)[:MOST_AHEAD]
+        for (kind, packed), each in hot:
+            if each.times > 1:
+                self._page(kind, packed, each.encoder)
 
     def snapshot(self) -> Snapshot | None:
         """The last snapshot, without the windows that have become too old since."""
@@ -149,7 +159,9 @@ class Page(Collector):
         """The page in the format and encoding that the reader asks for."""
         encoder, kind = chosen_format(accept)
         packed = takes_gzip(accept_encoding)
-        self._asked[kind, packed] = encoder, self._clock()
+        before = self._asked.get((kind, packed))
+        times = 1 + (before.times if before else 0)
+        self._asked[kind, packed] = _Asked(encoder, self._clock(), times)
         return Rendered(self._page(kind, packed, encoder), kind, "gzip" if packed else None)
 
     def _page(self, kind: str, packed: bool, encoder: Encoder) -> bytes:

@@ -111,6 +111,29 @@ def test_the_setting_adds_names_and_domains_until_it_is_changed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "host", "expected"),
+    [
+        ("http://127.0.0.1:9846/metrics", "127.0.0.1", 200),
+        ("HTTP://localhost/v1/jobs?x=a/b", "whatever", 200),
+        ("http://127.0.0.1:9846", "127.0.0.1", 200),
+        ("http://127.0.0.1:9846/nothing", "127.0.0.1", 404),
+        ("http://evil.example/v1/jobs", "localhost", 421),
+        ("http:///v1/jobs", "localhost", 421),
+    ],
+)
+def test_a_target_with_a_host_is_read_under_that_host(
+    target: str, host: str, expected: int
+) -> None:
+    """As a client sends it that takes the agent for its proxy (curl -x); its Host counts no more (RFC 9112, 3.2.2)."""
+    with agent("run", "--source", "simulate") as running:
+        address, port = running.url.removeprefix("http://").split(":")
+        with Client((address, int(port))) as client:
+            client.send(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert client.socket.recv(12) == b"HTTP/1.1 %d" % expected
+
+
+@pytest.mark.slow
 def test_a_browser_that_is_led_to_the_agent_reads_nothing() -> None:
     with agent("run", "--source", "simulate", "--allowed-hosts", "ofu.site.example") as running:
         host, port = running.url.removeprefix("http://").split(":")

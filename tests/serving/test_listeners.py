@@ -326,3 +326,24 @@ def test_two_addresses_are_one_too_many() -> None:
         with pytest.raises(ConfigError, match="one too many: the agent has one address socket"):
             given_sockets(environ(2), first)
         os.close(first + 1)
+
+
+def test_only_its_own_unix_socket_is_removed(tmp_path: Path) -> None:
+    """Whoever puts something else there while the agent runs keeps it: a newer agent, or an administrator."""
+    path = tmp_path / "report.sock"
+    settings = Settings(listen="127.0.0.1:0", report_socket=path)
+    Listeners(settings).close()
+    assert not path.exists()
+    listeners = Listeners(settings)
+    path.unlink()
+    path.write_text("somebody's file")
+    listeners.close()
+    assert path.read_text() == "somebody's file"
+    path.unlink()
+    old = Listeners(settings)
+    path.unlink()
+    new = Listeners(settings)
+    old.close()
+    assert path.is_socket()
+    new.close()
+    assert not path.exists()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -18,7 +19,7 @@ from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.serving import metrics
 from ofu_exporter.serving.metrics.agent import AgentCounts
-from ofu_exporter.serving.page import Page
+from ofu_exporter.serving.page import FORGET_SECONDS, MOST_AHEAD, Page
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot
 from tests.helpers.desk import Desk
@@ -322,3 +323,38 @@ def test_a_comparison_is_not_shown_any_more_when_the_sampler_hangs() -> None:
     sums = {name: value for name, value in now.items() if name.startswith("ofu_job_compared_")}
     assert sums
     assert sums.items() <= later.items()
+
+
+def test_only_what_is_asked_for_again_and_again_is_written_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twenty formats that were asked for once each would cost every snapshot twenty pages."""
+    snapshot = small_snapshot()
+    clock = FakeClock(snapshot.at)
+    page = Page(clock, process=False)
+    page.publish(snapshot)
+    formats = [(accept, packed) for accept in ("", OPENMETRICS) for packed in ("", "gzip")]
+    for each in formats:
+        page.render(*each)
+    made: list[tuple[str, bool]] = []
+    write = Page._page
+
+    def counted(self: Page, kind: str, packed: bool, encoder: Any) -> bytes:
+        made.append((kind, packed))
+        return write(self, kind, packed, encoder)
+
+    monkeypatch.setattr(Page, "_page", counted)
+    page.publish(replace(snapshot, at=snapshot.at + 5))
+    assert made == [], "once is not again and again"
+    for each in formats:
+        page.render(*each)
+    for _ in range(9):
+        page.render(OPENMETRICS, "gzip")
+    made.clear()
+    page.publish(replace(snapshot, at=snapshot.at + 10))
+    assert len(made) == MOST_AHEAD
+    assert made[0] == (page.render(OPENMETRICS, "gzip").content_type, True)
+    clock.now += FORGET_SECONDS + 1
+    made.clear()
+    page.publish(replace(snapshot, at=snapshot.at + 15))
+    assert made == []
