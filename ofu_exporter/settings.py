@@ -205,10 +205,12 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         json_schema_extra={"also": "--log.level"},
     )
     gpus: tuple[GpuSetting, ...] = Field(
-        default=(), description="GPU models of your own (file only)."
+        default=(), max_length=256, description="GPU models of your own (file only)."
     )
     pull: tuple[PullSetting, ...] = Field(
-        default=(), description="Serving engines whose counter of FLOPs is read (file only)."
+        default=(),
+        max_length=64,
+        description="Serving engines whose counter of FLOPs is read (file only).",
     )
 
     @field_validator("interval")

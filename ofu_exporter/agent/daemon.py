@@ -95,7 +95,7 @@ class Daemon:
         self._causes = CauseSearch(self._reports.explain)
         self._reports.search = self._causes.ask
         self._feeds = Feeds(self._page.snapshot, self._reports)
-        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
+        self._pause_file = self._make_pause_file(settings)
         self._attribution, self._sampler = self._build(configured, self._remembered())
         self._authority = settings.tls_client_ca
         self._systemd = Notifier()
@@ -116,6 +116,10 @@ class Daemon:
         return StateWriter(
             settings.state_file, settings.state_interval, self._page.snapshot, self._node
         )
+
+    def _make_pause_file(self, settings: Settings) -> PauseFile:
+        self._page.pause_file = str(settings.pause_file)
+        return PauseFile(settings.pause_file, settings.pause_limit)
 
     def _counts(self) -> AgentCounts:
         """What has happened to the parts that the page does not know."""
@@ -272,7 +276,7 @@ class Daemon:
                 log.warning(warning.format(url=self.url))
         self._reports.policy = report_policy(settings)
         self._hosts.allow(settings.allowed_hosts)
-        self._pause_file = PauseFile(settings.pause_file, settings.pause_limit)
+        self._pause_file = self._make_pause_file(settings)
         if what_is_sampled(configured) != what_is_sampled(before):
             self._sample_anew(configured)
         self._run_feeds()

@@ -22,6 +22,7 @@ from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
 from ofu_exporter.support.durations import duration
 from ofu_exporter.terminal.agent_access import AgentAccess
+from ofu_exporter.terminal.agents import read_node
 
 SHARED = (
     "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "
@@ -44,12 +45,10 @@ _flags = with_options(
         ),
         option(
             "--pause-file",
-            "The file that the agent looks for.",
+            "The file that the agent looks for. Default: what the agent says, or /run/ofu-exporter/pause.",
             FILE,
-            parameter="file",
+            parameter="given",
             envvar="OFU_PAUSE_FILE",
-            default=Settings.model_fields["pause_file"].default,
-            show_default=True,
         ),
         option(
             "--agent",
@@ -78,7 +77,7 @@ _flags = with_options(
 )
 @_flags
 def pause(
-    longest: float | None, file: Path, patience: float, agent: str, address: str | None
+    longest: float | None, given: Path | None, patience: float, agent: str, address: str | None
 ) -> None:
     """Make the agent let go of the GPUs: for a new MIG layout, a reset, another driver, a profiler.
 
@@ -86,10 +85,14 @@ def pause(
     with 0 once nothing is held.
     """
     _check(address)
+    file, node = _file(agent, given)
     _write(file, "" if longest is None else duration(longest))
     _await(agent, "ofu_exporter_released", patience, file)
     most = "" if longest is None else f", at most for {duration(longest)}"
-    say(f"Paused: the agent holds no GPU until `ofu-exporter resume`{most}.")
+    say(
+        f"Paused: the agent at {shown_url(agent)}{node} holds no GPU until `ofu-exporter resume`{most}; nor does any "
+        f"other here that looks for {file}."
+    )
     if address is not None:
         done = f"Paused: the host engine at {address} holds no profiling counters."
         say(_ask(address, HostEngine.pause, done))
@@ -97,16 +100,17 @@ def pause(
 
 @click.command(short_help="Make the agent take the GPUs again.")
 @_flags
-def resume(file: Path, patience: float, agent: str, address: str | None) -> None:
+def resume(given: Path | None, patience: float, agent: str, address: str | None) -> None:
     """Make the agent take the GPUs again after `pause`."""
     _check(address)
+    file, node = _file(agent, given)
     if address is not None:
         done = f"Resumed: the host engine at {address} counts again."
         say(_ask(address, HostEngine.resume, done))
     with file_errors(file):
         file.unlink(missing_ok=True)
     _await(agent, "ofu_exporter_paused", patience, file, wanted=0.0)
-    say("Resumed: the agent takes the GPUs again.")
+    say(f"Resumed: the agent at {shown_url(agent)}{node} takes the GPUs again.")
 
 
 def _check(address: str | None) -> None:
@@ -121,6 +125,25 @@ def _check(address: str | None) -> None:
         Options(dcgm_address=address)
     except ValidationError as error:
         raise ConfigError(f"--dcgm-address: {address!r} is not HOST:PORT or unix:/PATH") from error
+
+
+def _file(agent: str, given: Path | None) -> tuple[Path, str]:
+    """The file that the agent looks for, and the node that it is on. Raises OfuError for another one that was given.
+
+    An agent that does not answer, or is older than what it is asked, may come to look for the file.
+    """
+    default: Path = Settings.model_fields["pause_file"].default
+    try:
+        node = read_node(agent)
+    except NoAnswerError:
+        return given or default, ""
+    said = Path(node.pause_file) if node.pause_file else given or default
+    if given is not None and given.absolute() != said:
+        where = (
+            f"the agent at {shown_url(agent)} on {node.node} looks for {said} and not for {given}"
+        )
+        raise OfuError(f"{where}: name the --agent that is meant, or leave --pause-file out")
+    return said, f" on {node.node}"
 
 
 def _write(file: Path, text: str) -> None:
@@ -145,10 +168,10 @@ def _await(agent: str, name: str, patience: float, file: Path, wanted: float = 1
         if time.monotonic() > deadline:
             break
         time.sleep(ASK_SECONDS)
-    if value is not None:
+    if not problem:
         problem = (
-            f"the agent at {shown_url(agent)} did not follow within {duration(patience)}: it looks for another file, "
-            "does not believe this one (its log says so), or a call of the driver does not return"
+            f"the agent at {shown_url(agent)} did not follow within {duration(patience)}: it "
+            "does not believe the file (its log says so), or a call of the driver does not return"
         )
     raise OfuError(f"{file} is {'written' if wanted else 'gone'}, but {problem}")
 
@@ -161,7 +184,7 @@ def _value(agent: str, name: str) -> tuple[float | None, str]:
     except NoAnswerError as error:
         return None, f"no agent answers: {where} {error}"
     match = re.search(rf"^{name} (\S+)$".encode(), page, re.MULTILINE)
-    return (float(match[1]), "") if match else (None, f"{where} has no {name}")
+    return float(match[1]) if match else None, ""
 
 
 def _ask(address: str, call: Callable[[HostEngine], None], done: str) -> str:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -28,8 +29,14 @@ from ofu_exporter.recordings import H100_TRAINING, Options, recording
 from ofu_exporter.settings import Configured
 from ofu_exporter.values.text import shown
 
-_DEMO = {"listen": Given("127.0.0.1:9846", "demo"), "interval": Given(1.0, "demo")}
-"""Settings of a demonstration. They override the environment, which is meant for this node's agent."""
+_OWN = Path(os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache"), "ofu-exporter")
+_DEMO = {
+    "listen": Given("127.0.0.1:9846", "demo"),
+    "interval": Given(1.0, "demo"),
+    "pause_file": Given(_OWN / "demo-pause", "demo"),
+}
+"""Settings of a demonstration. They override the environment, which is meant for this node's agent, and whoever pauses
+that does not mean this."""
 REPLAY = {
     **_DEMO,
     "source": Given("replay", "demo"),

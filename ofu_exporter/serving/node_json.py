@@ -219,6 +219,9 @@ class NodeJson(BaseModel, allow_inf_nan=False):
     unix: float | None = Field(description="Unix time of the snapshot; null before the first.")
     age_seconds: float = Field(description="Age of the snapshot when this was answered.")
     paused: bool = Field(description="Whether the agent was told to let go of the GPUs.")
+    pause_file: str = Field(
+        default="", description="The file that the agent looks for to let go of them."
+    )
     utilization_ratio: float | None = Field(description="Mean OFU of the GPUs measured now.")
     sources: list[SourceJson]
     gpus: list[NodeGpu]

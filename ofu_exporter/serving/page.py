@@ -92,6 +92,8 @@ class Page(Collector):
         `unix` is the node's clock; without it nobody notices when that is set between two snapshots.
         """
         self.path = path
+        self.pause_file = ""
+        """The file that the agent looks for to let go of the GPUs, as it is told to whoever pauses it."""
         self._clock = clock
         self._unix = unix
         self._counts = counts

@@ -146,7 +146,8 @@ def node_routes(page: Page) -> APIRouter:
     @router.get("/v1/node", summary="This node in one answer, as `ofu-exporter top` shows it")
     def node() -> NodeJson:
         about = (page.history, platform.node(), page.snapshot_age(), page.faults)
-        return node_state(page.snapshot(), *about)
+        state = node_state(page.snapshot(), *about)
+        return state.model_copy(update={"pause_file": page.pause_file})
 
     @router.get("/", include_in_schema=False)
     def shown_node() -> HTMLResponse:

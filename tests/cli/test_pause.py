@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,3 +119,32 @@ def test_an_agent_outlives_its_host_engine(scenario: Scenario) -> None:
         scenario.add("engine 1")
         until(lambda: running.value("ofu_gpu_up", gpu="0") == 1.0)
         assert running.stop() == 0
+
+
+def test_the_agent_says_which_file_it_looks_for(tmp_path: Path) -> None:
+    """A file that no agent looks for would pause nothing; one of another agent would pause that."""
+    own = tmp_path / "own"
+    flags = ("run", "--source", "simulate", "--scheduler", "none", "--pause-file", str(own))
+    with agent(*flags) as running:
+        assert json.loads(running.get("/v1/node")[1])["pause_file"] == str(own)
+        other = tmp_path / "other"
+        done = call("pause", "--pause-file", str(other), "--agent", running.url)
+        assert done.returncode == 3
+        assert f"looks for {own} and not for {other}" in done.stderr
+        assert not other.exists()
+        done = call("pause", "--agent", running.url)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"the agent at {running.url} on " in done.stdout
+        assert f"nor does any other here that looks for {own}" in done.stdout
+        assert own.exists()
+        assert call("resume", "--agent", running.url).returncode == 0
+        assert not own.exists()
+
+
+def test_a_demonstration_has_a_pause_file_of_its_own(tmp_path: Path) -> None:
+    env = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    with agent("demo", env=env, command=(sys.executable, "-m", "ofu_exporter")) as running:
+        said = json.loads(running.get("/v1/node")[1])["pause_file"]
+        assert said == str(tmp_path / "ofu-exporter" / "demo-pause")
+        assert call("pause", "--agent", running.url).returncode == 0
+        assert Path(said).exists()

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import io
 import logging
+import os
 import warnings
 from collections import UserDict
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from ofu_exporter.flops.trace.diffusion_inputs import inputs_of_diffusion
 from ofu_exporter.flops.trace.execution import Executed, executed
 from ofu_exporter.flops.trace.shapes_only import ShapesOnly
 from ofu_exporter.flops.trace.transformer_inputs import inputs_of_transformer
+from ofu_exporter.flops.trace.untrusted import check_layers, without_network
 from ofu_exporter.support.extras import install_command
 
 Configuration = Mapping[str, Any]
@@ -80,11 +82,12 @@ def sample_of(lengths: Lengths) -> tuple[dict[str, int], int]:
 
 def built(config: Configuration) -> Any:
     """The module of a configuration, on the meta device. Raises ConfigError where it can't be built."""
+    check_layers(config)
     diffusion = "_class_name" in config
     library = _library("diffusers" if diffusion else "transformers")
     name = config.get("_class_name") or config.get("architectures") or config.get("model_type")
     failing = f"executed: {library.__name__} {library.__version__} cannot build {name}"
-    with explained(failing), ShapesOnly(), torch.device("meta"), _quiet():
+    with explained(failing), without_network(), ShapesOnly(), torch.device("meta"), _quiet():
         if diffusion:
             module = getattr(library, str(config["_class_name"])).from_config(dict(config))
         else:
@@ -96,6 +99,7 @@ def built(config: Configuration) -> Any:
 
 
 def _library(name: str) -> Any:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # it then fails at once, and does not try again
     with _quiet():
         try:
             return importlib.import_module(name)
