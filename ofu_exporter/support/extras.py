@@ -6,7 +6,7 @@ EXTRAS = {
     "auth": ("bcrypt>=4.1",),
     "digest": ("apprise>=2.2,<3",),
     "executed": ("torch>=2.6", "transformers>=5", "diffusers>=0.36"),
-    "kubernetes": ("h2>=4.1",),
+    "kubernetes": ("h2>=4.3",),
     "mcp": ("mcp>=2.3,<3",),
     "parquet": ("pyarrow>=15",),
     "plot": ("matplotlib>=3.8",),
