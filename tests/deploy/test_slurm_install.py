@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 from collections.abc import Mapping
@@ -31,13 +32,16 @@ class Image:
         self.settings = root / "etc/ofu-exporter/ofu-exporter.yaml"
         self.opt = root / "opt/ofu-exporter"
 
-    def run(self, *flags: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *flags: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [DEPLOYED / "install.sh", "--root", self.root, *flags],
             capture_output=True,
             text=True,
             check=False,
             umask=0o077,
+            env={**os.environ, **(env or {})},
         )
 
     def do(self, *flags: str) -> str:
@@ -218,7 +222,61 @@ def test_the_docs_name_the_places_that_it_installs_to(image: Image, page: str) -
     text = (REPOSITORY / page).read_text()
     named = {one or other for one, other in CONFIGURED.findall(text)}
     installed = {f"/etc/slurm/ofu-exporter/{name}" for name in HOOKS}
+    installed |= {f"/etc/slurm/ofu-{hook}.sh" for hook in ("prolog", "epilog")}
     assert named <= installed | {"/etc/slurm/ofu-exporter/*.sh"}, named - installed
     for line in ("PrologFlags=Alloc", *re.findall(r"(?:Prolog|Epilog)=\S+", lines)):
         assert line in text
     assert "install.sh" in text
+
+
+def test_links_and_the_files_of_prolog_are_looked_at_before_hooks_go(image: Image) -> None:
+    """A pattern of slurm.conf reaches a hook by a link; another prolog calls one; both would drain the node."""
+    image.install()
+    slurm, site = image.root / "etc/slurm", image.root / "usr/local/sbin/site-prolog"
+    link = slurm / "prolog.d/50-ofu.sh"
+    link.parent.mkdir()
+    site.parent.mkdir(parents=True)
+    for target in ("/etc/slurm/ofu-exporter/prolog.sh", "../ofu-exporter/prolog.sh"):
+        link.symlink_to(target)
+        refused = image.run("--remove")
+        assert (refused.returncode, f"{link} still names" in refused.stderr) == (1, True)
+        link.unlink()
+    site.write_text("#!/bin/sh\nhooks=/etc/slurm/ofu-exporter\n$hooks/prolog.sh\n")
+    for named in ("Prolog=/usr/local/sbin/site-prolog", " epilog = /usr/local/sbin/site-*"):
+        (slurm / "slurm.conf").write_text(f"{named}\n")
+        refused = image.run("--remove")
+        assert (refused.returncode, f"{site} still names" in refused.stderr) == (1, True)
+    assert (image.hooks / "prolog.sh").exists()
+    (slurm / "slurm.conf").unlink()
+    image.do("--remove")
+
+
+def test_wrappers_that_slurm_names_stay_and_hinder_nothing(image: Image) -> None:
+    image.install()
+    wrapper = image.root / "etc/slurm/ofu-prolog.sh"
+    (image.root / "etc/slurm/slurm.conf").write_text("Prolog=/etc/slurm/ofu-prolog.sh\n")
+    assert "stay, because slurm.conf names them" in image.do("--remove")
+    assert not image.hooks.exists()
+    assert subprocess.run([wrapper], check=False).returncode == 0
+
+
+def other_python(version: str) -> str:
+    found = sorted((Path.home() / ".pyenv/versions").glob(f"{version}.*/bin/python{version}"))
+    name = str(found[0]) if found else shutil.which(f"python{version}")
+    return name or pytest.skip(f"no Python {version} is installed")
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.9"])
+def test_too_old_a_python_is_named_before_anything_is_made(image: Image, version: str) -> None:
+    done = image.run(env={"PYTHON": other_python(version)})
+    assert done.returncode == 1
+    assert f"is Python {version}, and 3.10 or newer is needed" in done.stderr
+    assert image.files() == set()
+    assert not (image.root / "opt").exists()
+
+
+def test_an_environment_of_another_python_is_made_anew(image: Image) -> None:
+    old = other_python("3.9")
+    subprocess.run([old, "-m", "venv", "--without-pip", image.opt], check=True)
+    told = image.run("--dry-run").stdout
+    assert f"-m venv --clear {image.opt}" in told
