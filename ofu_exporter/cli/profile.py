@@ -19,10 +19,11 @@ from ofu_exporter.client.identity import Token
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.support import tables
 from ofu_exporter.support.tables import LEFT, RIGHT, Column
-from ofu_exporter.values import quantities
+from ofu_exporter.values import quantities, trace
 
 if TYPE_CHECKING:
     from ofu_exporter.traces.tile_overhead import Overhead, OverheadRow
+    from ofu_exporter.values.trace import TraceResult
 
 LEAST_ATTRIBUTED = 0.5
 """Smallest share of the time in tensor kernels that an overhead must cover before it is sent as the job's."""
@@ -30,6 +31,10 @@ MOST_SENT = 10
 """An overhead this large, or below 0, means that the shapes do not belong to the kernels."""
 MOST_SHOWN = 10
 """Most unattributed kernels that the table shows; JSON has all."""
+NOTHING_TO_POST = (
+    "--post: the profile says neither where the time went, nor what tiles add, nor which "
+    "precisions the job computes in"
+)
 NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 
@@ -75,33 +80,39 @@ def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options:
         lambda: data["kernels"],
     )
     if told is not None:
-        _post(told, overhead, options["agent"])
-        say(f"Told the agent what tiles add to job {told}", err=True)
+        _post(told, overhead, result, options["agent"])
+        say(f"Told the agent of this node what the profile says of job {told}", err=True)
 
 
-def _post(job: str, overhead: Overhead, agent: str | None) -> None:
-    """Send the facts to the agent. Raises ConfigError when there are none, or they cover too little of the job."""
-    to_send: dict[str, object] = {}
-    if overhead.overhead_ratio is not None:
-        share = overhead.attributed_share or 0.0
-        if share < LEAST_ATTRIBUTED:
-            raise ConfigError(
-                f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
-                f"less than {LEAST_ATTRIBUTED:.0%}"
-            )
-        if not 0 <= overhead.overhead_ratio < MOST_SENT:
-            raise ConfigError(
-                f"--post: no job has an overhead of {overhead.overhead_ratio:.1%}: are the shapes right?"
-            )
+def _post(job: str, overhead: Overhead, result: TraceResult, agent: str | None) -> None:
+    """Send the facts to the agent. Raises ConfigError when there are none."""
+    to_send: dict[str, object] = trace.reported(result)
+    why_no_tiles = _why_no_tiles(overhead)
+    if overhead.overhead_ratio is not None and not why_no_tiles:
         to_send["tile_overhead"] = quantities.written(overhead.overhead_ratio, quantities.OVERHEAD)
         to_send["tile_overhead_bound"] = overhead.bound
-    if overhead.precision_shares:
+    if overhead.precision_shares and not why_no_tiles:
         to_send["precision"] = overhead.precision_shares
     if not to_send:
-        raise ConfigError(
-            "--post: the profile says neither what tiles add nor which precisions the job computes in"
-        )
+        raise ConfigError(why_no_tiles or NOTHING_TO_POST)
+    if why_no_tiles:
+        say(f"Tiles are left out: {why_no_tiles.removeprefix('--post: ')}", err=True)
     _send(job, to_send, agent)
+
+
+def _why_no_tiles(overhead: Overhead) -> str:
+    """Why what the profile says of tiles and precisions is not the job's; "" where it is."""
+    if overhead.overhead_ratio is None:
+        return ""
+    share = overhead.attributed_share or 0.0
+    if share < LEAST_ATTRIBUTED:
+        return (
+            f"--post: the overhead is of {share:.1%} of the time in tensor kernels, "
+            f"less than {LEAST_ATTRIBUTED:.0%}"
+        )
+    if not 0 <= overhead.overhead_ratio < MOST_SENT:
+        return f"--post: no job has an overhead of {overhead.overhead_ratio:.1%}: are the shapes right?"
+    return ""
 
 
 def _send(job: str, facts: Mapping[str, object], agent: str | None = None) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from pydantic import NonNegativeFloat, computed_field
@@ -88,7 +89,16 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
         stderr_ratio=error.ratio,
         stderr_method=error.method,
         adjusted=_merged_adjusted([one.adjusted for one in ordered if one.adjusted]),
+        trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
+        finding_seconds=_added(one.finding_seconds for one in parts),
     )
+
+
+def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for name, seconds in (item for part in parts for item in part.items()):
+        sums[name] = sums.get(name, 0.0) + seconds
+    return sums
 
 
 def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:

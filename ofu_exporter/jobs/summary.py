@@ -13,6 +13,7 @@ from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.losses import CauseBounds, Loss
 from ofu_exporter.values.reported import ErrorMethod
 from ofu_exporter.values.text import shown
+from ofu_exporter.values.trace import TraceSummary
 
 JOULES_PER_KWH = 3.6e6
 
@@ -81,6 +82,7 @@ def text(job: JobTotals) -> str:
         lines.append(f"OFU of its windows: {percentiles(job)}")
     if job.reported is not None:
         lines += _reported_lines(job.reported)
+        lines += trace_lines(job.reported.trace)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
     if len(job.runs) > len(job.nodes):
         lines += [_run_line(run) for run in job.runs]
@@ -118,6 +120,20 @@ def _cause_line(bounds: CauseBounds, seconds: float) -> str:
         f"most of it {cause.words}" if cause else "these counters cannot tell which is largest"
     )
     return f"While no tensor work ran: {shares}; {largest}"
+
+
+def trace_lines(trace: TraceSummary | None) -> list[str]:
+    """Where the time of the last trace went, and what its findings say to do."""
+    if trace is None:
+        return []
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in trace.parts.items())
+    ranks = f"{trace.ranks} rank{'s' * (trace.ranks != 1)}"
+    lines = [f"A trace of {ranks}, {trace.seconds / trace.ranks:.3g} s each: {shares}"]
+    if trace.slowest_rank is not None:
+        lines.append(f"  the others waited most for rank {trace.slowest_rank}")
+    for each in trace.findings:
+        lines.append(f"  {each.finding}, at most {each.share:.1%}: {each.evidence}. {each.remedy}")
+    return lines
 
 
 def _count(gpus: float) -> str:

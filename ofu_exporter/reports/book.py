@@ -103,6 +103,8 @@ class ReportBook:
             at=reported.last,
             heard_at=now.monotonic,
             adjusted=adjusted,
+            trace=reported.trace,
+            finding_seconds=dict(reported.finding_seconds),
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
@@ -190,6 +192,7 @@ class ReportBook:
             interval = interval_of(report, until, began, now, entry.at)
             entry.coverage = extended(entry.coverage, interval.start, interval.end, stated.mfu)
             entry.at = interval.unix_end
+        entry.take_trace(report.trace.summary(reached_at) if report.trace else None)
         entry.facts, entry.model = known
         entry.progress = entry.progress.plus(report, known.facts.run or "", reached_at)
         entry.hardware, entry.peak_flops = owner.hardware, stated.peak_flops

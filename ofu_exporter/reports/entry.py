@@ -29,6 +29,7 @@ from ofu_exporter.values.reported import (
     Verdict,
 )
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
+from ofu_exporter.values.trace import MOST_FINDINGS, TraceSummary
 
 NO_USAGE: Mapping[GpuKey, GpuUsage] = MappingProxyType({})
 
@@ -156,6 +157,9 @@ class Entry:
     explained: tuple[Verdict, float, tuple[object, ...]] | None = None
     """The input of the last search for causes: the verdict, the time and the facts."""
     is_being_explained: bool = False
+    trace: TraceSummary | None = None
+    finding_seconds: dict[str, float] = field(default_factory=dict)
+    """Over all traces."""
     adjusted: Adjusted | None = None
     adjusted_until: tuple[float, float] | None = None
     """The job's utilization and GPU-seconds up to which `adjusted` has counted; None = it has not begun."""
@@ -228,6 +232,9 @@ class Entry:
         self.coverage = self.coverage._replace(life=life)
         self.progress = Progress({**other.progress.runs, **self.progress.runs})
         self.outcomes.update(other.outcomes)
+        self.trace = self.trace or other.trace
+        for name, seconds in other.finding_seconds.items():
+            self.finding_seconds[name] = self.finding_seconds.get(name, 0.0) + seconds
         return self
 
     def next_run(self, run: str) -> Entry:
@@ -239,7 +246,18 @@ class Entry:
             heard_at=self.heard_at,
             progress=self.progress,
             adjusted=self.adjusted,
+            finding_seconds=dict(self.finding_seconds),
         )
+
+    def take_trace(self, trace: TraceSummary | None) -> None:
+        """Keep a trace, and add up what its findings cost. A job has so many series of these, not more."""
+        if trace is None:
+            return
+        self.trace = trace
+        for each in trace.findings:
+            before = self.finding_seconds.get(each.finding)
+            if before is not None or len(self.finding_seconds) < MOST_FINDINGS:
+                self.finding_seconds[each.finding] = (before or 0.0) + each.seconds
 
     def _adjust(self, view: JobView) -> None:
         """Add what was observed since the last call, but nothing from before the overhead was known."""
@@ -275,6 +293,8 @@ class Entry:
             causes=self.current_causes,
             outcomes=dict(self.outcomes),
             adjusted=self.adjusted,
+            trace=self.trace,
+            finding_seconds=dict(self.finding_seconds),
             horizon=self.horizon,
             settled=self.coverage.life,
         )

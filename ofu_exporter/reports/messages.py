@@ -38,6 +38,7 @@ from ofu_exporter.reports.fields import (
     Unix,
     checked_text,
 )
+from ofu_exporter.reports.trace_body import TraceBody
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Bound, Compared, ErrorMethod, LikelyCause, Verdict
 
@@ -154,6 +155,8 @@ class MfuReport(_Body):
     """What tiles add to the FLOPs: 0.02 or "2%"."""
     tile_overhead_bound: Bound | None = None
     """Kind of tile_overhead: "lower" for a lower bound, "exact" for the exact value; null: not said."""
+    trace: TraceBody | None = None
+    """Where the time of a trace went. It may be all that a report has."""
 
     @field_validator("end")
     @classmethod
@@ -185,7 +188,7 @@ class MfuReport(_Body):
         if self.event is not None and self.start is None:
             raise ValueError("event needs start")
         if not ways and self.tokens_per_second is None and not self.facts_only:
-            raise ValueError(f"give one of {', '.join(WAYS)}, or step")
+            raise ValueError(f"give one of {', '.join(WAYS)}, or step, or trace")
         return self
 
     @property
@@ -193,7 +196,7 @@ class MfuReport(_Body):
         """Whether the report has no MFU and no rate, but facts of the job, a step or an event."""
         if any(getattr(self, name) is not None for name in WAYS):
             return False
-        if self.step is not None or self.event is not None:
+        if self.step is not None or self.event is not None or self.trace is not None:
             return True
         has_time = self.start is not None or self.end is not None
         return not has_time and any(fact is not None for fact in self.facts())

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple
 
+from ofu_exporter.values.trace import TraceSummary
+
 Bound = Literal["exact", "lower"]
 """How the executed FLOPs, and with them the tile overhead, are known: exactly or as a lower bound."""
 
@@ -227,6 +229,10 @@ class Reported(ABC):
     """Reports by what became of them."""
     adjusted: Adjusted | None = None
     """None where the job has not reported what tiles add."""
+    trace: TraceSummary | None = None
+    """Where the time of its last trace went; None where there was none."""
+    finding_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of ranks that findings of all its traces cost at most, by finding."""
 
     @property
     @abstractmethod

@@ -146,6 +146,58 @@ class TraceResult:
         return result
 
 
+MOST_FINDINGS = 5
+"""Most findings that are kept of one job, because each is a series."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """What an agent keeps of a job's last trace."""
+
+    at: float
+    """Unix time at which it was read."""
+    ranks: int
+    seconds: float
+    """Of all ranks together."""
+    parts: Mapping[str, float]
+    """Of these seconds: the fields of `TimeParts`."""
+    findings: tuple[Finding, ...] = ()
+    """Largest first."""
+    slowest_rank: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no trace says."""
+        numbers = [self.at, self.seconds, *self.parts.values()]
+        numbers += [number for each in self.findings for number in (each.share, each.seconds)]
+        if not all(map(math.isfinite, numbers)) or self.ranks < 1 or self.seconds <= 0:
+            raise ValueError("it is no summary of a trace")
+        if {*self.parts} != {*TimeParts._fields} or len(self.findings) > MOST_FINDINGS:
+            raise ValueError("it is no summary of a trace")
+
+
+def summary(result: TraceResult, at: float) -> TraceSummary | None:
+    """The ranks of a result as one, each by its seconds; None where no rank has any."""
+    seconds = math.fsum(rank.seconds for rank in result.ranks)
+    if seconds <= 0:
+        return None
+    parts = {
+        name: math.fsum(getattr(rank.parts, name) * rank.seconds for rank in result.ranks) / seconds
+        for name in TimeParts._fields
+    }
+    findings = result.findings[:MOST_FINDINGS]
+    return TraceSummary(at, len(result.ranks), seconds, parts, findings, result.slowest_rank)
+
+
+def reported(result: TraceResult) -> dict[str, Any]:
+    """The field `trace` of a report; empty where no rank has any time."""
+    whole = summary(result, 0.0)
+    if whole is None:
+        return {}
+    data = asdict(whole)
+    del data["at"]
+    return {"trace": data}
+
+
 def _rank(data: Mapping[str, Any]) -> RankTime:
     steps = tuple(
         StepTime(each["step"], each["seconds"], TimeParts(**each["parts"]))

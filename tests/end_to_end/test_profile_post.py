@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,12 @@ def peak(running: Agent) -> float:
     return found
 
 
+def _trace(running: Agent) -> Any:
+    """The trace that the agent shows of the job."""
+    reported = json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"]
+    return reported and reported["trace"]
+
+
 def test_the_agent_takes_it(tmp_path: Path) -> None:
     path = trace(tmp_path / "trace.json", 20)
     with agent(*SIMULATED) as running:
@@ -49,10 +56,12 @@ def test_the_agent_takes_it(tmp_path: Path) -> None:
         done = call("profile", str(path), "--post", "--job", JOB, "--format", "json", env=env)
         assert (done.returncode, done.stderr) == (
             0,
-            f"Told the agent what tiles add to job {JOB}\n",
+            f"Told the agent of this node what the profile says of job {JOB}\n",
         )
         out = json.loads(done.stdout)
         assert peak(running) == pytest.approx(out["effective_peak_tflops"] * 1e12)
+        until(lambda: _trace(running) is not None)
+        assert _trace(running)["parts"] == pytest.approx(out["time"]["ranks"][0]["parts"])
         told = running.values("ofu_job_tile_overhead_bound", job_id=JOB, bound=out["bound"])
         assert list(told) == [1.0]
         foreign = call("profile", str(path), "--post", "--job", "9999", env=env)
@@ -108,13 +117,18 @@ def test_another_program_at_the_address_is_said(tmp_path: Path) -> None:
     assert "refused it with status 501: " in done.stderr
 
 
-def test_an_overhead_of_a_small_part_is_not_told(tmp_path: Path) -> None:
+def test_an_overhead_of_a_small_part_is_not_told_and_the_time_is(tmp_path: Path) -> None:
     path = trace(tmp_path / "trace.json", 800)
-    done = call("profile", str(path), "--post", "--job", JOB, env=NOBODY)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "ofu-exporter: --post: the overhead is of 9.1% of the time in tensor kernels, less than 50%\n"
-    )
+    with agent(*SIMULATED) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        env = {"OFU_EXPORTER_URL": running.url}
+        done = call("profile", str(path), "--post", "--job", JOB, env=env)
+        assert done.returncode == 0
+        assert done.stderr.startswith(
+            "Tiles are left out: the overhead is of 9.1% of the time in tensor kernels, less than 50%\n"
+        )
+        until(lambda: _trace(running))
+        assert not running.values("ofu_job_tile_overhead_ratio", job_id=JOB)
 
 
 def test_an_overhead_that_none_is_is_not_told(tmp_path: Path) -> None:
@@ -136,7 +150,7 @@ def test_nothing_known_is_not_told(tmp_path: Path) -> None:
     done = call("profile", str(path), "--post", "--job", JOB, env=NOBODY)
     assert done.returncode == 2
     assert NO_SHAPE in done.stdout
-    assert "neither what tiles add nor which precisions" in done.stderr
+    assert "neither where the time went, nor what tiles add" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import GpuTotals, RunTotals, merged
 from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
+from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
 from tests.helpers.documents import FIRST, made, reporting
 from tests.helpers.every import every
 
@@ -181,3 +182,12 @@ def test_runs_are_listed_where_a_node_had_more_than_one() -> None:
     )
     twice = once.model_copy(update={"runs": (again, *once.runs)})
     assert text(twice).count(" run since ") == 3
+
+
+def test_the_text_says_where_the_time_of_a_trace_went() -> None:
+    parts = TimeParts(0.4, 0.2, 0.05, 0.04, 0.31)._asdict()
+    finding = Finding("host_bound", 0.31, 0.6, "9000 launches\x1b[2J", "Fuse them.")
+    traced = text(reporting(trace=TraceSummary(5.0, 2, 4.0, parts, (finding,), slowest_rank=1)))
+    assert "A trace of 2 ranks, 2 s each: tensor 40.0%, other 20.0%" in traced
+    assert "  the others waited most for rank 1\n" in traced
+    assert "  host_bound, at most 31.0%: 9000 launches\\x1b[2J. Fuse them." in traced

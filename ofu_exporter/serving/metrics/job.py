@@ -159,6 +159,13 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
         "GPU-seconds observed since then; the quotient of the two sums of rates is OFU without tiles.",
         lambda _, reports: reports.adjusted.gpu_seconds if reports.adjusted else None,
     ),
+    REPORTS.counter(
+        "ofu_job_finding_seconds",
+        "Seconds of the job's traced ranks that a cause cost at most, by finding; of traces that were read, not of all "
+        "time.",
+        lambda _, reports: reports.finding_seconds,
+        "finding",
+    ),
     REPORTS.gauge(
         "ofu_job_divergence_verdict",
         f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",

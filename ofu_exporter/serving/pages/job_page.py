@@ -9,7 +9,7 @@ from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
-from ofu_exporter.serving.pages.pictures import bar, chart, histogram
+from ofu_exporter.serving.pages.pictures import TIME_COLOURS, bar, chart, histogram, time_bar
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED
@@ -29,6 +29,9 @@ def job_page(job: JobTotals, history: History) -> str:
         is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
+        trace=reported and reported.trace,
+        time_bar=time_bar,
+        time_colours=TIME_COLOURS,
         causes=reported and reported.causes,
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,

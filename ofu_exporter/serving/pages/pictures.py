@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
@@ -25,6 +25,25 @@ def bar(used: float | None, losses: Losses = MappingProxyType({})) -> Drawing | 
         [f"used {percent(used)}", *(f"{loss.words} {percent(s)}" for loss, s in losses.items())]
     )
     return _stretched("bar", 100, 8, label, parts)
+
+
+TIME_COLOURS = {
+    "tensor": "used",
+    "other": "no_tensor",
+    "communication": "clock",
+    "copies": "empty_sms",
+    "idle": "rest",
+}
+
+
+def time_bar(parts: Mapping[str, float]) -> Drawing:
+    """The time of a trace as a bar, by what ran."""
+    shapes, left = [], 0.0
+    for name, colour in TIME_COLOURS.items():
+        shapes.append(rectangle((100 * left, 0, 100 * parts[name], 8), **{"class": colour}))
+        left += parts[name]
+    label = ", ".join(f"{name} {percent(share)}" for name, share in parts.items())
+    return _stretched("bar", 100, 8, label, shapes)
 
 
 def spark(points: Points, label: str) -> Drawing | None:

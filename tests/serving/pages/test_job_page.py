@@ -5,6 +5,8 @@ from __future__ import annotations
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
+from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary
+from tests.helpers.documents import reporting
 from tests.helpers.shown_node import LLAMA, MOE, NOTEBOOK, ShownNode, node_after
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n1",), began=1.0, updated=2.0)
@@ -81,3 +83,17 @@ def test_no_name_can_inject_markup() -> None:
     name = '"><script>alert(1)</script>'
     fields = {"job_name": name, "user": name, "nodes": (name,), "job_id": name}
     assert shown(JOB.model_copy(update=fields)).count("<script") == 1
+
+
+def test_a_trace_is_drawn_with_what_it_found_and_what_to_do() -> None:
+    finding = Finding("host_bound", 0.31, 0.6, "<b>9000 launches</b>", "fuse & compile")
+    parts = TimeParts(0.4, 0.2, 0.05, 0.04, 0.31)._asdict()
+    traced = reporting(trace=TraceSummary(5.0, 2, 4.0, parts, (finding,), slowest_rank=1))
+    page = shown(traced)
+    assert "A trace of 2 ranks, 2 s" in page
+    assert "the others waited most for rank 1" in page
+    assert "at most 31.0%: &lt;b&gt;9000 launches&lt;/b&gt;. fuse &amp; compile" in page
+    assert "tensor 40.0%, other 20.0%, communication 5.0%, copies 4.0%, idle 31.0%" in page
+    nothing = shown(reporting(trace=TraceSummary(5.0, 1, 4.0, parts)))
+    assert "No cause of lost time was found" in nothing
+    assert "Where the time went" not in shown(reporting())
