@@ -40,19 +40,45 @@ CONTENTS = {
 }
 """Every file of the archive and what it holds, in its order."""
 HIDDEN = "(hidden)"
+_NAMES = r"[\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|authorization|cookie|api[_-]?key|[_-]key)"
+"""Names of what is secret, whatever stands before: PG, AWS_SESSION_, wandb-."""
+_NO_WORD = (
+    r"(?!(?:is|was|are|were|of|for|in|by|to|from|with|and|or|that|which|has|have|not|no|must|may|can|the|a|an|file|"
+    r"files|hash|hashes|given|wrong|right|stands|attempts?|needs?|belongs)\b)"
+)
+"""What a sentence goes on with after the word "password" where it names none."""
+_TOKENS = (
+    r"\b(?:hf_\w{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_\w{16,}|dckr_pat_[\w-]{16,}|"
+    r"nvapi-[\w-]{16,}|sk-[\w-]{16,}|xox[a-z]-[\w-]{8,}|A[KS]IA[0-9A-Z]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{16,}|"
+    r"eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
+)
+"""Tokens by their form: Hugging Face, GitHub, GitLab, npm, Docker, NVIDIA, OpenAI, Slack, AWS, Google, and any JWT.
+
+From https://docs.github.com/en/code-security/secret-scanning (supported patterns); a JWT begins with {" in base64."""
 _FORMS = (
     # User and password of an address.
-    (re.compile(r"(?<=://)[^/\s\"'@]*(?:@[^/\s\"'@]*)*@"), f"{HIDDEN}@"),
+    (re.compile(r"(?<=://)[^\s\"']*@"), f"{HIDDEN}@"),
     # Its query, which may hold a token.
     (re.compile(r"(://[^\s\"'?]*\?)[^\s\"']+"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.I), rf"\1 {HIDDEN}"),
+    # PGPASSWORD=, MYSQL_PWD=, AWS_SECRET_ACCESS_KEY=, --wandb-key=, and JSON's "token": ".
     (
         re.compile(
-            r"\b((?:\w+[_-])?(?:password|passwd|token|secret|api[_-]?key|authorization|cookie))"
-            r"(\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!bearer |basic )[^\s\"',}\\]+",
-            re.I,
+            rf"({_NAMES})(\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!bearer |basic )[^\s\"',}}\\]+", re.I
         ),
         rf"\1\2{HIDDEN}",
+    ),
+    # --token X, and a password that a sentence names.
+    (re.compile(rf"(--{_NAMES}\s+)(?!-)[^\s\"',]+", re.I), rf"\1{HIDDEN}"),
+    (
+        re.compile(rf"\b((?:password|passwd|passphrase)\s+){_NO_WORD}[^\s\"',]+", re.I),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(_TOKENS), HIDDEN),
+    # The path of a webhook, which is its password.
+    (
+        re.compile(r"(://[^\s\"'/]+/(?:[\w.-]+/)*?(?:services|webhooks?|hooks?)/)[^\s\"']+", re.I),
+        rf"\1{HIDDEN}",
     ),
     # A bcrypt hash.
     (re.compile(r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}"), HIDDEN),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -127,7 +128,13 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
         return _UnixConnection(path), PATH
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url}: not an http://, https:// or unix: address")
+        shown = re.sub(r"//.*@", "//", url)  # without a password
+        raise ValueError(f"{shown}: not an http://, https:// or unix: address")
+    try:
+        parts.port  # noqa: B018 - it is checked when it is read
+    except ValueError:  # whose text may quote a part of a password
+        message = "its port is no number (in a password, / is written %2F and @ is %40)"
+        raise ValueError(message) from None
     path = parts.path.rstrip("/") + PATH
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if parts.scheme == "http":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from functools import lru_cache
 
 PREFIX = 64
@@ -41,3 +42,12 @@ def client_network(text: str) -> str:
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((address, PREFIX), strict=False))
+
+
+NO_URL = "its port is no number (in a password, / is written %2F and @ is %40)"
+"""What is wrong with most URLs that cannot be asked. It quotes none: what looks like a port may be a password."""
+
+
+def without_password(text: str) -> str:
+    """A text without the users and passwords of its URLs, also of those that are none: a password may have a slash."""
+    return re.sub(r"//[^\s\"']*@", "//", text)

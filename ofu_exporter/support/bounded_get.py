@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import http.client
 import io
-import re
 import socket
 import time
 import urllib.parse
@@ -17,6 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ofu_exporter.errors import OfuError
+from ofu_exporter.support.addresses import NO_URL, without_password
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def get(server: str, path: str, accept: str, limits: Limits, access: ServerAcces
     Raises OSError, HTTPException or ValueError, and whatever `access` raises.
     """
     deadline = time.monotonic() + limits.seconds
-    url = urllib.parse.urlsplit(server)
+    url = _split(server)
     host = url.netloc.rpartition("@")[2] or "localhost"
     path = path if url.scheme == "unix" else url.path.rstrip("/") + path
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
@@ -117,13 +117,23 @@ def content(
 
 def shown_url(url: str) -> str:
     """The URL without a password, as it may be printed."""
-    return shown(re.sub(r"//[^/@]*@", "//", url))
+    return shown(without_password(url))
 
 
 def no_answer(error: Exception) -> str:
     """Why nothing came back, without a password."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return f"does not answer: {shown_url(why)}"
+
+
+def _split(server: str) -> urllib.parse.SplitResult:
+    """The parts of a URL. Raises ValueError, which does not quote it."""
+    url = urllib.parse.urlsplit(server)
+    try:
+        url.port  # noqa: B018 - it is checked when it is read
+    except ValueError:
+        raise ValueError(NO_URL) from None
+    return url
 
 
 def _of_url(url: urllib.parse.SplitResult) -> tuple[str, str] | None:

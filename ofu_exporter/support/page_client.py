@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ofu_exporter.errors import PageError
+from ofu_exporter.support.addresses import NO_URL, without_password
 from ofu_exporter.values.reasons import Reason
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class PageClient:
         self._timeout = timeout
         self._clock = clock
         self._client: httpx.Client | None = None
-        self.shown_url = re.sub(r"//[^/@]*@", "//", url)  # no password gets into a log
+        self.shown_url = without_password(url)
 
     def fetch(self, max_bytes: int) -> str:
         """The page as text. Raises PageError when there is none, or when it can't be a page of metrics."""
@@ -40,7 +40,9 @@ class PageClient:
                 )
             with self._client.stream("GET", self._url) as response:
                 return self._body(response, max_bytes)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, OverflowError) as error:
+        except httpx.InvalidURL as error:  # whose text may quote a part of a password
+            raise PageError(Reason.UNREACHABLE, f"{self.shown_url}: {NO_URL}") from error
+        except (httpx.HTTPError, OSError, OverflowError) as error:
             detail = f"{self.shown_url}: {str(error) or type(error).__name__}"
             raise PageError(Reason.UNREACHABLE, detail) from error
 

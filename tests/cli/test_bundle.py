@@ -193,6 +193,32 @@ SOME_HASH = "$2b$12$" + "a" * 53
             f"a\n{HIDDEN}\nb",
         ),
         ("-----BEGIN PRIVATE KEY-----\nMHc", HIDDEN),
+        ("http://ada:pa/ss@h/m", f"http://{HIDDEN}@h/m"),
+        ("AWS_SECRET_ACCESS_KEY=wJalr/x", f"AWS_SECRET_ACCESS_KEY={HIDDEN}"),
+        ("AWS_SESSION_TOKEN=FwoG x", f"AWS_SESSION_TOKEN={HIDDEN} x"),
+        ("PGPASSWORD=abc psql", f"PGPASSWORD={HIDDEN} psql"),
+        ("MYSQL_PWD='abc'", f"MYSQL_PWD='{HIDDEN}'"),
+        ("train.py --wandb-key=abc -n 2", f"train.py --wandb-key={HIDDEN} -n 2"),
+        ("train.py --token abc --lr 1", f"train.py --token {HIDDEN} --lr 1"),
+        ("curl --api-key abc", f"curl --api-key {HIDDEN}"),
+        ("login with password hunter2 failed", f"login with password {HIDDEN} failed"),
+        ("credentials: abc", f"credentials: {HIDDEN}"),
+        ("got hf_AbCdEfGhIjKlMnOpQrSt", f"got {HIDDEN}"),
+        ("got ghp_0123456789abcdefghijABCDEFGHIJ123456", f"got {HIDDEN}"),
+        ("got github_pat_11AAAAAAA0aaaaaaaaaaaa_bbb", f"got {HIDDEN}"),
+        ("key AKIAIOSFODNN7EXAMPLE", f"key {HIDDEN}"),
+        ("sk-proj-abcdefghijklmnop1234", HIDDEN),
+        ("xoxb-123456789012-abc", HIDDEN),
+        ("nvapi-abcdefghijklmnopqrst", HIDDEN),
+        ("x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln y", f"x {HIDDEN} y"),
+        (
+            "POST https://hooks.slack.com/services/T0/B0/abc failed",
+            f"POST https://hooks.slack.com/services/{HIDDEN} failed",
+        ),
+        (
+            "https://discord.com/api/webhooks/12/abc",
+            f"https://discord.com/api/webhooks/{HIDDEN}",
+        ),
     ]
 )
 def test_what_has_a_secrets_form_is_hidden(text: str, instead: str) -> None:
@@ -206,6 +232,10 @@ def test_what_has_a_secrets_form_is_hidden(text: str, instead: str) -> None:
         "mail ada@ofu.test about it",
         "tensor 0.5, clock 1830000000",
         "a basic thing",
+        "the password is wrong; a password of the site, and --token-file is none",
+        '{"tokens_per_second": 1e5, "num_key_value_heads": 8, "monkey": 1}',
+        "GPU-5f1f2d3e-aaaa-bbbb-cccc-123456789012 at 00000000:1B:00.0",
+        "reports are accepted from: this node with a token, each pod for its own job by its token",
     ]
 )
 def test_other_text_stays(text: str) -> None:
