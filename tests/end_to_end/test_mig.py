@@ -11,9 +11,12 @@ import pytest
 
 from ofu_exporter.jobs.totals import JobTotals
 from tests.doubles import dcgm
+from tests.doubles.kubelet import Kubelet, claimed, pod
 from tests.doubles.nvml import Scenario, Value
-from tests.helpers.agent import agent, page_server, until
+from tests.helpers.agent import COMMAND, agent, page_server, until
+from tests.helpers.broken_node import why_no_mounts
 from tests.helpers.job_node import Node, seconds
+from tests.schedulers.kubernetes.test_mig_devices import NAME, Driver
 
 FIRST = "MIG-00000000-0000-0000-0001-000000000000"
 SECOND = "MIG-00000000-0000-0000-0002-000000000000"
@@ -61,6 +64,42 @@ def test_the_page_has_the_instances_that_there_are_and_no_other(tmp_path: Path) 
         until(lambda: running.value("ofu_gpu_utilization_ratio", gpu_instance="5"))
         assert running.value("ofu_gpu_up", gpu_instance="2") is None
         assert running.values("ofu_gpu_up", gpu_instance="") == []
+
+
+WITH_MINORS = """\
+mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia-caps &&
+  cp "$0" /proc/driver/nvidia-caps/mig-minors && exec "$@"
+"""
+"""In a mount namespace of its own, for nobody but the driver's module can write there."""
+
+
+@pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
+def test_instances_that_dra_makes_on_demand_are_their_pods(tmp_path: Path) -> None:
+    """One is destroyed and made anew under its old name, as another instance; a third pod has none that is known."""
+    scenario, dra = divided(tmp_path), Driver(tmp_path)
+    first, again = (f"{letter * 8}-59a2-42a6-af16-cfd4628c0f7a" for letter in "ab")
+    kubelet = Kubelet(tmp_path / "kubelet.sock")
+    dra.prepare(12, 13, uid=first)
+    kubelet.pods = [pod("a", claims=[claimed(NAME, uid=first)])]
+    kubelet.start()
+    command = ["unshare", "--mount", "sh", "-c", WITH_MINORS, str(dra.minors), *COMMAND]
+    asked = ("--scheduler", "kubernetes", "--kubelet-socket", str(kubelet.path))
+    given = ("--kubernetes-poll", "0.5s", "--cdi-dir", str(tmp_path))
+    pace = ("run", "--source", "nvml", "--interval", "0.2s", "--clock-interval", "0.1s")
+    try:
+        with agent(*pace, *asked, *given, env=scenario.environment(), command=command) as running:
+            until(lambda: seconds(running, "ns/a") > 0.5)
+            assert running.value("ofu_gpu_info", job_id="ns/a", gpu_instance="1") == 1
+            dra.prepare(21, 22, uid=again)
+            lost = pod("c", claims=[claimed("gpu-0-mig-1g12gb-19-5", uid=again)])
+            kubelet.pods = [pod("b", claims=[claimed(NAME, uid=again)]), lost]
+            until(lambda: seconds(running, "ns/b") > 0.1)
+            assert running.value("ofu_gpu_info", job_id="ns/b", gpu_instance="2") == 1
+            assert running.value("ofu_gpu_info", job_id="", gpu_instance="1") == 1
+            rejected = "ofu_exporter_scheduler_rejected_total"
+            assert running.value(rejected, reason="unknown_device") == 1
+    finally:
+        kubelet.stop()
 
 
 SEVENTHS = range(1, 8)
