@@ -305,6 +305,7 @@ def test_a_comparison_says_how_far_apart_and_how_sure() -> None:
         "relative": pytest.approx(0.25),
         "stderr": pytest.approx(0.01),
         "stderr_method": ErrorMethod.MEASURED,
+        "overstated": 0.0,
         "verdict": Verdict.INSUFFICIENT_DATA,
     }
 
