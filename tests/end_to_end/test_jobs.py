@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.jobs.state_file import find_in_file
 from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.job import Job
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.job_node import SYNC, WINDOW, Node, seconds
 from tests.helpers.post import post
@@ -213,3 +215,23 @@ def test_a_requeued_job_goes_on_and_its_runs_are_shown(node: Node) -> None:
         assert sum(run["observed_seconds"] for run in runs) == pytest.approx(listed["gpu_seconds"])
         assert {gpu["gpu"] for gpu in listed["gpus"]} == {"0", "1", "2", "3"}
         assert text(report(running)).count("run since") == 3
+
+
+def test_an_id_that_another_user_gets_is_another_record(tmp_path: Path) -> None:
+    """As after a controller lost its state: on the page, in the API and in the state file."""
+    node = Node(tmp_path)
+    with agent(*node.flags()) as running:
+        node.note(Job("slurm", "7", user="ada"), "0", "1")
+        until(lambda: seconds(running) > 2.0)
+        node.end("7")
+        until(lambda: not running.values("ofu_gpu_info", job_id="7"))
+        adas = seconds(running)
+        node.note(Job("slurm", "7", user="bob"), "1")
+        until(lambda: running.value("ofu_job_info", job_id="7", user="bob"))
+        until(lambda: 0.5 < seconds(running) < adas)
+        assert running.value("ofu_job_info", job_id="7", user="ada") is None
+        job = json.loads(running.get("/v1/jobs/7")[1])
+        assert (job["user"], len(job["runs"]), len(job["gpus"])) == ("bob", 1, 1)
+    both = find_in_file(node.state, "7")
+    assert [record.user for record in both] == ["ada", "bob"]
+    assert both[0].gpu_seconds == pytest.approx(adas)
