@@ -19,6 +19,7 @@ from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.pages import HEADERS
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.node_page import node_page
+from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
 
@@ -38,15 +39,25 @@ def add_metrics_routes(app: FastAPI, page: Page) -> None:
         app.add_route(path, metrics, ["GET"], include_in_schema=False)
 
     @app.get("/-/healthy", include_in_schema=False)
-    @app.get("/healthz", summary="The process turns", response_class=PlainTextResponse)
+    @app.get("/healthz", summary="No restart would help", response_class=PlainTextResponse)
     async def healthz() -> Response:
-        return PlainTextResponse("ok\n")
+        problem = needs_restart(page.snapshot())
+        return PlainTextResponse(f"{problem or 'ok'}\n", 503 if problem else 200)
 
     @app.get("/-/ready", include_in_schema=False)
     @app.get("/readyz", summary="Samples are fresh, or why not", response_class=PlainTextResponse)
     async def readyz() -> Response:
         problem = unready(page.snapshot())
         return PlainTextResponse(f"{problem or 'ok'}\n", 503 if problem else 200)
+
+
+def needs_restart(snapshot: Snapshot | None) -> str | None:
+    """One sentence on why only another container can go on; None where this one may."""
+    reason = Reason.NO_DEVICE_FILES
+    if snapshot is None or not unready(snapshot):
+        return None
+    found = {snapshot.source.reason, *(view.reason for view in snapshot.gpus)}
+    return f"{reason.value}: {reason.advice}" if reason in found else None
 
 
 def unready(snapshot: Snapshot | None) -> str | None:

@@ -49,6 +49,11 @@ class Reason(_Advised):
         "NVreg_RestrictProfilingToAdminUsers=0. Where the detail names the socket of a host engine, give the agent's "
         "user write access to it, or reach the host engine by TCP."
     )
+    NO_DEVICE_FILES = (
+        "no_device_files: The driver answers with an unknown error (999), as where a container has lost its device "
+        "files (`systemctl daemon-reload`): make the container anew, as Kubernetes does when /healthz fails; on a "
+        "bare node, look for Xid messages in `dmesg`."
+    )
     NO_GPU = (
         "no_gpu: No GPU is visible here: check the node, the container's devices or the exporter."
     )

@@ -191,3 +191,17 @@ def test_a_clock_that_time_servers_keep_is_not_set() -> None:
         node.run(5.0 * n, 5.0 * (n + 1))
     assert node.last.clock_steps == 0
     assert node.epoch == pytest.approx(EPOCH, abs=1.0)
+
+
+def test_a_container_that_lost_its_device_files_is_made_anew(node: Scenario) -> None:
+    """As after `systemctl daemon-reload`: every call answers 999. One such GPU beside good ones is no reason for it."""
+    with agent(*FLAGS, env=node.environment()) as running:
+        until(lambda: len(measured(running)) == GPUS)
+        node.error("nvmlGpmSampleGet", 999, gpu=1)
+        until(lambda: down(running, Reason.NO_DEVICE_FILES))
+        assert running.get("/healthz") == (200, "ok\n")
+        node.unloaded(999)
+        until(lambda: running.get("/healthz")[0] == 503)
+        assert running.get("/healthz")[1].startswith("no_device_files: The driver answers with")
+        assert running.get("/-/healthy")[0] == 503
+        assert all(down(running, Reason.NO_DEVICE_FILES, str(gpu)) for gpu in range(GPUS))

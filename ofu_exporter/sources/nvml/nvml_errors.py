@@ -10,7 +10,7 @@ from ofu_exporter.values.reasons import Reason
 
 # nvml.h, nvmlReturn_t
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND = 0, 2, 3, 6, 13
-DRIVER_NOT_LOADED, LIBRARY_MISMATCH = 9, 18
+DRIVER_NOT_LOADED, LIBRARY_MISMATCH, UNKNOWN = 9, 18, 999
 REASONS: Mapping[int | None, Reason] = {
     None: Reason.DRIVER_MISMATCH,  # NVMLLibraryMismatchError is the one error without a code
     1: Reason.NO_DRIVER,  # uninitialized
@@ -28,6 +28,7 @@ REASONS: Mapping[int | None, Reason] = {
     21: Reason.BLANK,  # no data
     27: Reason.BLANK,  # not ready
     28: Reason.LOST,  # GPU not found
+    UNKNOWN: Reason.NO_DEVICE_FILES,
 }
 
 

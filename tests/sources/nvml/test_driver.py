@@ -109,7 +109,7 @@ def test_a_poll_before_the_first_window_is_nothing(bench: NvmlNode) -> None:
 def test_a_failed_poll_costs_one_clock_read_and_not_the_window(bench: NvmlNode) -> None:
     probe = bench.began()
     bench.scenario.error("nvmlDeviceGetClockInfo", 999, gpu=0)
-    assert failure(probe.poll).reason is Reason.FAILED
+    assert failure(probe.poll).reason is Reason.NO_DEVICE_FILES
     bench.scenario.error("nvmlDeviceGetClockInfo", 0, gpu=0)
     reading = bench.window(probe)
     assert (reading.start, len(reading.clocks)) == (START, 2)
@@ -501,7 +501,8 @@ def test_opening_asks_no_gpu_so_none_can_stop_it(bench: NvmlNode) -> None:
         (4, Reason.NO_PERMISSION),
         (9, Reason.NO_DRIVER),
         (18, Reason.DRIVER_MISMATCH),
-        (999, Reason.FAILED),
+        (999, Reason.NO_DEVICE_FILES),
+        (998, Reason.FAILED),
         (10, Reason.FAILED),
     ],
 )
@@ -595,7 +596,8 @@ def test_a_probe_whose_source_was_closed_says_there_is_no_driver(bench: NvmlNode
         (16, Reason.LOST),
         (17, Reason.NO_PERMISSION),
         (19, Reason.COUNTER_BUSY),
-        (999, Reason.FAILED),
+        (999, Reason.NO_DEVICE_FILES),
+        (998, Reason.FAILED),
     ],
 )
 def test_a_gpu_that_cannot_be_read_says_why_at_each_read(
@@ -622,7 +624,7 @@ def test_an_error_in_a_window_frees_what_was_held_and_begins_anew(
     assert bench.samples_alive == 2
     bench.scenario.error(call, 999, gpu=0)
     bench.advance(1.0)
-    assert failure(probe.read).reason is Reason.FAILED
+    assert failure(probe.read).reason is Reason.NO_DEVICE_FILES
     assert bench.samples_alive == 0
     bench.scenario.error(call, 0, gpu=0)
     bench.advance(1.0)
