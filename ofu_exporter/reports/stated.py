@@ -174,8 +174,8 @@ def _mfu(
 ) -> float | None:
     if report.mfu is not None:
         return report.mfu * (stated / peak) if stated and peak else report.mfu
-    if report.facts_only:
-        return None
+    if all(getattr(report, name) is None for name in WAYS):
+        return None  # it has only facts
     if peak is None:
         raise out_of_range("peak_tflops", "is needed: the peak of these GPUs is not known")
     if report.tflops_per_gpu is not None:

@@ -39,6 +39,13 @@ def test_a_model_that_is_repeated_or_left_out_is_not_counted_again() -> None:
         assert later.model == first.model
 
 
+def test_a_model_that_cannot_be_counted_may_be_all_that_a_report_has() -> None:
+    only = said(model={"config": config("llama-3-8b")})  # without a length
+    known, stated = completed(only, None, ONE, None)
+    assert (known.model, stated.mfu) == (None, None)
+    assert "tokens" in stated.warnings[0]
+
+
 def test_another_batch_is_another_model() -> None:
     first, _ = completed(said(mfu=0.4, model=LLAMA), None, ONE, None)
     other, _ = completed(said(mfu=0.4, model={**LLAMA, "batch_size": 2}), first, ONE, None)
