@@ -115,7 +115,9 @@ def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths,
     missing = [stream for stream in model.streams if stream not in lengths.streams]
     if missing:
         flags = ["--seq-len N" if name == "tokens" else f"--length {name}=N" for name in missing]
-        raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}")
+        beside = [name for name in missing if name in model.merged]
+        alone = f" (--length {beside[0]}=0 for text alone)" if beside else ""
+        raise ConfigError(f"{model.architecture} needs {' and '.join(flags)}{alone}")
     first = model.counted[0]
     if first in lengths.streams and not lengths.sequences(first):
         option = "--seq-len" if first == "tokens" else f"--length {first}"

@@ -8,7 +8,7 @@ only named in a warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ MOST_LAYERS = 2_000
 configuration may be anybody's text."""
 REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 """Names of fields that say how often something is repeated."""
+MOST_NAMED = 12
+"""Most unknown fields that an error names."""
+OFF = ("add_cross_attention", "tie_encoder_decoder")
+"""Flags of transformers that change nothing as long as they are false."""
 NEUTRAL = Path(__file__).parent / "neutral_fields.txt"
 
 
@@ -106,6 +110,9 @@ class Fields:
         """A whole number above 0; None if the field is missing or null."""
         return self.size(*names) if any([self.has(name) for name in names]) else None
 
+    def number(self, name: str) -> float:
+        return float(self._of((int, float), name, "a number", "not a number"))
+
     def flag(self, name: str, default: bool = NEEDED) -> bool:
         if not self.has(name) and default is not NEEDED:
             return bool(default)
@@ -170,30 +177,35 @@ class Fields:
     def finish(self) -> list[str]:
         """The names of unknown fields that can't change the count, here and in inner configurations.
 
-        Raises ConfigError for a field that was neither read nor is known to change nothing.
+        Raises ConfigError, which names every field that was neither read nor is known to change nothing.
         """
-        harmless = []
+        harmless, unknown = self._unread()
+        if unknown:
+            raise _unknown(unknown)
+        return harmless
+
+    def _unread(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """Fields that were not read, here and inside: those that can't change the count; and the name, the whole name
+        and the nearest known name of the others."""
+        harmless, unknown = list[str](), list[tuple[str, str, str]]()
         for name, value in self._values.items():
             is_known = name in self._read or name in self._neutral or name.startswith("_")
             # An empty list or mapping (pruned_heads) has no entry that could change the count.
-            if is_known or value in ([], {}):
+            if is_known or value in ([], {}) or (value is False and name in OFF):
                 continue
-            if not is_harmless(name, value):
-                raise self._unknown(name)
-            harmless.append(f"{self._where}{name}")
-        inside = (inner for inner in self._read.values() if inner is not None)
-        return harmless + [name for inner in inside for name in inner.finish()]
+            if is_harmless(name, value):
+                harmless.append(f"{self._where}{name}")
+            else:
+                unknown.append((name, f"{self._where}{name}", self._nearest(name)))
+        for inner in self._read.values():
+            inside = inner._unread() if inner is not None else ([], [])
+            harmless, unknown = harmless + inside[0], unknown + inside[1]
+        return harmless, unknown
 
-    def _unknown(self, name: str) -> ConfigError:
+    def _nearest(self, name: str) -> str:
         import difflib  # noqa: PLC0415 - only for a field that is not known
 
-        near = difflib.get_close_matches(name, self._read, 1)
-        hint = f"; did you mean {near[0]}?" if near else "."
-        return ConfigError(
-            f"{self._where}{name} is an unknown field, which may change the count{hint} If it "
-            f"changes no matrix product, ignore it by name (--ignore-field {name}); "
-            "--executed counts what torch executes with it."
-        )
+        return next(iter(difflib.get_close_matches(name[:100], self._read, 1)), "")
 
     def error(self, name: str, message: str) -> ConfigError:
         return ConfigError(f"{self._where}{name} {message}")
@@ -222,3 +234,20 @@ class Fields:
         if value > MOST_LAYERS and REPEATED.search(name):
             raise self.error(name, f"{value} is above {MOST_LAYERS}")
         return value
+
+
+def _unknown(fields: Sequence[tuple[str, str, str]]) -> ConfigError:
+    """The error for unknown fields: all of them at once, with the known ones that they may be meant for."""
+    meant = [f"{near} for {name}" for name, _, near in fields if near][:MOST_NAMED]
+    hint = f"; did you mean {' and '.join(meant)}?" if meant else "."
+    if len(fields) == 1:
+        hint = f"; did you mean {fields[0][2]}?" if meant else "."
+    more = f" and {len(fields) - MOST_NAMED} more" if len(fields) > MOST_NAMED else ""
+    names = ", ".join(whole for _, whole, _ in fields[:MOST_NAMED]) + more
+    verb = "is an unknown field" if len(fields) == 1 else "are unknown fields"
+    it, changes = ("it", "changes") if len(fields) == 1 else ("they", "change")
+    flags = " ".join(f"--ignore-field {name}" for name, _, _ in fields[:MOST_NAMED])
+    return ConfigError(
+        f"{names} {verb}, which may change the count{hint} If {it} {changes} no matrix product, ignore "
+        f"{'it' if len(fields) == 1 else 'them'} by name ({flags}); --executed counts what torch executes."
+    )

@@ -124,7 +124,7 @@ def decoder_of(
         tied=fields.flag("tie_word_embeddings", default=tied),
         layers=tuple(same[layer] for layer in layers),
         final_norm_parameters=norm(hidden),
-        predictions=fields.size("num_nextn_predict_layers", default=0, least=0),
+        predictions=fields.size("num_nextn_predict_layers", "num_mtp_modules", default=0, least=0),
     )
 
 

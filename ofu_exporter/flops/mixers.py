@@ -35,6 +35,10 @@ class GroupedAttention:
     window: int | None = None
     chunk: int | None = None
     """Tokens of a chunk; attention stays inside it (windows of an image, local layers of Llama 4)."""
+    value_head_dim: int | None = None
+    """Head dimension of values, where it is not that of queries and keys (MiMo-V2)."""
+    values_are_keys: bool = False
+    """Whether the keys are the values too, without a projection of their own (global layers of Gemma 4)."""
 
     @property
     def query_dim(self) -> int:
@@ -44,22 +48,31 @@ class GroupedAttention:
     def key_dim(self) -> int:
         return self.groups * self.head_dim
 
+    @property
+    def output_dim(self) -> int:
+        """Width of what the heads give together, which is that of the queries unless values are narrower."""
+        return self.heads * (self.value_head_dim or self.head_dim)
+
     def terms(self, hidden: int, times: int) -> Iterator[Term]:
-        """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair.
+        """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair, if values are as wide as keys.
 
         Groups make the projections of key and value smaller, but never the core, because every head attends.
         """
         query, part, bias = self.query_dim, Part.PROJECTION, self.qkv_bias
-        sides = {"q_proj": query, "k_proj": self.key_dim, "v_proj": self.key_dim}
+        outputs = self.output_dim
+        values = self.groups * (self.value_head_dim or self.head_dim)
+        sides = {"q_proj": query, "k_proj": self.key_dim, "v_proj": values}
+        if self.values_are_keys:
+            del sides["v_proj"]
         if self.gated:
             sides["gate_proj"] = query
-        for name, outputs in sides.items():
-            yield linear(f"attention.{name}", part, hidden, outputs, times=times, bias=bias)
+        for name, width in sides.items():
+            yield linear(f"attention.{name}", part, hidden, width, times=times, bias=bias)
         within = f" (window {self.window})" if self.window else ""
         within = f" (chunk {self.chunk})" if self.chunk else within
         extent = Extent(Per.PAIR, causal=True, window=self.window, chunk=self.chunk)
-        yield core(query, query, times, extent, f"attention.core{within}")
-        yield linear("attention.o_proj", part, query, hidden, times=times, bias=self.out_bias)
+        yield core(query, outputs, times, extent, f"attention.core{within}")
+        yield linear("attention.o_proj", part, outputs, hidden, times=times, bias=self.out_bias)
         yield vector("attention.norms", self.norm_parameters * times)
 
 

@@ -156,6 +156,9 @@ def _longest(config: Mapping[str, object]) -> int | None:
 
 def _architecture(config: Mapping[str, object]) -> str:
     named = config.get("architectures", config.get("_class_name"))
+    model_type = config.get("model_type")
+    if named is None and isinstance(model_type, str):
+        named = families.of_type(model_type)
     names = named if isinstance(named, list) else [named]
     if len(names) != 1 or not isinstance(names[0], str):
         raise ConfigError(

@@ -16,6 +16,7 @@ from tests.flops.counting import CONFIGS
 from tests.helpers.in_process import call
 
 LLAMA = str(CONFIGS / "llama-3-8b.json")
+QWEN_VL = str(CONFIGS / "qwen3-vl-8b.json")
 H100 = "NVIDIA H100 80GB HBM3"
 PACE = ("--gpus", "8", "--tokens-per-second", "8e4")
 KEYS = [
@@ -229,6 +230,10 @@ def test_a_table_for_people() -> None:
     ("args", "line"),
     [
         (["flops", LLAMA], "LlamaForCausalLM needs --seq-len N"),
+        (
+            ["flops", QWEN_VL, "--seq-len", "4096"],
+            "Qwen3VLForConditionalGeneration needs --length image=N (--length image=0 for text alone)",
+        ),
         (["flops", LLAMA, "--seq-len", "0"], "--seq-len must be at least 1"),
         (
             ["flops", "t5-3b", "--length", "source=0", "--length", "target=100"],

@@ -51,6 +51,35 @@ EVERY_EXPERT = ("num_local_experts", "num_experts_per_tok")
 # transformers runs each token through every expert, and multiplies by 0.
 LLAMA4 |= {"num_local_experts": 4, "num_experts_per_tok": 4, "interleave_moe_layer_step": 2}
 
+GEMMA4: dict[str, Any] = {
+    **WIDE,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "sliding_window": 16,
+    "global_head_dim": 40,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "hidden_size_per_layer_input": 0,
+}
+# Every expert is used, as above.
+GEMMA4_SPARSE: dict[str, Any] = {
+    **GEMMA4,
+    "enable_moe_block": True,
+    "num_experts": 4,
+    "top_k_experts": 4,
+    "moe_intermediate_size": 48,
+}
+MIMO2: dict[str, Any] = {
+    **WIDE,
+    "num_key_value_heads": 1,
+    "v_head_dim": 16,
+    "layer_types": ["full_attention", "sliding_attention"] * 2,
+    "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+    "sliding_window": 16,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 48,
+}
+
 TEXT: list[Small] = [
     *(
         Small(architecture, fields, variant=str(n))
@@ -85,5 +114,8 @@ TEXT: list[Small] = [
     Small("Llama4ForCausalLM", LLAMA4, fixed=EVERY_EXPERT),
     Small("Glm4MoeLiteForCausalLM", {**LATENT, "n_group": 1, "topk_group": 1}),
     Small("DeepseekV32ForCausalLM", SPARSE),
+    Small("Gemma4ForCausalLM", GEMMA4, variant="0"),
+    Small("Gemma4ForCausalLM", GEMMA4_SPARSE, variant="1", fixed=("num_experts", "top_k_experts")),
+    Small("MiMoV2FlashForCausalLM", MIMO2),
     Small("GlmMoeDsaForCausalLM", {**SPARSE, "indexer_types": ["full", "shared", "full", "full"]}),
 ]

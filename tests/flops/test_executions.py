@@ -20,7 +20,12 @@ NAMES = [*dict.fromkeys(each.name for each in RECORDED)]
 WITH_INPUTS_OF_THEIR_OWN = {"modules", "qwen_image", "wan"}
 """Families that tests/flops/test_executed.py runs by itself: denoisers, and lists of modules."""
 OTHERWISE = {
+    "DeciLMForCausalLM",
     "DeiTForImageClassificationWithTeacher",
+    "Gemma4ForConditionalGeneration",
+    "KimiK25ForConditionalGeneration",
+    "Llama4ForConditionalGeneration",
+    "MiMoForCausalLM",
     "Qwen2VLForConditionalGeneration",
     "Qwen2_5_VLForConditionalGeneration",
     "Qwen3VLForConditionalGeneration",
@@ -28,7 +33,8 @@ OTHERWISE = {
     "Qwen3_5ForConditionalGeneration",
     "Qwen3_5MoeForConditionalGeneration",
 }
-"""Architectures that tests/flops/test_executed.py or tests/flops/trace/test_from_config.py runs by itself."""
+"""Architectures that tests/flops/test_executed.py or tests/flops/trace/test_from_config.py runs by itself, and those
+whose counts tests/flops/families/ writes out."""
 
 
 def of(name: str) -> list[Execution]:

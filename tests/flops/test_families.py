@@ -17,6 +17,8 @@ from ofu_exporter.flops import families
 from ofu_exporter.flops.fields import NEUTRAL, neutral
 from tests.flops.counting import NAMES, config, count, step, without
 from tests.flops.executions import recorded
+from tests.flops.families.test_multimodal import KIMI
+from tests.flops.families.test_nas import CONFIG as NAS
 
 PACKAGE = Path(families.__file__).parents[3]
 
@@ -53,7 +55,8 @@ def test_a_family_names_its_sources(family: str) -> None:
 def test_a_model_says_which_family_read_it(family: str) -> None:
     read = {flops.read(config(name)).family for name in NAMES}
     small = (flops.read(each.config).family for each in recorded() if not each.changed)
-    assert family in read | {*small, "modules"}
+    by_hand = (flops.read(each).family for each in (NAS, KIMI))
+    assert family in read | {*small, *by_hand, "modules"}
 
 
 def test_adding_a_family_is_adding_a_file(tmp_path: Path) -> None:
@@ -257,6 +260,35 @@ def test_a_field_that_may_be_a_size_or_a_gate_is_an_error(field: str, value: obj
     )
 
 
+def test_a_configuration_inside_another_is_known_by_its_model_type() -> None:
+    inner = config("llama-3-8b")
+    del inner["architectures"]
+    assert flops.read(inner).architecture == "LlamaForCausalLM"
+    assert "needs exactly one entry" in refusal({**inner, "model_type": "no_such_type"})
+
+
+def test_the_nearest_is_nearly_the_same_model_or_none() -> None:
+    for name, near in (
+        ("LlamaModel", "LlamaForCausalLM"),
+        ("DeepseekV9ForCausalLM", "DeepseekV3ForCausalLM"),
+        ("Step3p7FlashForCausalLM", None),
+        ("DbrxForCausalLM", None),
+    ):
+        text = refusal(config("llama-3-8b", architectures=[name]))
+        assert (f"the nearest is {near}." in text) if near else ("nearest" not in text)
+
+
+def test_all_fields_that_are_not_known_are_named_at_once() -> None:
+    wrong = config(
+        "llama-3-8b", vocabsize=1, kernel_count=2, **{f"extra_{n}": n for n in range(20)}
+    )
+    text = refusal(wrong)
+    assert "vocabsize, kernel_count, extra_0" in text
+    assert "and 10 more are unknown fields" in text
+    assert "did you mean vocab_size for vocabsize" in text
+    assert "--ignore-field vocabsize --ignore-field kernel_count" in text
+
+
 def test_an_unknown_architecture_says_the_nearest_and_the_ways_on() -> None:
     text = refusal(config("llama-3-8b", architectures=["LLamaForCausalLM"]))
     assert text.startswith("architectures: 'LLamaForCausalLM' has no closed form here; ")
@@ -266,7 +298,7 @@ def test_an_unknown_architecture_says_the_nearest_and_the_ways_on() -> None:
     assert "nearest" not in refusal(config("llama-3-8b", architectures=["Xyzzy"]))
 
 
-@pytest.mark.parametrize("architectures", [["BertForMaskedLM", "BertModel"], [], None, [3]])
+@pytest.mark.parametrize("architectures", [["BertForMaskedLM", "BertModel"], [], [3]])
 def test_an_architecture_is_one_name(architectures: object) -> None:
     text = refusal(config("llama-3-8b", architectures=architectures))
     assert text.startswith("architectures: needs exactly one entry, not ")
@@ -350,3 +382,36 @@ def test_encoders_attend_to_every_pair() -> None:
     assert core.forward == 4 * 768 * 12 * 512**2
     with pytest.raises(ConfigError, match="BertForMaskedLM attends in both directions"):
         count("bert-base-uncased", counting=flops.Counting(causal=True))
+
+
+def test_layers_of_one_prediction_may_be_letters() -> None:
+    """Nemotron-3-Super's file has letters where Nemotron-3-Nano's has words."""
+    words = config("nemotron-3-nano-30b-a3b", num_nextn_predict_layers=1)
+    words["mtp_layers_block_type"] = ["attention", "moe"]
+    letters = {**words, "mtp_hybrid_override_pattern": "*E"}
+    del letters["mtp_layers_block_type"]
+    how = flops.How(counting=flops.Counting(predictions=True))
+    counts = [
+        flops.count(flops.read(each), flops.fixed(1, tokens=8), how) for each in (words, letters)
+    ]
+    assert counts[0].model_flops_per_step == counts[1].model_flops_per_step
+    assert "'X' is not known" in refusal({**letters, "mtp_hybrid_override_pattern": "X"})
+
+
+def test_layers_of_minimax_with_another_attention_are_refused() -> None:
+    mixtral = config("mixtral-8x7b", architectures=["MiniMaxM2ForCausalLM"])
+    number = mixtral["num_hidden_layers"]
+    right = {**mixtral, "attn_type_list": [1] * number, "num_mtp_modules": 3, "use_mtp": True}
+    assert flops.read(right).shape == flops.read({**mixtral, "num_nextn_predict_layers": 3}).shape
+    assert "another type than 1" in refusal({**right, "attn_type_list": [0] * number})
+
+
+def test_megatron_counts_latent_attention_on_chosen_keys_as_dense() -> None:
+    """DeepSeek-V3.2 is DeepSeek-V3 with an indexer, which Megatron-LM does not count."""
+    dense = config("deepseek-v3")
+    sparse = {**dense, "architectures": ["DeepseekV32ForCausalLM"], "index_topk": 16}
+    sparse |= {"index_n_heads": 4, "index_head_dim": 32}
+    lengths, how = flops.fixed(1, tokens=64), flops.How("megatron")
+    of_dense, of_sparse = (flops.count(flops.read(each), lengths, how) for each in (dense, sparse))
+    assert of_sparse.model_flops_per_step == of_dense.model_flops_per_step
+    assert any("sparse attention as dense" in text for text in of_sparse.warnings)

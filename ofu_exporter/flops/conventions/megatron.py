@@ -3,8 +3,9 @@
 Megatron-LM `megatron/training/training.py: num_floating_point_operations` (2026-08). Always half of the
 pairs, never a sliding window; head with the padded vocabulary; no embedding, router or recomputation. Its two paths:
 
-- transformer: dense and MoE layers, latent experts, shared experts, GQA or MLA (with 1 per LoRA rank for its
-  norm), gated delta nets, multi-token prediction (3 h for norms, 2 h^2 for the projection);
+- transformer: dense and MoE layers, latent experts, shared experts, GQA or MLA (with 1 per LoRA rank for its norm;
+  attention on chosen keys as if it were dense), gated delta nets, multi-token prediction (3 h for norms, 2 h^2 for the
+  projection);
 - hybrid, as soon as a layer is a Mamba-2 mixer or has one block only: per layer type, the scan 7 FLOPs per inner
   channel and state. It takes the inner width of Mamba as 2 h, whatever the heads are, leaves MLA layers at 0, and
   counts prediction layers by their head only. The warnings say where that differs from the model.
@@ -51,7 +52,9 @@ def is_hybrid(shape: Decoder) -> bool:
 def _layer(model: Model, hidden: int, layer: Layer, times: int) -> Iterator[Term]:
     """The layer's own products but the router's, and what Megatron-LM counts otherwise of its mixer."""
     mixer, alone = layer.mixer, layer.mixer is None or layer.feed_forward is None
-    if isinstance(mixer, Mamba1) or (isinstance(mixer, LatentAttention) and mixer.keys is not None):
+    if isinstance(mixer, LatentAttention):
+        layer = replace(layer, mixer=replace(mixer, keys=None, indexer=None))
+    if isinstance(mixer, Mamba1):
         raise NotDefined(
             f"convention megatron is not defined for the {type(mixer).__name__} layers of {model.architecture}"
         )
@@ -92,6 +95,8 @@ def warnings(model: Model, shape: Decoder, counting: Counting) -> Iterator[str]:
             yield f"{taken}; that of this model is {mixer.inner}"
     if any(mixer.window for mixer in shape.mixers(GroupedAttention)):
         yield "megatron ignores sliding windows, which this model has"
+    if any(mixer.keys is not None for mixer in shape.mixers(LatentAttention)):
+        yield "megatron counts sparse attention as dense, and no indexer"
     if shape.feed_forwards(Experts):
         yield "megatron leaves out the router"
     if shape.predictions and not counting.predictions:

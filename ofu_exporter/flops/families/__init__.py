@@ -6,6 +6,7 @@ doesn't read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import cache
 from typing import Protocol
@@ -35,6 +36,10 @@ WAYS_ON = (
 )
 """What the user can do about a model that no family reads."""
 
+NEAR = 0.85
+"""How alike two names must be, of 1, so that one is called the nearest."""
+_ENDING = re.compile(r"(For[A-Z]\w*|(LMHead|Text)?Model)$")
+
 _MODULES: Registry[Family] = Registry(__name__, "family")
 names, load = _MODULES.names, _MODULES.load
 
@@ -49,10 +54,34 @@ def family_of(architecture: str) -> str:
     """The family that reads an architecture. Raises ConfigError, which names the nearest one and the ways on."""
     family_by_name = architectures()
     if architecture not in family_by_name:
-        import difflib  # noqa: PLC0415 - only for a name that is not known
-
-        near = difflib.get_close_matches(architecture, family_by_name, 1)
-        hint = f"; the nearest is {near[0]}" if near else ""
+        near = _nearest(architecture, family_by_name)
+        hint = f"; the nearest is {near}" if near else ""
         unread = f"architectures: {architecture!r} has no closed form here{hint}"
         raise ConfigError(f"{unread}. {WAYS_ON}")
     return family_by_name[architecture]
+
+
+def of_type(model_type: str) -> str | None:
+    """The architecture that a family reads of a model type of transformers, such as `llama4_text`; None without one."""
+    from ofu_exporter.flops.architectures import rows  # noqa: PLC0415 - only without `architectures`
+
+    known = architectures()
+    named = [row.architecture for row in rows() if row.kind == model_type]
+    return next((name for name in named if name in known), None)
+
+
+def _nearest(architecture: str, known: Collection[str]) -> str | None:
+    """The architecture of nearly the same model: what comes before `For` or `Model` is compared, not the whole name."""
+    import difflib  # noqa: PLC0415 - only for a name that is not known
+
+    stems: dict[str, list[str]] = {}
+    for name in known:
+        stems.setdefault(_stem(name), []).append(name)
+    near = difflib.get_close_matches(_stem(architecture[:200]), stems, 1, cutoff=NEAR)
+    if not near:
+        return None
+    return difflib.get_close_matches(architecture[:200], stems[near[0]], 1, cutoff=0.0)[0]
+
+
+def _stem(architecture: str) -> str:
+    return _ENDING.sub("", architecture).casefold()

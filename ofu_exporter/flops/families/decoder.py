@@ -4,9 +4,10 @@ With `ForSequenceClassification` instead of `ForCausalLM`, the head is a classif
 
 Terms and formulas are those of `shapes.Decoder`; the table has the differences between the architectures.
 Sources: Llama (arXiv:2302.13971), Mistral (arXiv:2310.06825), Qwen2 (arXiv:2407.10671), Qwen3
-(arXiv:2505.09388), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi (arXiv:2309.05463), OLMo 2
-(arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), Nemotron-4 (arXiv:2402.16819), Apertus (arXiv:2509.14233), Command
-R (model card), StableLM 2 (arXiv:2402.17834), EXAONE 4 (arXiv:2507.11407), and the model classes in transformers.
+(arXiv:2505.09388), MiMo (arXiv:2505.07608), Gemma 1-3 (arXiv:2403.08295, 2408.00118, 2503.19786), Phi
+(arXiv:2309.05463), OLMo 2 (arXiv:2501.00656), StarCoder2 (arXiv:2402.19173), Nemotron-4 (arXiv:2402.16819), Apertus
+(arXiv:2509.14233), Command R (model card), StableLM 2 (arXiv:2402.17834), EXAONE 4 (arXiv:2507.11407), and the model
+classes in transformers.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ ARCHITECTURES = {
     "MistralForCausalLM": DecoderPlan(),
     "Qwen2ForCausalLM": DecoderPlan(bias=True, output_bias=False),
     "Qwen3ForCausalLM": DecoderPlan(query_key_norm="head"),
+    "MiMoForCausalLM": DecoderPlan(bias=True, output_bias=False),
     "SeedOssForCausalLM": DecoderPlan(bias=True, output_bias=False),
     "GraniteForCausalLM": DecoderPlan(),
     "GemmaForCausalLM": DecoderPlan(tied=True),

@@ -96,7 +96,7 @@ def attention(fields: Fields) -> LatentAttention:
 
 
 def _experts(fields: Fields, architecture: str) -> Experts:
-    names = ("moe_intermediate_size", "n_routed_experts", "num_local_experts")
+    names = ("moe_intermediate_size", "n_routed_experts", "num_local_experts", "num_experts")
     routed = hf_config.experts(fields, *names)
     method = "greedy" if architecture == "DeepseekV2ForCausalLM" else "noaux_tc"
     methods = ("greedy", "group_limited_greedy", "noaux_tc")

@@ -36,19 +36,30 @@ def nemotron(fields: Fields) -> Decoder:
     # Layers are made only of the kinds that occur, so that a dense model needs no field of experts.
     kinds = _nemotron_kinds(fields)
     predicts = fields.size("num_nextn_predict_layers", default=0, least=0)
-    predicted = _kinds(fields, "mtp_layers_block_type") if predicts else []
+    predicted = _predicted(fields) if predicts else []
     layer_of = {kind: makers[kind]() for kind in dict.fromkeys([*kinds, *predicted])}
     shape = decoder_of(fields, hidden, [layer_of[kind] for kind in kinds])
     return replace(shape, prediction_layers=tuple(layer_of[kind] for kind in predicted))
 
 
+def _predicted(fields: Fields) -> list[str]:
+    """The layers of one depth of multi-token prediction, in words or in Megatron-LM's letters."""
+    if fields.has("mtp_hybrid_override_pattern"):
+        return _lettered(fields, "mtp_hybrid_override_pattern")
+    return _kinds(fields, "mtp_layers_block_type")
+
+
+def _lettered(fields: Fields, name: str) -> list[str]:
+    pattern = fields.text(name)
+    if unknown := "".join(sorted({*pattern} - {*LETTERS})):
+        message = f"{unknown!r} is not known; known: {' '.join(LETTERS)}"
+        raise fields.error(name, message)
+    return [LETTERS[letter] for letter in pattern]
+
+
 def _nemotron_kinds(fields: Fields) -> list[str]:
     if fields.has("hybrid_override_pattern"):
-        pattern = fields.text("hybrid_override_pattern")
-        if unknown := "".join(sorted({*pattern} - {*LETTERS})):
-            message = f"{unknown!r} is not known; known: {' '.join(LETTERS)}"
-            raise fields.error("hybrid_override_pattern", message)
-        kinds = [LETTERS[letter] for letter in pattern]
+        kinds = _lettered(fields, "hybrid_override_pattern")
     else:
         kinds = _kinds(fields, "layers_block_type")
     if len(kinds) > MOST_LAYERS:

@@ -69,6 +69,13 @@ def glm(fields: Fields, number: int) -> list[FeedForward]:
     return [dense if index < first else sparse for index in range(number)]
 
 
+def minimax(fields: Fields, number: int) -> list[FeedForward]:
+    """Every layer is sparse. Attention is full in layers of type 1, the only type of M2."""
+    if fields.has("attn_type_list") and {*fields.sizes("attn_type_list", least=0)} != {1}:
+        raise fields.error("attn_type_list", "has another type than 1, full attention")
+    return everywhere(NUMBER, SHARED, correction_bias=True)(fields, number)
+
+
 def llama_4(fields: Fields, number: int) -> list[FeedForward]:
     """Every interleave_moe_layer_step-th layer is sparse, with a shared expert; others have their own width."""
     width = fields.size("intermediate_size")
@@ -125,9 +132,7 @@ ARCHITECTURES: dict[str, MixturePlan] = {
     "GraniteMoeForCausalLM": MixturePlan(block=everywhere(NUMBER)),
     "GraniteMoeSharedForCausalLM": MixturePlan(block=everywhere(NUMBER, SHARED)),
     "PhimoeForCausalLM": MixturePlan(block=everywhere(NUMBER), norm=layer_norm),
-    "MiniMaxM2ForCausalLM": MixturePlan(
-        block=everywhere(NUMBER, SHARED, correction_bias=True), query_key_norm="all"
-    ),
+    "MiniMaxM2ForCausalLM": MixturePlan(block=minimax, query_key_norm="all"),
     "Ernie4_5_MoeForCausalLM": MixturePlan(block=ernie, bias_field="use_bias", tied=True),
     "Glm4MoeForCausalLM": MixturePlan(block=glm, output_bias=False),
     "HunYuanMoEV1ForCausalLM": MixturePlan(block=hunyuan, query_key_norm="head"),
