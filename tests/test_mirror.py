@@ -18,6 +18,7 @@ OF_THE_PROJECT = {"architecture", "doc_examples", "docs", "fast", "groups", "lay
 OF_A_SUBJECT = {
     "cli/test_recipes.py": "recipes, through every command that reads one",
     "fleet/reports/test_zoom.py": "the script templates/zoom.js, in a browser",
+    "flops/causes/test_cases.py": "all causes, on reports of public threads",
     "flops/causes/test_consistency.py": "all causes, on whatever a job may state",
     "flops/causes/test_paper.py": "all causes, on the jobs of the paper",
     "flops/causes/test_recovery.py": "all causes, on jobs with known mistakes",

@@ -11,6 +11,7 @@ from ofu_exporter.cli.answers import format_option, print_answer
 from ofu_exporter.cli.gpu_name import GPU_HELP, gpu_name
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import (
+    ANY_MFU,
     FILE,
     NUMBER,
     OVERHEAD,
@@ -25,6 +26,7 @@ from ofu_exporter.cli.step import STEP_OPTIONS, how, read_step, shares, step_opt
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support import tables
 from ofu_exporter.support.tables import LEFT, RIGHT, Column
+from ofu_exporter.values import quantities
 
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
@@ -47,9 +49,9 @@ AT_LEAST_1: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
     short_help="Why a reported MFU differs from OFU.",
     common="mfu ofu config forward_only recompute gpu gpus tokens_per_second seq_len format_",
 )
-@option("--mfu", "MFU that the job reports: 0.41 or 41%.", RATIO, required=True)
+@option("--mfu", "MFU that the job reports: 0.41 or 41%.", ANY_MFU, required=True)
 @option("--ofu", "OFU of its GPUs: 0.41 or 41%.", RATIO, required=True)
-@option("--ofu-stderr", "Standard error of --ofu. Default: 0.01.", STDERR, default="0.01")
+@option("--ofu-stderr", "Standard error of --ofu; 0.01 is assumed.", STDERR)
 @option("--config", "The model's own config.json.", FILE)
 @with_options(STEP_OPTIONS)
 @option("--forward-only/--training", "Whether the job trains.", default=None)
@@ -67,15 +69,19 @@ def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
     A cause is likely if it fits and if it is common. A fact that is given can rule out causes; a fact that is left
-    out rules out none.
+    out rules out none, but some causes are tried with it alone: "not tried" names them. With adapters give
+    --lora-rank, with padding --padded-to, with packs --lengths or --pack-length, with epochs or timesteps --repeats.
     """
     from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence
 
-    divergence.check(options["mfu"], options["ofu"], options["ofu_stderr"])
+    error = options["ofu_stderr"]
+    is_assumed = error is None
+    error = package.POINT if is_assumed else error
+    divergence.check(options["mfu"], options["ofu"], error, quantities.MOST_EXPLAINED)
     facts = _facts(options)
     observed = package.Observation(
-        options["mfu"], options["ofu"], options["ofu_stderr"], _right_mfu(facts, options)
+        options["mfu"], options["ofu"], error, _right_mfu(facts, options), is_assumed
     )
     explanation = package.explain(observed, facts)
     print_answer(
@@ -185,26 +191,35 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         "observed_ratio": explanation.observed_ratio,
         "verdict": explanation.divergence.verdict.value,
         "advice": explanation.advice or None,
+        "tied": explanation.tied,
+        "not_tried": {slug: needs.split(", ") for slug, needs in _all_untried(explanation)},
         "causes": [
             {name: getattr(each, name) for name in OF_A_CAUSE} for each in explanation.causes
         ],
     }
 
 
+def _all_untried(explanation: Explanation) -> tuple[tuple[str, str], ...]:
+    return explanation.untried + explanation.of_few
+
+
 def rows(explanation: Explanation) -> list[dict[str, Any]]:
     """A row for each cause, which repeats the verdict; one without a cause where none fits."""
     data = as_data(explanation)
+    del data["not_tried"]
     causes = data.pop("causes") or [dict.fromkeys(OF_A_CAUSE)]
     return [{**data, **cause} for cause in causes]
 
 
 def table(observed: Observation, explanation: Explanation) -> str:
     """An explanation for people."""
+    from ofu_exporter.flops.explain import UNDECIDED
     from ofu_exporter.flops.mfu import ratio_mistakes
 
     causes, advice, ratio = explanation.causes, explanation.advice, explanation.observed_ratio
+    assumed = " (assumed: --ofu-stderr)" if observed.is_error_assumed else ""
     lines: list[tables.Part] = [
-        f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}: "
+        f"MFU {observed.mfu:.2%}, OFU {observed.ofu:.2%} ±{observed.standard_error:.2%}{assumed}: "
         f"{explanation.divergence.verdict.value}{'' if ratio is None else f', ratio {ratio:.3f}'}",
         *ratio_mistakes(observed.mfu, observed.mfu, 1),
     ]
@@ -214,7 +229,8 @@ def table(observed: Observation, explanation: Explanation) -> str:
         lines.append("Nothing to explain: the difference is within the thresholds")
     elif causes:
         lines += ["", tables.table(COLUMNS, causes), "", *_ordered(explanation)]
-        lines.append(f"Likeliest: {causes[0].evidence}")
+        decided = "Undecided" if causes[0].cause == UNDECIDED else "Likeliest"
+        lines.append(f"{decided}: {causes[0].evidence}")
     else:
         lines.append(advice[0].upper() + advice[1:] if advice else "No known cause fits")
     if explanation.looked and not advice:
@@ -231,10 +247,8 @@ def _ordered(explanation: Explanation) -> list[str]:
     ]
     if explanation.tied > 1:
         options = [f"--{name.replace('_', '-')}" for name in explanation.telling]
-        number = explanation.tied - 1
-        others = "one other cause fits" if number == 1 else f"{number} other causes fit"
         help_ = f"; {_listed(options)} can tell them apart" if options else ""
-        lines.append(f"{others[0].upper()}{others[1:]} equally well{help_}")
+        lines.append(f"{explanation.tied} causes fit as well as the best of them{help_}")
     return lines
 
 
@@ -243,8 +257,17 @@ def _listed(options: list[str]) -> str:
 
 
 def _untried(explanation: Explanation) -> list[str]:
-    if not explanation.untried:
-        return []
-    needs = sorted({need for _, missing in explanation.untried for need in missing.split(", ")})
-    options = _listed([f"--{need}" for need in needs])
-    return [f"Not tried: {len(explanation.untried)} causes that need {options}"]
+    lines = []
+    if explanation.untried:
+        needs = sorted({need for _, missing in explanation.untried for need in missing.split(", ")})
+        options = _listed([f"--{need}" for need in needs])
+        lines.append(f"Not tried: {len(explanation.untried)} causes that need {options}")
+    if explanation.of_few:
+        of_few = (f"{cause} (--{_first_missing(needs)})" for cause, needs in explanation.of_few)
+        lines.append(f"Not tried, if this is such a job: {', '.join(of_few)}")
+    return lines
+
+
+def _first_missing(needs: str) -> str:
+    """The option of the rarest fact among those that a cause needs."""
+    return needs.rsplit(", ", maxsplit=1)[-1].replace("_", "-")

@@ -119,6 +119,9 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
     """MFU and HFU of a job: its throughput over the dense peak of its GPUs."""
     from ofu_exporter import flops as package
 
+    if options["step_seconds"] is not None and not any(options[name] for name in BATCHES):
+        step = "the samples of a step over all GPUs"
+        raise ConfigError(f"--step-seconds needs --batch-size: {step}; 1 if it is one")
     model, counted = _count(config, options)
     pace = package.Pace(
         options["tokens_per_second"], options["samples_per_second"], options["step_seconds"]
@@ -142,6 +145,10 @@ def mfu(config: Path, format_: str, **options: Any) -> None:
         lambda: data,
         lambda: [_one_row(str(config), model.architecture, data)],
     )
+
+
+BATCHES = ("batch_size", "lengths", "moments")
+"""Options that say how many samples a step has."""
 
 
 def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:

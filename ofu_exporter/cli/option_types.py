@@ -84,6 +84,7 @@ WHOLE = _Whole()
 DURATION = _Quantity("time", _seconds)
 """Seconds, written as 5s, 500ms, 2m or 1h."""
 RATIO = _Quantity("ratio", quantities.ratio)
+ANY_MFU = _Quantity("ratio", lambda text: quantities.ratio(text, most=quantities.MOST_EXPLAINED))
 OVERHEAD = _Quantity("ratio", lambda text: quantities.ratio(text, quantities.OVERHEAD))
 STDERR = _Quantity("ratio", lambda text: quantities.ratio(text, 1.0))
 NUMBER = _Quantity("n", quantities.number)

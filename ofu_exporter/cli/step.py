@@ -32,7 +32,7 @@ def step_option(name: str, help_: str, **settings: Any) -> Option:
 
 STEP_OPTIONS: tuple[Option, ...] = (
     step_option("--seq-len", "Tokens per sequence; short for --length tokens=N.", **NUMBER),
-    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", default=1, **NUMBER),
+    step_option("--batch-size", "Samples per step, all GPUs. Default: 1.", **NUMBER),
     step_option(
         "--length", "Tokens per sample of one stream, STREAM=N.", metavar="STREAM=N", multiple=True
     ),
@@ -158,11 +158,12 @@ def step_lengths(options: Mapping[str, Any], usual: Mapping[str, int] | None = N
     if options["lengths"]:
         lines = read_small(options["lengths"], "--lengths", MOST_BYTES).split()
         return package.packed(_whole("--lengths", line) for line in lines)
+    batch = 1 if options["batch_size"] is None else options["batch_size"]
     if options["moments"]:
         mean, _, square = options["moments"].partition(",")
         first, second = _number("--moments", mean), _number("--moments", square)
-        return package.from_moments(options["batch_size"], first, second)
-    return package.fixed(options["batch_size"], **{**(usual or {}), **streams})
+        return package.from_moments(batch, first, second)
+    return package.fixed(batch, **{**(usual or {}), **streams})
 
 
 def _stream(item: str) -> tuple[str, int]:

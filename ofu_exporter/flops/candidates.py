@@ -13,8 +13,16 @@ from itertools import combinations
 
 from ofu_exporter.flops.causes import CauseFacts, Hypothesis, MfuCause, Side, causes
 
+FITS = 2.5
+"""Most standard errors between an expected ratio that fits and the observed one."""
+FITS_BOTH = 2.96
+"""The same for report and OFU together, if the right MFU is known: two errors exceed it as seldom as one the former."""
 COUNTED = 0.01
-"""The relative error of an MFU that is computed from a throughput."""
+"""The relative error of an MFU that is computed from a throughput of other seconds, or by a slightly other formula."""
+SAME_LINE = 0.0015
+"""The same of one that comes from the same line of a log: throughputs have four digits."""
+OF_ONE_LINE = 0.6
+"""The share of reports that do."""
 CLOCK = 0.006
 """The relative error of NVML's clock, and with it of OFU, in most windows (docs/hardware.md)."""
 DIGITS = 0.0005
@@ -23,6 +31,10 @@ PAIR = 1.0
 """Rarity that a second cause adds in addition to its own."""
 RAREST_PAIR = 5.5
 """Pairs rarer than this are not tried: with enough pairs, one would fit anything."""
+RAREST_COUNT = 4.5
+"""The same of two mistakes in one count, of which each pair is counted."""
+NEVER = 9.0
+"""The same of a mistake in the report and work of the hardware, if the right MFU tells them apart."""
 NEGLIGIBLE = 0.001
 """A mistake that changes an MFU by less than this share explains nothing."""
 
@@ -45,6 +57,21 @@ def off_report(reported: float, right: float, ratio: Ratio) -> float:
     """How far a reported MFU is from the right one times a ratio."""
     expected = right * ratio.nearest(reported / right)
     return abs(reported - expected) / math.hypot(COUNTED * expected, DIGITS)
+
+
+def misfit_of_report(reported: float, right: float, ratio: Ratio) -> float:
+    """The same as `off_report` for the order of causes: most reports are much closer than the others.
+
+    A mixture of two normal distributions has no standard error; this is the number of those that a single one would be
+    off to be as unlikely.
+    """
+    expected = right * ratio.nearest(reported / right)
+    off, likely, most = abs(reported - expected), 0.0, 0.0
+    for share, error in ((OF_ONE_LINE, SAME_LINE), (1 - OF_ONE_LINE, COUNTED)):
+        deviation = math.hypot(error * expected, DIGITS)
+        likely += share / deviation * math.exp(-((off / deviation) ** 2) / 2)
+        most += share / deviation
+    return math.sqrt(-2 * math.log(max(likely / most, 1e-300)))
 
 
 def off_hardware(mfu: float, ofu: float, standard_error: float, ratio: Ratio) -> float:
@@ -106,6 +133,8 @@ class Combination:
     """Reported MFU over the right one."""
     hardware: Ratio
     """The right MFU over OFU."""
+    needs_right: bool = False
+    """Whether it is tried only if the right MFU is known, and with it each of the two ratios."""
 
     @property
     def rarity(self) -> float:
@@ -147,25 +176,35 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
                 ratio = Ratio(value, value)
             if ratio.high > 0 and abs(ratio.low - 1) + abs(ratio.high - 1) > NEGLIGIBLE:
                 ratios = {Side.REPORT: Ratio(), Side.HARDWARE: Ratio(), cause.side: ratio}
-                yield Combination((TriedCause(cause, hypothesis, ratio),), *ratios.values())
+                yield Combination(
+                    (TriedCause(cause, hypothesis, ratio),),
+                    ratios[Side.REPORT],
+                    ratios[Side.HARDWARE],
+                )
 
 
 def _pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    parts = [one for one in singles if not one.tried[0].hypothesis.is_alone]
-    parts = [one for one in parts if one.rarity + PAIR <= RAREST_PAIR]
-    for one, other in combinations(parts, 2):
+    for one, other in combinations(singles, 2):
         (first,), (second,) = one.tried, other.tried
         ours, theirs = first.hypothesis, second.hypothesis
-        is_rare = first.rarity + second.rarity + PAIR > RAREST_PAIR
-        if is_rare or first.cause is second.cause or ours.contradicts(theirs):
+        are_counts = bool(ours.miscount and theirs.miscount)
+        rarest = RAREST_COUNT if are_counts else RAREST_PAIR
+        rarity = first.rarity + second.rarity + PAIR
+        is_rare = rarity > rarest or ours.is_alone or theirs.is_alone
+        needs_right = is_rare and first.cause.side is not second.cause.side and rarity < NEVER
+        if is_rare and not needs_right:
+            continue
+        if first.cause is second.cause or ours.contradicts(theirs):
             continue
         report = one.report.times(other.report)
-        if ours.miscount and theirs.miscount and facts.step:  # which do not multiply
+        if are_counts and ours.miscount and theirs.miscount and facts.step:
+            # Two mistakes in one count do not multiply.
             value = theirs.miscount(ours.miscount(facts.step)).flops() / right
             report = Ratio(value, value)
-        yield Combination((first, second), report, one.hardware.times(other.hardware))
+        both = one.hardware.times(other.hardware)
+        yield Combination((first, second), report, both, needs_right)
 
 
 def best_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:

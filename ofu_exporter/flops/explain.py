@@ -12,58 +12,41 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops import candidates
-from ofu_exporter.flops.candidates import RAREST_PAIR, Candidate, Combination, Ratio
-from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops import candidates, observations
+from ofu_exporter.flops.candidates import (
+    FITS,
+    FITS_BOTH,
+    RAREST_PAIR,
+    Candidate,
+    Combination,
+    Ratio,
+)
+from ofu_exporter.flops.causes import CauseFacts, MfuCause, Side, causes
 from ofu_exporter.flops.causes.peaks import GIVEN_PEAK
 from ofu_exporter.flops.causes.training import real_work, tile_quantization, with_whole_packs
-from ofu_exporter.flops.mfu import SAME, above_zero
-from ofu_exporter.hardware.gpu_models import GpuModel
-from ofu_exporter.ofu import divergence
+from ofu_exporter.flops.contradictions import contradiction, wrong_peak
+from ofu_exporter.flops.mfu import above_zero
+from ofu_exporter.flops.observations import POINT, Observation, honest
 from ofu_exporter.ofu.divergence import Divergence
-from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.reported import UNDECIDED, best_fitting, fits_as_well
 
-POINT = 0.01
-"""The standard error of OFU if none is given."""
-FITS = 2.5
-"""Most standard errors between an expected ratio that fits and the observed one."""
-FITS_BOTH = 2.96
-"""The same for report and OFU together, if the right MFU is known: two errors exceed it as seldom as one the former."""
+__all__ = ["UNDECIDED", "POINT", "Explanation", "Observation", "causes_of_report", "explain"]
+
 SHOWN = 10
-ALIKE = 2.0
-"""A candidate counts as tied with the first one unless its chi^2 is worse by this much."""
-
-CLEAR = 3.0
-"""OFU must be above 0 by this number of standard errors before a ratio to it has a meaning."""
-SMALL = 0.05
-"""An OFU above this is not almost 0, unless its error is too large to tell."""
-LEAST = 0.001
-"""An OFU below this is almost 0, even if its error is small."""
-FASTEST = 1.16
-"""Highest SM clock over tensor clock of the data-center GPUs (H100 NVL); some GeForce cards have 1.28."""
-MEASURED = 0.02
-"""A larger standard error of OFU says nothing of what the card can do."""
-
-FEW_JOBS_HAVE = {"padded_to", "lengths", "tile_overhead"}
-"""Facts of padding, packs and tiles, which are not asked for to try a cause."""
+FEW_JOBS_HAVE = ("lora_rank", "repeats", "padded_to", "lengths")
+"""Facts of which most jobs have none: whether they have them is asked for, and not the facts."""
 THROUGHPUT = "tokens_per_second"
 NEEDED_BY_THROUGHPUT = ("config", "gpu", "gpus", "precision")
+TWINS = 0.01
+UNTRIED_FIT = 0.1
+"""How likely it is that a cause which needs the configuration fits a ratio near 1."""
+UNTRIED_ABOVE, UNTRIED_BELOW = 0.5, 0.25
+"""How fast that falls with the logarithm of the ratio: few counts are several times too high, fewer too low."""
 APART = 0.02
 """A throughput tells reports apart that differ by more than this share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The reported MFU and the measured OFU of the same seconds."""
-
-    mfu: float
-    ofu: float
-    standard_error: float = POINT
-    """Standard error of OFU."""
-    right_mfu: float | None = None
-    """The MFU that the report should have, if throughput, model and GPUs are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +59,17 @@ class Explanation:
     causes: tuple[Candidate, ...]
     """The causes that fit, likeliest first."""
     tied: int
-    """How many causes the numbers can't tell from the first, including the first; 0 if none fits."""
+    """How many causes fit as well as the one that fits best: the numbers can't tell these apart. 0 if none fits."""
     untried: tuple[tuple[str, str], ...]
-    """Causes that were not tried, and the facts that they need. Only facts that every job has are named."""
+    """Causes that were not tried, and the facts that they need: facts that every job has."""
     telling: tuple[str, ...]
     """Facts that were not given and can tell the tied causes apart, by the names of their options."""
     looked: bool
     """Whether there was anything to explain."""
     advice: str = ""
     """What to check if no mistake in the report explains the divergence; "" otherwise."""
+    of_few: tuple[tuple[str, str], ...] = ()
+    """The same of jobs with adapters, repeats, padding or packs, if this is one."""
 
 
 def explain(
@@ -96,91 +81,31 @@ def explain(
     """
     facts = with_whole_packs(facts or CauseFacts())
     mfu, ofu, right = observation.mfu, observation.ofu, observation.right_mfu
-    compared = verdict or divergence.compare(mfu, ofu, standard_error=observation.standard_error)
+    compared = verdict or observations.compared(observation, facts)
     if mfu == 0:
         raise ConfigError("mfu: 0 has no ratio that could be explained")
     ratio = mfu / ofu if ofu else None
-    is_impossible, advice = _contradiction(observation, compared, facts)
+    is_impossible, advice = contradiction(observation, compared, facts)
     if is_impossible:
         return Explanation(ratio, compared, (), 0, (), (), True, advice)
     is_miscounted = right is not None and candidates.off_report(mfu, right, Ratio()) > FITS
-    wrong_peak = _wrong_peak(mfu, facts)
-    looked = compared.verdict.diverged or is_miscounted or bool(advice) or bool(wrong_peak)
+    peak = wrong_peak(mfu, facts)
+    looked = compared.verdict.diverged or is_miscounted or bool(advice) or bool(peak)
     ranked = _ranked(observation, facts) if looked else []
-    best = ranked[0].misfit ** 2 if ranked else 0.0
-    tied = sum(each.misfit**2 <= best + ALIKE for each in ranked)
+    tied = best_fitting(ranked)
     is_given = {**_given(facts), THROUGHPUT: right is not None}
+    if right is None and len(ranked) > 1 and not _is_decided(ranked, math.log(mfu / ofu), is_given):
+        ranked = [_undecided(ranked, mfu / ofu), *ranked]
     return Explanation(
         ratio,
         compared,
         tuple(ranked[:SHOWN]),
-        tied,
-        _untried(is_given),
-        _telling(ranked[:tied], is_given) if tied > 1 else (),
+        len(tied),
+        _untried(is_given, of_few=False),
+        _telling(tied, is_given) if len(tied) > 1 else (),
         looked,
-        "" if ranked else wrong_peak or advice,
-    )
-
-
-def _contradiction(
-    observation: Observation, compared: Divergence, facts: CauseFacts
-) -> tuple[bool, str]:
-    """Whether no mistake in the report can be the cause, and what to check."""
-    ofu, error, right = observation.ofu, observation.standard_error, observation.right_mfu
-    if advice := _above_the_card(ofu, error, facts.row()) or _almost_no_ofu(ofu, error, compared):
-        return True, advice
-    if right is None or compared.verdict is Verdict.INSUFFICIENT_DATA:
-        return ofu == 0, ""
-    thresholds = divergence.DEFAULT
-    above = max(thresholds.above, thresholds.above_relative * ofu)
-    below = max(thresholds.below, thresholds.below_relative * ofu)
-    ask = (
-        "Are throughput, number of GPUs and configuration of this job, and OFU of all of its GPUs?"
-    )
-    if right - ofu > above + thresholds.standard_errors * error:
-        needed = f"which needs an OFU of at least {right:.2%}"
-        return True, f"OFU contradicts the throughput, {needed}. {ask}"
-    if ofu - right > below:
-        ran = f"the GPUs ran {ofu / right:.3g} times what the throughput needs"
-        return False, f"{ran}. {ask} Is the job alone on them?"
-    return False, ""
-
-
-def _wrong_peak(mfu: float, facts: CauseFacts) -> str:
-    """What to check if the report is known to divide by a wrong peak; "" otherwise."""
-    right, given = facts.right_peak(), facts.peak_flops
-    if right is None or given is None or abs(right / given - 1) <= SAME:
-        return ""
-    return (
-        f"the report divides by {given / 1e12:,.5g} TFLOP/s, and the dense peak is {right / 1e12:,.5g}: against this "
-        f"its MFU is {mfu * given / right:.2%}. No known mistake besides explains that"
-    )
-
-
-def _above_the_card(ofu: float, standard_error: float, row: GpuModel | None) -> str:
-    """What to check if an OFU is more than the GPU can have at its highest clock; "" otherwise."""
-    most = FASTEST
-    if row and row.tensor_clock_hz and row.max_sm_clock_hz:
-        most = max(row.max_sm_clock_hz / row.tensor_clock_hz, 1.0)
-    if ofu <= most + CLEAR * min(standard_error, MEASURED):
-        return ""
-    card = row.key if row else "a data-center GPU"
-    unnamed = "" if row else " Which GPU is it (--gpu)?"
-    return (
-        f"an OFU of {ofu:.0%} is impossible: {card} has at most {most:.0%}, at its highest clock.{unnamed} "
-        "Is OFU divided by the tensor clock of this GPU?"
-    )
-
-
-def _almost_no_ofu(ofu: float, standard_error: float, compared: Divergence) -> str:
-    """What to check if a job reports an MFU but its GPUs show almost none; "" otherwise."""
-    if compared.verdict is not Verdict.MFU_ABOVE_OFU or ofu > max(CLEAR * standard_error, LEAST):
-        return ""
-    if ofu > SMALL:
-        return "the error of OFU is so large that OFU may be 0: compare over a longer time"
-    return (
-        "the GPUs did almost nothing, and no mistake in a count explains that. Is OFU that of the job's own GPUs and "
-        "nodes? Did the job run in these seconds? Does the tensor counter count? `ofu-exporter check` says"
+        "" if ranked else peak or advice,
+        _untried(is_given, of_few=True) if is_given["config"] else (),
     )
 
 
@@ -206,6 +131,8 @@ def causes_of_report(reported: float, right: float, facts: CauseFacts) -> list[C
 def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
     alone, pairs = candidates.tried(facts)
     singles = {each.cause: each for each in _judged(observation, facts, alone)}
+    if observation.right_mfu is None and (said := _as_stated(singles.values())):
+        return said  # what the job says of itself explains it, and nothing is to blame
     together = [
         pair
         for pair in _judged(observation, facts, pairs)
@@ -215,11 +142,52 @@ def _ranked(observation: Observation, facts: CauseFacts) -> list[Candidate]:
     return sorted([*singles.values(), *together], key=lambda each: _place(each, singles.values()))
 
 
+def _as_stated(singles: Collection[Candidate]) -> list[Candidate]:
+    """What the hardware runs, if one of it is stated and fits; [] otherwise."""
+    hardware = [each for each in singles if _sides()[each.cause] is Side.HARDWARE]
+    is_stated = any(each.rarity == 0 and each.misfit <= 1 for each in hardware)
+    return sorted(hardware, key=lambda each: each.score) if is_stated else []
+
+
+@cache
+def _sides() -> Mapping[str, Side]:
+    return {each.slug: each.side for each in causes()}
+
+
+def _is_decided(ranked: Sequence[Candidate], observed: float, is_given: Mapping[str, bool]) -> bool:
+    """Whether the first cause blames no report, or is likelier than all others together, as far as rarities say.
+
+    Causes that correct the MFU to the same number count as one. Those that need the configuration may fit too.
+    """
+    first = ranked[0]
+    if all(_sides()[slug] is Side.HARDWARE for slug in first.causes):
+        return True
+    same = [each for each in ranked if abs(each.report_ratio / first.report_ratio - 1) <= TWINS]
+    others = math.fsum(math.exp(-each.score) for each in ranked if each not in same)
+    if not is_given["config"]:
+        spread = UNTRIED_ABOVE if observed > 0 else UNTRIED_BELOW
+        fitting = UNTRIED_FIT * math.exp(-abs(observed) / spread)
+        others += fitting * math.fsum(
+            math.exp(-each.rarity) for each in causes() if _needs_config(each)
+        )
+    return math.fsum(math.exp(-each.score) for each in same) > others
+
+
+def _needs_config(cause: MfuCause) -> bool:
+    return "config" in cause.needs and not {*FEW_JOBS_HAVE} & {*cause.needs}
+
+
+def _undecided(ranked: Sequence[Candidate], observed: float) -> Candidate:
+    """What stands first where no cause may be named: it blames nobody."""
+    evidence = f"{len(ranked)} causes fit, and none is likelier than the others together: tokens per second would tell"
+    return Candidate(UNDECIDED, observed, 1.0, 0.0, evidence, ranked[0].score)
+
+
 def _place(each: Candidate, singles: Collection[Candidate]) -> float:
     """The score. A pair ranks after every single cause that fits as well, unless that is rarer than any pair."""
     if len(each.causes) == 1:
         return each.score
-    as_good = (one for one in singles if one.misfit**2 <= each.misfit**2 + ALIKE)
+    as_good = (one for one in singles if fits_as_well(one, each))
     ahead = (one.score for one in as_good if one.score - one.misfit**2 / 2 <= RAREST_PAIR)
     return max([each.score, *(math.nextafter(score, math.inf) for score in ahead)])
 
@@ -230,28 +198,51 @@ def _judged(
     """The candidates that fit, best first; only the best of each cause or pair."""
     limit = FITS if observation.right_mfu is None else FITS_BOTH
     observed = math.log(observation.mfu / observation.ofu)
-    # Otherwise the corrected MFU would be above 100 %, or against a peak that is known to be wrong.
-    possible = (each for each in tried if observation.mfu <= each.report.high)
-    if _wrong_peak(observation.mfu, facts):
+    possible = (each for each in tried if _is_possible(observation, facts, each))
+    # Otherwise the corrected MFU would be against a peak that is known to be wrong.
+    if wrong_peak(observation.mfu, facts):
         possible = (
             one for one in possible if any(GIVEN_PEAK in each.hypothesis.says for each in one.tried)
         )
-    judged = ((each, _misfit(observation, facts, each)) for each in possible)
+    judged = ((each, *_misfit(observation, facts, each)) for each in possible)
     return candidates.best_of_each(
-        each.candidate(observed, off, observation.mfu) for each, off in judged if off <= limit
+        each.candidate(observed, misfit, observation.mfu)
+        for each, off, misfit in judged
+        if off <= limit
     )
 
 
-def _misfit(observation: Observation, facts: CauseFacts, each: Combination) -> float:
-    """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together."""
+def _is_possible(observation: Observation, facts: CauseFacts, each: Combination) -> bool:
+    """Whether a cause changes the ratio towards the observed one, and corrects the MFU to one that OFU allows."""
+    mfu, ofu = observation.mfu, observation.ofu
+    whole = each.report.times(each.hardware)
+    if each.needs_right and observation.right_mfu is None:
+        return False
+    if mfu > ofu and whole.high <= 1:
+        return False
+    if mfu < ofu * honest(facts).low and whole.low >= 1:
+        return False
+    corrected, errors = mfu / each.report.high, 0.0 if observation.right_mfu is None else FITS_BOTH
+    dropped = each.hardware.high  # tokens that a right MFU has, and the hardware does not
+    return corrected <= min(1.0, (ofu + errors * observation.standard_error) * max(dropped, 1.0))
+
+
+def _misfit(observation: Observation, facts: CauseFacts, each: Combination) -> tuple[float, float]:
+    """Standard errors between expected and observed OFU; with a right MFU, of the report and of OFU together.
+
+    The first number says whether a cause fits, the second how likely it is.
+    """
     mfu, right, ran = observation.mfu, observation.right_mfu, each.hardware
     if all(part.cause is not tile_quantization for part in each.tried):
         ran = ran.times(Ratio(*real_work(facts)))
     measured = (observation.ofu, observation.standard_error)
     if right is None:
-        return candidates.off_hardware(mfu, *measured, each.report.times(ran))
+        off = candidates.off_hardware(mfu, *measured, each.report.times(ran))
+        return off, off
+    hardware = candidates.off_hardware(right, *measured, ran)
     report = candidates.off_report(mfu, right, each.report)
-    return math.hypot(report, candidates.off_hardware(right, *measured, ran))
+    misfit = candidates.misfit_of_report(mfu, right, each.report)
+    return math.hypot(report, hardware), math.hypot(misfit, hardware)
 
 
 def _given(facts: CauseFacts) -> dict[str, bool]:
@@ -265,6 +256,8 @@ def _given(facts: CauseFacts) -> dict[str, bool]:
         "recompute": facts.recompute is not None,
         "training": facts.forward_only is not None,
         "accumulation": facts.accumulation is not None,
+        "lora_rank": step is not None and bool(step.passes.lora or step.passes.frozen),
+        "repeats": step is not None and step.passes.repeats > 1,
         "padded_to": facts.executed is not None,
         "lengths": step is not None and len(step.lengths.samples) > 1,
         "pack_length": facts.pack_length is not None,
@@ -272,10 +265,12 @@ def _given(facts: CauseFacts) -> dict[str, bool]:
     }
 
 
-def _untried(is_given: Mapping[str, bool]) -> tuple[tuple[str, str], ...]:
+def _untried(is_given: Mapping[str, bool], of_few: bool) -> tuple[tuple[str, str], ...]:
     missing = ((each.slug, [n for n in each.needs if not is_given[n]]) for each in causes())
-    common = ((slug, needs) for slug, needs in missing if needs and not FEW_JOBS_HAVE & {*needs})
-    return tuple((slug, ", ".join(needs)) for slug, needs in common)
+    named = (
+        (slug, needs) for slug, needs in missing if bool({*FEW_JOBS_HAVE} & {*needs}) is of_few
+    )
+    return tuple((slug, ", ".join(needs)) for slug, needs in named if needs)
 
 
 def _telling(tied: Sequence[Candidate], is_given: Mapping[str, bool]) -> tuple[str, ...]:

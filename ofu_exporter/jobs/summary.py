@@ -164,11 +164,24 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     ]
     if reported.causes is None:
         return lines
-    first, others = reported.causes.first, reported.causes.tied - 1
+    first, tied = reported.causes.first, reported.causes.tied
     if first is None:
         return [*lines, "No known cause fits"]
-    like = f" ({others} other{'s fit' if others > 1 else ' fits'} equally well)"
-    return [*lines, f"Likeliest cause{like * (others > 0)}: {first.cause}: {first.evidence}"]
+    like = f" ({tied} fit as well as the best of them)" * (tied > 1)
+    likeliest = f"Likeliest cause{like}: {first.cause}: {first.evidence}"
+    return [*lines, likeliest, f"With more facts: {_command(reported)}"]
+
+
+def _command(reported: ReportedMfu) -> str:
+    """The command that explains the same numbers; what only the job's user knows stands in capitals."""
+    words = [f"--mfu {reported.mfu_ratio:.2%}", f"--ofu {reported.utilization_ratio:.2%}"]
+    if reported.stderr_ratio is not None:
+        words.append(f"--ofu-stderr {reported.stderr_ratio:.2%}")
+    if reported.precision:
+        mix = (f"{name}={share:g}" for name, share in reported.precision.items())
+        words.append(f"--precision {','.join(mix)}")
+    asked = "--gpu NAME --gpus N --config FILE --seq-len N --tokens-per-second N"
+    return f"ofu-exporter explain {' '.join(words)} {asked}"
 
 
 def _error_lines(reported: ReportedMfu) -> list[str]:

@@ -1,7 +1,7 @@
 """Compares the MFU that a job reports with the OFU of its GPUs over the same seconds, and says whether they agree.
 
 OFU counts every cycle of the tensor pipes, so with the same peak a report above it is over-counted; a report
-below it leaves work out, of which a point or two is normal (tiles). "Instant GPU Efficiency Visibility at Fleet
+below it leaves work out, of which some is normal (`honest_ratio`). "Instant GPU Efficiency Visibility at Fleet
 Scale" (arXiv:2605.20799), section V-C.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio
 from ofu_exporter.values import quantities
 from ofu_exporter.values.reported import NO_ERROR, Compared, ErrorMethod, StandardError, Verdict
 
@@ -24,9 +25,9 @@ class Thresholds:
     """The differences from which on MFU and OFU disagree: in points and as a share of OFU; the larger one applies."""
 
     above: float = 0.02
-    """Points (0.02 = 2) that MFU may be above OFU; the standard errors are added."""
+    """Points (0.02 = 2) that MFU may be above the most that an honest one is of OFU; the standard errors are added."""
     below: float = 0.05
-    """Points that MFU may be below OFU."""
+    """Points that MFU may be below OFU; it must be below the least that an honest one is, too, by standard errors."""
     above_relative: float = 0.0
     """The same as a share of OFU."""
     below_relative: float = 0.0
@@ -40,14 +41,26 @@ class Thresholds:
     """A verdict ends when the difference falls below this share of the threshold that began it."""
     observed_seconds: float = 60.0
     """With less observed time there is no verdict."""
+    honest: HonestRatio = NOT_MEASURED
+    """What an honest MFU is of OFU."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
+        for field in fields(self)[:-1]:
             value = getattr(self, field.name)
             if not math.isfinite(value) or value < 0:
                 raise ConfigError(f"{field.name}: {value!r} is not a number from 0 on")
         if self.hysteresis > 1:
             raise ConfigError(f"hysteresis: {self.hysteresis!r} is above 1")
+
+    def most_above(self, ofu: float) -> float:
+        """MFU - OFU that may be, if OFU has no error."""
+        points = max(self.above, self.above_relative * ofu)
+        return max(points - (1 - self.honest.high) * ofu, 0.0)
+
+    def most_below(self, ofu: float) -> float:
+        """OFU - MFU that may be, if OFU has no error."""
+        share = max(self.below_relative, 1 - self.honest.low)
+        return max(self.below, share * ofu)
 
 
 DEFAULT = Thresholds()
@@ -103,9 +116,9 @@ def _divergence(
         return Divergence(difference, relative, Verdict.INSUFFICIENT_DATA, error)
     is_measured = error.method is ErrorMethod.MEASURED
     wider = thresholds.standard_errors * min(error.largest, 1.0)
-    above = max(thresholds.above, thresholds.above_relative * ofu) + wider
-    below = max(thresholds.below, thresholds.below_relative * ofu)
-    below += error.overstated + (edges if is_measured else wider)
+    above = thresholds.most_above(ofu) + wider
+    below = thresholds.most_below(ofu) + (edges if is_measured else wider)
+    below = max(below, (1 - thresholds.honest.low) * ofu + wider) + error.overstated
     above *= thresholds.hysteresis if previous is Verdict.MFU_ABOVE_OFU else 1
     below *= thresholds.hysteresis if previous is Verdict.MFU_BELOW_OFU else 1
     hysteresis = thresholds.hysteresis if previous is Verdict.AGREE else 1
@@ -143,9 +156,9 @@ def verdict(sums: Compared, gpus: float = 1.0, thresholds: Thresholds = DEFAULT)
     return divergence.verdict if divergence else Verdict.INSUFFICIENT_DATA
 
 
-def check(mfu: float, ofu: float, standard_error: float) -> None:
+def check(mfu: float, ofu: float, standard_error: float, most: float = quantities.MOST) -> None:
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
-    for name, value, limit in (("mfu", mfu, quantities.MOST), ("ofu", ofu, OFU_LIMIT)):
+    for name, value, limit in (("mfu", mfu, most), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:
             raise ConfigError(f"{name}: {value!r} is not a number from 0 on")
         if value > limit:

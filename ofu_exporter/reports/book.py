@@ -249,18 +249,19 @@ class ReportBook:
         """The answer to a report: what the hardware did in its interval, and over the horizon."""
         now = self._unix()
         owner, stated, interval = receipt
-        of_interval = None
-        if interval is not None and stated.mfu is not None:
-            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage.values())
-            compared = compare_sums(sums, owner.gpu_count, self.policy.thresholds)
-            of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
             entry = self._entry_of(owner) or Entry(owner.run)
             since = now - self.policy.horizon
             horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
-            adjusted = entry.adjusted
+            adjusted, facts = entry.adjusted, entry.facts
+        of_interval = None
+        if interval is not None and stated.mfu is not None:
+            limits = self.policy.thresholds_of(owner, facts)
+            sums = sums_of(stated.mfu, interval.start, interval.end, owner.usage.values())
+            compared = compare_sums(sums, owner.gpu_count, limits)
+            of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         return MfuAnswer(
             job_id=owner.key[1],
             mfu=stated.mfu,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
+from ofu_exporter.ofu.honest_ratio import honest_ratio
 from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.kept_model import KeptModel
@@ -122,6 +124,12 @@ class Policy:
     recipes: Path | None = None
     """The site's folder of recipes."""
 
+    def thresholds_of(self, owner: Owner, facts: MfuReport | None) -> Thresholds:
+        """The thresholds with what an honest MFU is of OFU on the job's GPUs."""
+        row = row_of(owner.hardware.name)
+        shares = facts.shares() if facts else None
+        return replace(self.thresholds, honest=honest_ratio(row.key if row else None, shares))
+
 
 @dataclass(slots=True)
 class Entry:
@@ -222,7 +230,7 @@ class Entry:
         previous = self.divergence.verdict if self.divergence else None
         if owner.view is not None:
             self._adjust(owner.view)
-        number, thresholds = owner.gpu_count, policy.thresholds
+        number, thresholds = owner.gpu_count, policy.thresholds_of(owner, self.facts)
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 

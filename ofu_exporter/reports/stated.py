@@ -53,6 +53,10 @@ class Hardware:
         return bool(self.peaks) and find(Gpu(index="", uuid="", name=self.name)) is not None
 
 
+LEAST_OF_TOKEN = 1e5
+"""FLOPs of a token: 6 for each of 16,000 parameters."""
+
+
 class Stated(NamedTuple):
     """The MFU of a report against the right peak."""
 
@@ -94,6 +98,11 @@ def stated_mfu(report: MfuReport, hardware: Hardware, per_token: float | None = 
         stated_field = next(name for name in WAYS if getattr(report, name) is not None)
         detail = f"makes an MFU of {mfu:.3g} on this hardware, which is impossible: it is a ratio, 0.4 and not 40"
         raise out_of_range(stated_field, detail)
+    if report.flops_per_token is not None and report.flops_per_token < LEAST_OF_TOKEN:
+        warnings.append(
+            f"flops_per_token: {report.flops_per_token:g} is fewer than any model needs; in GFLOPs it is "
+            f"{report.flops_per_token * 1e9:g}"
+        )
     if report.gpus is not None or mfu > 1:
         warnings += ratio_mistakes(mfu, mfu, report.gpus or 1)
     return Stated(mfu, peak, tuple(warnings))

@@ -14,6 +14,8 @@ OVERHEAD = 1.0
 """The same for the tile overhead, which is a point or two."""
 MOST = 10.0
 """The largest ratio that is accepted. A wrong peak or GPU count makes an MFU of several times 1, not more."""
+MOST_EXPLAINED = 1e4
+"""The same for an MFU that is to be explained: 10,000 GPUs, of which one is divided by."""
 MOST_TFLOPS = 1e6
 """Largest accepted TFLOP/s of one GPU: a hundred times those of the fastest."""
 _TIMES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9}
@@ -24,10 +26,10 @@ LEAST_FLOPS = 1e7
 """No GPU has a rate in FLOP/s below this; the number is more likely TFLOP/s."""
 
 
-def ratio(given: object, plain: float = RATIO) -> float:
+def ratio(given: object, plain: float = RATIO, most: float = MOST) -> float:
     """A ratio from `0.41` or `41%`. Raises ValueError, whose text follows the name of the field.
 
-    Plain numbers are below `plain`; what is more must say that it is a percentage.
+    Plain numbers are below `plain`; what is more must say that it is a percentage. None is above `most`.
     """
     text = given.strip() if isinstance(given, str) else given
     is_percent = isinstance(text, str) and text.endswith("%")
@@ -39,8 +41,8 @@ def ratio(given: object, plain: float = RATIO) -> float:
     if not is_percent and plain <= value <= 100 * MOST:
         above = f", or {value * 100:g}% if it is above 100 %" if value <= MOST else ""
         raise ValueError(f"{value:g} is out of range; write {value / 100:.6g} or {value:g}%{above}")
-    if value > MOST:
-        raise ValueError(f"{given!r} cannot be: it is above {MOST:.0%}")
+    if value > most:
+        raise ValueError(f"{given!r} cannot be: it is above {most:.0%}")
     return value
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.values.trace import TraceSummary
 
@@ -52,6 +52,31 @@ class LikelyCause:
     evidence: str
 
 
+class Fitting(Protocol):
+    """A cause that fits, as far as a tie asks."""
+
+    @property
+    def misfit(self) -> float: ...
+
+
+UNDECIDED = "undecided"
+"""Stands first in the place of a cause where several fit and none is likelier than the others together."""
+ALIKE = 2.0
+"""Two causes fit as well unless the squares of their misfits differ by more."""
+OneFitting = TypeVar("OneFitting", bound=Fitting)
+
+
+def fits_as_well(one: Fitting, other: Fitting) -> bool:
+    """Whether a cause fits as well as another."""
+    return bool(one.misfit**2 <= other.misfit**2 + ALIKE)
+
+
+def best_fitting(causes: Sequence[OneFitting]) -> tuple[OneFitting, ...]:
+    """Those that fit as well as the one that fits best: the numbers cannot tell them apart."""
+    best = min(causes, key=lambda each: each.misfit, default=None)
+    return tuple(each for each in causes if best and fits_as_well(each, best))
+
+
 @dataclass(frozen=True, slots=True)
 class Causes:
     """The result of a search for the causes of a divergence."""
@@ -59,13 +84,18 @@ class Causes:
     fitting: tuple[LikelyCause, ...] = ()
     """Likeliest first."""
     tied: int = 0
-    """How many of them, from the first on, the numbers cannot tell apart."""
+    """How many causes fit as well as the one that fits best: the numbers cannot tell these apart."""
     advice: str = ""
     """What to check if no mistake in the report explains the divergence; "" otherwise."""
 
     @property
     def first(self) -> LikelyCause | None:
         return self.fitting[0] if self.fitting else None
+
+    @property
+    def named(self) -> tuple[LikelyCause, ...]:
+        """Those with a name: what stands first where none may be blamed has none."""
+        return tuple(each for each in self.fitting if each.cause != UNDECIDED)
 
 
 class StandardError(NamedTuple):

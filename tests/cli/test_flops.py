@@ -162,6 +162,7 @@ def test_an_image_that_does_not_fit_its_sequence_is_told(
     assert all(text.startswith(start) for text, start in zip(told, warnings, strict=True))
 
 
+STEP = ("--step-seconds", "1", "--batch-size", "8")
 MFU = ("mfu", LLAMA, "--seq-len", "8192", "--gpu", H100, "--gpus", "256")
 
 
@@ -267,12 +268,16 @@ def test_a_table_for_people() -> None:
         ),
         ([*MFU], "give exactly one of tokens_per_second"),
         (
-            [*MFU, "--step-seconds", "1", "--precision", "bf16=x"],
+            [*MFU, "--step-seconds", "1"],
+            "--step-seconds needs --batch-size",
+        ),
+        (
+            [*MFU, *STEP, "--precision", "bf16=x"],
             "--precision: 'x' is not a number",
         ),
-        ([*MFU, "--step-seconds", "1", "--precision", "bf16=0.5"], "precision: the shares"),
+        ([*MFU, *STEP, "--precision", "bf16=0.5"], "precision: the shares"),
         (
-            [*MFU, "--step-seconds", "1", "--precision", "bf16=.5,bf16=.5"],
+            [*MFU, *STEP, "--precision", "bf16=.5,bf16=.5"],
             "--precision: bf16 is given",
         ),
     ],

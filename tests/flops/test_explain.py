@@ -9,6 +9,7 @@ import pytest
 
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.flops.explain import Observation, explain
+from ofu_exporter.values.reported import best_fitting
 from tests.flops.causes.synthetic import BF16, H100, LLAMA
 
 
@@ -46,15 +47,15 @@ def test_the_facts_that_would_tell_causes_apart_are_named() -> None:
     none of the three."""
     half = explain(Observation(0.2, 0.4), CauseFacts(gpu=H100, precision=BF16))
     assert {"sparse_peak", "fp8_peak_for_bf16", "gradient_accumulation"} <= {
-        each.cause for each in half.causes[: half.tied]
+        each.cause for each in best_fitting(half.causes)
     }
     assert {"peak_tflops", "accumulation"} <= {*half.telling}
     assert not {"gpu", "precision"} & {*half.telling}
     settled = replace(LLAMA.facts(), accumulation=1)
     report = explain(Observation(0.2, 0.4, right_mfu=0.4), settled)
     peaks = {"sparse_peak", "fp8_peak_for_bf16"}
-    assert {each.cause for each in report.causes} == {*peaks, "wrong_gpu_count"}
+    assert {each.cause for each in report.causes} == {*peaks, "wrong_gpu_count", "warm_up_in_mean"}
     assert report.telling == ("peak_tflops",), "twice the GPUs are the same number"
     alone = explain(Observation(0.2, 0.4, right_mfu=0.4), replace(settled, gpus=None))
-    assert {each.cause for each in alone.causes} == peaks
-    assert alone.telling == ()
+    assert {each.cause for each in alone.causes} == {*peaks, "warm_up_in_mean"}
+    assert alone.telling == ("peak_tflops",)

@@ -10,7 +10,11 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.ofu.divergence import Thresholds, check, compare, compare_sums, verdict
+from ofu_exporter.ofu.honest_ratio import MEASURED, NOT_MEASURED, HonestRatio, honest_ratio
 from ofu_exporter.values.reported import Compared, ErrorMethod, Verdict
+
+IN_POINTS = Thresholds(honest=HonestRatio(0.9, 1.0))
+"""With an honest ratio that at an OFU of 40 % is less than 5 points."""
 
 
 @pytest.mark.parametrize(
@@ -40,8 +44,50 @@ def test_the_papers_jobs(mfu: float, ofu: float, relative: float, verdict: Verdi
 def test_standard_errors_widen_what_is_above_and_not_what_is_below() -> None:
     assert compare(0.43, 0.40).verdict is Verdict.MFU_ABOVE_OFU
     assert compare(0.43, 0.40, standard_error=0.006).verdict is Verdict.AGREE
-    assert compare(0.343, 0.40, standard_error=0.02).verdict is Verdict.MFU_BELOW_OFU
+    below = compare(0.343, 0.40, standard_error=0.006, thresholds=IN_POINTS)
+    assert below.verdict is Verdict.MFU_BELOW_OFU
     assert compare(0.352, 0.40).verdict is Verdict.AGREE
+
+
+H100_BF16 = honest_ratio("H100-SXM5-80GB", {"bf16"})
+
+
+@pytest.mark.parametrize(
+    ("mfu", "ofu", "honest", "verdict"),
+    [
+        (0.50, 0.556, H100_BF16, Verdict.AGREE),
+        (0.50, 0.556, NOT_MEASURED, Verdict.AGREE),
+        (0.70 * 0.97, 0.70, H100_BF16, Verdict.AGREE),
+        (0.70 * 0.87, 0.70, H100_BF16, Verdict.AGREE),
+        (0.44 * 0.75, 0.44, H100_BF16, Verdict.MFU_BELOW_OFU),
+        (0.309, 0.408, MEASURED["tf32"], Verdict.AGREE),  # docs/hardware.md, job 105
+        (0.309, 0.408, H100_BF16, Verdict.MFU_BELOW_OFU),
+        (0.414, 0.40, H100_BF16, Verdict.MFU_ABOVE_OFU),
+        (0.414, 0.40, NOT_MEASURED, Verdict.AGREE),
+    ],
+)
+def test_honest_reports_are_below_ofu(
+    mfu: float, ofu: float, honest: HonestRatio, verdict: Verdict
+) -> None:
+    assert compare(mfu, ofu, thresholds=Thresholds(honest=honest)).verdict is verdict
+
+
+def test_an_honest_report_at_the_lower_end_may_be_off_by_its_error() -> None:
+    of_h100 = Thresholds(honest=H100_BF16)
+    assert compare(0.85 * 0.6, 0.6, thresholds=of_h100).verdict is Verdict.MFU_BELOW_OFU
+    unsure = compare(0.85 * 0.6, 0.6, standard_error=0.005, thresholds=of_h100)
+    assert unsure.verdict is Verdict.AGREE
+
+
+@pytest.mark.parametrize(
+    ("card", "precisions"),
+    [(None, {"bf16"}), ("B200", {"bf16"}), ("H100-SXM5-80GB", {"fp8", "bf16"}), ("H200-SXM", None)],
+)
+def test_what_was_not_measured_has_a_wider_ratio(
+    card: str | None, precisions: set[str] | None
+) -> None:
+    assert honest_ratio(card, precisions) is NOT_MEASURED
+    assert NOT_MEASURED.low < H100_BF16.low < H100_BF16.high < NOT_MEASURED.high
 
 
 def test_the_larger_of_points_and_relative_applies() -> None:
@@ -70,7 +116,7 @@ def test_the_larger_of_points_and_relative_applies() -> None:
 def test_a_verdict_is_left_later_than_it_is_reached(
     previous: Verdict | None, mfu: float, verdict: Verdict
 ) -> None:
-    assert compare(mfu, 0.40, previous=previous).verdict is verdict
+    assert compare(mfu, 0.40, previous=previous, thresholds=IN_POINTS).verdict is verdict
 
 
 def test_a_difference_at_the_threshold_does_not_flap() -> None:
@@ -212,7 +258,8 @@ def test_more_gpus_make_an_estimated_error_no_smaller(gpus: int) -> None:
 def test_an_estimated_error_widens_both_limits() -> None:
     """It is 0.7 points: 2 + 1.4 above, 5 + 1.4 below."""
     verdicts = [
-        verdict(points(NOISY, mfu)) for mfu in (0.4 + 0.033, 0.4 + 0.036, 0.4 - 0.063, 0.4 - 0.066)
+        verdict(points(NOISY, mfu), thresholds=IN_POINTS)
+        for mfu in (0.4 + 0.033, 0.4 + 0.036, 0.4 - 0.063, 0.4 - 0.066)
     ]
     assert verdicts == [
         Verdict.AGREE,
@@ -250,7 +297,8 @@ def test_what_ends_of_reports_make_unknown_widens_both_limits_and_is_no_verdict_
     None
 ):
     def of(mfu: float, unknown: float) -> Verdict:
-        return verdict(Compared(600 * mfu, 600 * 0.4, 600.0, edge_seconds=600 * unknown))
+        sums = Compared(600 * mfu, 600 * 0.4, 600.0, edge_seconds=600 * unknown)
+        return verdict(sums, thresholds=IN_POINTS)
 
     assert of(0.43, 0.0) is Verdict.MFU_ABOVE_OFU
     assert of(0.43, 0.01) is Verdict.AGREE
@@ -262,7 +310,8 @@ def test_what_ends_of_reports_make_unknown_widens_both_limits_and_is_no_verdict_
 
 def test_a_clock_that_the_power_cap_may_overstate_widens_only_the_lower_limit() -> None:
     def of(mfu: float) -> Verdict:
-        return verdict(Compared(600 * mfu, 600 * 0.5, 600.0, overstated_seconds=600 * 0.0536))
+        sums = Compared(600 * mfu, 600 * 0.5, 600.0, overstated_seconds=600 * 0.0536)
+        return verdict(sums, thresholds=IN_POINTS)
 
     assert of(0.40) is Verdict.AGREE
     assert of(0.39) is Verdict.MFU_BELOW_OFU

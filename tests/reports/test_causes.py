@@ -53,14 +53,15 @@ HALF = Compared(0.2 * 600, 0.4 * 600, 600.0)
 
 def test_a_peak_that_was_not_said_may_be_the_mistake() -> None:
     causes = {each.cause for each in found({"mfu": 0.2, "precision": "bf16"}, HALF).fitting}
-    assert causes == {"sparse_peak", "fp8_peak_for_bf16", "gradient_accumulation"}
+    assert {"sparse_peak", "fp8_peak_for_bf16", "gradient_accumulation"} <= causes
 
 
 @pytest.mark.parametrize("said_as", [{"mfu": 0.2, "peak_tflops": 989.4}, {"tflops_per_gpu": 197.9}])
 def test_a_peak_that_was_said_or_needed_none_is_not_the_mistake(said_as: dict[str, Any]) -> None:
     """The agent has converted to the right peak, or has divided by it itself."""
     causes = [each.cause for each in found({**said_as, "precision": "bf16"}, HALF).fitting]
-    assert causes == ["gradient_accumulation"]
+    assert "gradient_accumulation" in causes
+    assert not any("peak" in each for each in causes)
 
 
 def test_where_nothing_was_reported_there_is_nothing_to_explain() -> None:

@@ -8,7 +8,7 @@ the counted step, so that two of them combine as they would in a formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache, cached_property, wraps
@@ -17,11 +17,14 @@ from types import ModuleType
 from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term, conventions
 from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
 from ofu_exporter.flops.passes import check_recompute, plan
+from ofu_exporter.flops.shapes import Decoder, Layer
 from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.reported import Bound
 
+LayerChange = Callable[[Layer, Decoder], Layer]
+"""Takes a layer of a decoder for another."""
 Edit = Callable[[Term], Term | None]
 """Changes a term of a count, or leaves it out."""
 
@@ -74,6 +77,26 @@ class CountedStep:
 
     def has(self, part: Part) -> bool:
         return any(term.part is part for term in self.terms)
+
+
+def every_pair(step: CountedStep) -> CountedStep:
+    """The step with every pair of query and key."""
+    return replace(step, counting=replace(step.counting, causal=False))
+
+
+def layers_of(step: CountedStep | None) -> Collection[Layer]:
+    """The layers of a decoder, of which most are one object: each once."""
+    layers = step.model.shape.layers if step and step.model.shape else ()
+    return {id(layer): layer for layer in layers}.values()
+
+
+def each_layer(step: CountedStep, change: LayerChange) -> CountedStep:
+    """The step of a model whose layers are changed, those of multi-token prediction included."""
+    shape = step.model.shape
+    assert shape is not None
+    changed = {id(layer): change(layer, shape) for layer in layers_of(step)}
+    layers = tuple(changed[id(layer)] for layer in shape.layers)
+    return replace(step, model=replace(step.model, shape=replace(shape, layers=layers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +228,7 @@ def miscount(
     applies: Callable[[CountedStep], bool],
     says: Mapping[str, str] | None = None,
     shown_ratio: str = "computed",
+    needs: tuple[str, ...] = ("config",),
 ) -> Callable[[Change], MfuCause]:
     """Makes a cause of a function that changes a step to what is counted, where the mistake `applies`."""
 
@@ -214,7 +238,7 @@ def miscount(
             if facts.step and applies(facts.step):
                 yield Hypothesis(miscount=change, says=says or {})
 
-        return cause(rarity, needs=("config",), shown_ratio=shown_ratio)(hypotheses)
+        return cause(rarity, needs=needs, shown_ratio=shown_ratio)(hypotheses)
 
     return named
 

@@ -14,6 +14,10 @@ from ofu_exporter.flops.step_count import complete
 SMALL = (2, 4, 8)
 """Sizes of parallel groups that may be confused with the world size, for an unknown number of GPUs."""
 NODE = 8
+MOST_MODEL_PARALLEL = 256
+"""GPUs that share one copy of a model, at most."""
+PARALLEL = 4.5
+"""Rarity of a data-parallel size that is no usual number of GPUs."""
 TOO_MANY = 5.0
 """Rarity of more GPUs than the job has: those of its nodes or racks that it leaves alone."""
 USUAL = (2, 4, 8, 16, 32, 64)
@@ -35,9 +39,13 @@ def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
     power_of_two = 1 << (world.bit_length() - 1)
     used = {world // times for times in SMALL if world % times == 0}
     used |= {1, NODE, world - NODE, power_of_two, 3 * world // 4}
-    for number in sorted(used):
+    parallel = {world // each for each in range(2, MOST_MODEL_PARALLEL + 1) if world % each == 0}
+    for number in sorted(used | parallel):
         if 0 < number < world:
-            yield Hypothesis(f"{number} of the {world} GPUs are divided by", world / number)
+            size = ", which may be its data-parallel size" if number in parallel else ""
+            evidence = f"{number} of the {world} GPUs are divided by{size}"
+            rarity = None if number in used else PARALLEL
+            yield Hypothesis(evidence, world / number, rarity=rarity)
     if world > 1:
         yield Hypothesis(f"the throughput is of one GPU, and divided by {world}", 1 / world)
     more = {2 * power_of_two} | {world * times for times in SMALL}
@@ -60,7 +68,7 @@ def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
             yield Hypothesis(doubled, float(steps), rarity=twice)
 
 
-@cause(2.0, needs=("config",))
+@cause(2.5, needs=("config",))
 def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The count follows another convention."""
     step = facts.step
@@ -73,3 +81,15 @@ def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
             ratio = replace(step, convention=name).flops() / right
             if abs(ratio - 1) > 1e-6:
                 yield Hypothesis(f"convention {name} counts so", ratio, says={FORMULA: name})
+
+
+@cause(5.0, shown_ratio="1.03 to 2")
+def time_left_out(_: CauseFacts) -> Iterator[Hypothesis]:
+    """The time of a step leaves out a part of it: data loading, the optimizer, evaluation, checkpoints."""
+    yield Hypothesis(ratio=2.0, lowest=1.03, is_alone=True)
+
+
+@cause(5.0, shown_ratio="0.3 to 0.97")
+def warm_up_in_mean(_: CauseFacts) -> Iterator[Hypothesis]:
+    """The mean has slow first steps or pauses, and OFU has not."""
+    yield Hypothesis(ratio=0.97, lowest=0.3, is_alone=True)

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, Hypothesis, MfuCause, cause, miscount
+from ofu_exporter.flops import Part
+from ofu_exporter.flops.causes import (
+    CauseFacts,
+    CountedStep,
+    Hypothesis,
+    LayerChange,
+    MfuCause,
+    Side,
+    cause,
+    each_layer,
+    every_pair,
+    in_part,
+    layers_of,
+    miscount,
+)
 from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
+from ofu_exporter.flops.terms import Term
 
-LayerChange = Callable[[Layer, Decoder], Layer]
-"""Takes a layer of a decoder for another."""
 ATTENTION = (GroupedAttention, LatentAttention)
 EXPERTS = {"experts": "are counted"}
-
-
-def _layers(step: CountedStep) -> Collection[Layer]:
-    """The layers of a decoder, of which most are one object: each once."""
-    layers = step.model.shape.layers if step.model.shape else ()
-    return {id(layer): layer for layer in layers}.values()
-
-
-def _each(step: CountedStep, change: LayerChange) -> CountedStep:
-    shape = step.model.shape
-    assert shape is not None
-    changed = {id(layer): change(layer, shape) for layer in _layers(step)}
-    layers = tuple(changed[id(layer)] for layer in shape.layers)
-    return replace(step, model=replace(step.model, shape=replace(shape, layers=layers)))
+CAPACITY = (1.25, 1.5, 2.0)
+"""Usual capacity factors: places of an expert over its share of the tokens."""
+FEWEST_KEPT = 0.4
+"""The least share of the tokens that experts keep in practice."""
 
 
 def _in_layers(
@@ -38,11 +41,11 @@ def _in_layers(
     def named(change: LayerChange) -> MfuCause:
         @wraps(change)
         def changed(step: CountedStep) -> CountedStep:
-            return _each(step, change)
+            return each_layer(step, change)
 
         def applies(step: CountedStep) -> bool:
             shape = step.model.shape
-            return any(shape and change(layer, shape) != layer for layer in _layers(step))
+            return any(shape and change(layer, shape) != layer for layer in layers_of(step))
 
         return miscount(rarity, applies, says)(changed)
 
@@ -80,7 +83,7 @@ def shared_experts_omitted(layer: Layer, _: Decoder) -> Layer:
 @cause(1.0, needs=("config",))
 def hybrid_as_dense(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The layers are of several kinds, and the count takes each for attention and an MLP."""
-    layers = _layers(facts.step) if facts.step else ()
+    layers = layers_of(facts.step)
     mixers = [layer.mixer for layer in layers if isinstance(layer.mixer, ATTENTION)]
     blocks = [layer.feed_forward for layer in layers if layer.feed_forward]
     dense = [block for block in blocks if isinstance(block, Mlp)]
@@ -89,7 +92,7 @@ def hybrid_as_dense(facts: CauseFacts) -> Iterator[Hypothesis]:
     block = (dense or blocks)[0]
     says = {"layers": "are all of one kind", **({"experts": "are not counted"} if dense else {})}
     every = Layer(mixers[0], block)
-    yield Hypothesis(miscount=lambda step: _each(step, lambda *_: every), says=says)
+    yield Hypothesis(miscount=lambda step: each_layer(step, lambda *_: every), says=says)
 
 
 @_in_layers(2.5, {"layers": "are all sparse", **EXPERTS})
@@ -120,7 +123,7 @@ def head_dim_from_hidden(facts: CauseFacts) -> Iterator[Hypothesis]:
     if wide:
         heads = f"heads are {wide[0].head_dim} wide"
         evidence = f"{heads}, and the count takes the hidden size over the heads"
-        yield Hypothesis(evidence, miscount=lambda step: _each(step, narrow))
+        yield Hypothesis(evidence, miscount=lambda step: each_layer(step, narrow))
 
 
 @_in_layers(2.5)
@@ -130,7 +133,67 @@ def gating_miscounted(layer: Layer, _: Decoder) -> Layer:
     return replace(layer, feed_forward=block and replace(block, gated=not block.gated))
 
 
+def _of_4h(layer: Layer, shape: Decoder) -> Layer:
+    is_plain = isinstance(layer.feed_forward, Mlp)
+    return replace(layer, feed_forward=Mlp(4 * shape.hidden, False)) if is_plain else layer
+
+
+@cause(2.5, needs=("config",))
+def mlp_as_4h(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Feed-forward blocks are counted as two matrices of 4 times the hidden size."""
+    shape = facts.step.model.shape if facts.step else None
+    if not any(shape and _of_4h(layer, shape) != layer for layer in layers_of(facts.step)):
+        return
+    change = partial(each_layer, change=_of_4h)
+    yield Hypothesis(miscount=change)
+    yield Hypothesis(
+        f"{mlp_as_4h.meaning}, and attention with every pair, as for GPT-3",
+        miscount=lambda step: change(every_pair(step)),
+        says={"cores": "are counted"},
+    )
+
+
 @_in_layers(2.5)
 def groups_ignored(layer: Layer, _: Decoder) -> Layer:
     """Heads share keys and values, and the count gives each its own projections."""
     return _attention(layer, lambda mixer: replace(mixer, groups=mixer.heads))
+
+
+def may_drop_tokens(step: CountedStep) -> bool:
+    """Whether the model has routed experts, which may drop tokens or have empty places."""
+    return any(isinstance(layer.feed_forward, Experts) for layer in layers_of(step))
+
+
+def _with_capacity(factor: float) -> Callable[[CountedStep], CountedStep]:
+    """The step with so many times the tokens in the routed experts."""
+
+    def more(term: Term) -> Term:
+        is_routed = not term.name.startswith("shared_expert")
+        return replace(term, flops=round(term.flops * factor)) if is_routed else term
+
+    return lambda step: step.edited(in_part(Part.EXPERTS, more))
+
+
+@cause(2.5, needs=("config",))
+def capacity_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Experts are counted with a capacity factor, and the kernels run no empty place."""
+    if facts.step and may_drop_tokens(facts.step):
+        for factor in CAPACITY:
+            evidence = f"experts are counted with a capacity factor of {factor}, which none runs"
+            yield Hypothesis(evidence, miscount=_with_capacity(factor), says=EXPERTS)
+
+
+@cause(3.0, needs=("config",), shown_ratio="computed, for factors of 1 to 2", side=Side.HARDWARE)
+def capacity_run(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The hardware runs the empty places of a capacity factor, which MFU rightly leaves out."""
+    if facts.step and may_drop_tokens(facts.step):
+        most = _with_capacity(CAPACITY[-1])(facts.step).flops()
+        yield Hypothesis(ratio=1.0, lowest=facts.step.flops() / most, is_alone=True)
+
+
+@cause(3.0, needs=("config",), shown_ratio="computed, up to 60 % of them", side=Side.HARDWARE)
+def tokens_dropped(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Full experts drop tokens, which the count has."""
+    if facts.step and may_drop_tokens(facts.step):
+        kept = _with_capacity(FEWEST_KEPT)(facts.step).flops()
+        yield Hypothesis(ratio=facts.step.flops() / kept, lowest=1.0, is_alone=True)

@@ -8,20 +8,22 @@ from functools import partial
 
 from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import (
+    FORMULA,
     CauseFacts,
     CountedStep,
     Hypothesis,
     Side,
     cause,
+    each_layer,
+    every_pair,
     miscount,
     without,
 )
+from ofu_exporter.flops.causes.attention import every_key
+from ofu_exporter.ofu.honest_ratio import honest_ratio
 
-WORST = 0.12
-"""The most that large models run besides their FLOPs. On an H100 it was 7 to 12 % of real training (docs/hardware.md):
-tiles 2, attention that computes its scores again 3, the clock the rest. Matrix products alone have 0 to 2."""
-REST = 0.09
-"""The same without tiles, where these are known exactly."""
+USUAL_TILES = 0.02
+"""What tiles add in large models: it is in every honest ratio."""
 SOME_LAYERS = 1.25
 """Rarity of a job that computes the activations of some layers again, which no number tells from mistakes of the same
 ratio: it stands before these, because it is none."""
@@ -33,13 +35,16 @@ TEXTBOOK = 4 / 3
 
 def real_work(facts: CauseFacts) -> tuple[float, float]:
     """Right MFU over OFU of an honest job, from and to."""
-    tiles = 1 + (facts.tile_overhead or 0.0)
-    are_tiles_known = facts.tile_overhead is not None and facts.tile_overhead_bound != "lower"
-    rest = 1 + (REST if are_tiles_known else WORST)
-    return 1 / (tiles * rest), 1 / tiles
+    row = facts.row()
+    low, high, _ = honest_ratio(row.key if row else None, facts.precision)
+    if facts.tile_overhead is None:
+        return low, high
+    tiles = 1 + facts.tile_overhead
+    rest = low if facts.tile_overhead_bound == "lower" else low * (1 + USUAL_TILES)
+    return rest / tiles, 1 / tiles
 
 
-@cause(1.0, needs=("tile_overhead",), shown_ratio="down to 0.89, or as given", side=Side.HARDWARE)
+@cause(1.0, shown_ratio="down to 0.83, 0.86 on an H100, or as given", side=Side.HARDWARE)
 def tile_quantization(facts: CauseFacts) -> Iterator[Hypothesis]:
     """Tiles, the backward pass of attention and the clock, which no MFU counts."""
     low, high = real_work(facts)
@@ -85,11 +90,24 @@ def selective_recompute(facts: CauseFacts) -> Iterator[Hypothesis]:
         )
 
 
-@cause(2.0, shown_ratio="4/3")
+@cause(2.0, shown_ratio="4/3; computed")
 def recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The count is 4 forwards: HFU, reported as MFU."""
-    if not facts.forward_only:
-        yield Hypothesis(ratio=TEXTBOOK, says=TRAINS | {"count": "has backward passes"})
+    if facts.forward_only:
+        return
+    says = TRAINS | {"count": "has backward passes"}
+    yield Hypothesis(ratio=TEXTBOOK, says=says)
+    if facts.step is not None:
+        layers = facts.step.flops(Recompute.FULL) / facts.step.flops()
+        yield Hypothesis(f"{recompute_counted.meaning}; the layers are", layers, says=says)
+
+
+@cause(2.5, needs=("config",))
+def selective_recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """The attention cores are counted 4 times: their recomputation is in the report."""
+    if facts.step and not facts.forward_only and facts.step.has(Part.CORE):
+        ratio = facts.step.flops(Recompute.SELECTIVE) / facts.step.flops()
+        yield Hypothesis(ratio=ratio, says=TRAINS | {"count": "has backward passes"})
 
 
 @cause(2.0, needs=("config",), side=Side.HARDWARE)
@@ -125,13 +143,14 @@ def forward_only(facts: CauseFacts) -> Iterator[Hypothesis]:
     lambda step: bool(step.passes.lora or step.passes.frozen),
     TRAINS | {"count": "has backward passes"},
     shown_ratio="computed, up to 1.5 with adapters",
+    needs=("config", "lora_rank"),
 )
 def frozen_counted(step: CountedStep) -> CountedStep:
     """Adapters or parts are trained and the rest is frozen, and the count trains everything."""
     return replace(step, passes=replace(step.passes, lora=None, frozen=frozenset()))
 
 
-@cause(2.0, needs=("config",), shown_ratio="1/repeats")
+@cause(2.0, needs=("config", "repeats"), shown_ratio="1/repeats")
 def repeats_missed(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The model runs several times per sample (timesteps, guidance, epochs), and the count has one."""
     repeats = facts.step.passes.repeats if facts.step else 1
@@ -179,6 +198,25 @@ def with_whole_packs(facts: CauseFacts) -> CauseFacts:
     steps = max(1, pack // step.lengths.longest() // step.lengths.sequences())
     lengths = Lengths(tuple((sample, number * steps) for sample, number in step.lengths.samples))
     return replace(facts, step=replace(step, lengths=lengths))
+
+
+@cause(2.0, needs=("config",))
+def longest_length_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
+    """Sequences are counted as long as the model allows (max_position_embeddings)."""
+    step = facts.step
+    longest = step.model.longest if step else None
+    if step is None or longest is None or step.lengths.streams != {"tokens"}:
+        return
+    if longest <= step.lengths.longest():
+        return
+    tokens = float(step.lengths.tokens())
+    long = replace(step, lengths=fixed(1, tokens=longest))
+    dense = each_layer(long, every_key) if step.model.shape else long
+    ways = ((long, ""), (dense, ", and with every key"), (every_pair(long), ", with every pair"))
+    for counted, also in ways:
+        ratio = counted.flops() / longest / (step.flops() / tokens)
+        evidence = f"sequences are counted as {longest} long, the model's maximum{also}"
+        yield Hypothesis(evidence, ratio, says={FORMULA: "own"})
 
 
 def _pack_lengths(lengths: Lengths, given: int | None) -> Sequence[int]:

@@ -13,6 +13,7 @@ from ofu_exporter.serving.pages.pictures import TIME_COLOURS, bar, chart, histog
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED
+from ofu_exporter.values.reported import best_fitting
 
 COLUMNS_OF_DISTRIBUTION = 20
 
@@ -33,6 +34,7 @@ def job_page(job: JobTotals, history: History) -> str:
         time_bar=time_bar,
         time_colours=TIME_COLOURS,
         causes=reported and reported.causes,
+        best_fitting=best_fitting(reported.causes.named if reported and reported.causes else ()),
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
         parts=list(part_lines(job)),

@@ -1,6 +1,6 @@
 """Makes jobs of known mistakes: the mistaken count is counted with the FLOPs package itself, never with a cause.
 
-OFU is what the hardware executes at the right peak, with up to 2 points of tiles and 1 point of noise.
+OFU is what the hardware executes at the right peak, as in real training (docs/hardware.md), with 1 point of noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ofu_exporter import flops
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, causes
-from ofu_exporter.flops.explain import Explanation, Observation, explain
+from ofu_exporter.flops.explain import UNDECIDED, Explanation, Observation, explain
 from tests.flops.counting import config
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -23,7 +23,8 @@ A100 = "NVIDIA A100-SXM4-80GB"
 BF16 = {"bf16": 1.0}
 TRAINING = flops.Passes()
 NOISE = 0.01
-TILES = 0.02
+REAL = (1.03, 1.16)
+"""OFU over the FLOPs that a job runs, as on an H100."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,14 @@ def explained(step: Step, mistake: float, seed: int, throughput: bool = False) -
     """The explanation of one noisy run. `mistake`: reported MFU over the right one."""
     draw = random.Random(f"job {seed}")
     right = draw.uniform(0.3, 0.6) / max(step.overhead, 1)
-    ofu = right * step.overhead * (1 + draw.uniform(0, TILES)) + draw.gauss(0, NOISE)
+    ofu = right * step.overhead * draw.uniform(*REAL) + draw.gauss(0, NOISE)
     seen = Observation(right * mistake, ofu, NOISE, right if throughput else None)
     return explain(seen, step.facts())
+
+
+def named(found: Explanation) -> list[str]:
+    """The causes of an explanation that have a name, in their order."""
+    return [each.cause for each in found.causes if each.cause != UNDECIDED]
 
 
 def ratios(slug: str, facts: CauseFacts) -> list[float]:

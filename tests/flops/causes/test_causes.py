@@ -17,6 +17,7 @@ from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
+from tests.flops.causes.cards import DEEPSEEK_V32
 from tests.flops.causes.synthetic import (
     BERT,
     BF16,
@@ -81,7 +82,10 @@ def test_the_slugs_are_stable_and_one_each() -> None:
         (
             "wrong_gpu_count",
             CauseFacts(gpus=96),
-            [96, 12, 8, 4, 2, 3 / 2, 4 / 3, 96 / 88, 1 / 96, 96 / 104, 3 / 4, 1 / 2, 1 / 4, 1 / 8],
+            [
+                *(96, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 3 / 2, 4 / 3, 96 / 88, 1 / 96),
+                *(96 / 104, 3 / 4, 1 / 2, 1 / 4, 1 / 8),
+            ],
         ),
         ("wrong_gpu_count", CauseFacts(gpus=1), [1 / 2, 1 / 4, 1 / 8]),
     ],
@@ -136,7 +140,10 @@ def every_facts() -> list[CauseFacts]:
     predicting = CountedStep(
         flops.read(config("deepseek-v3")), LLAMA.lengths, flops.Counting(predictions=True), Passes()
     )
-    return [CauseFacts(predicting)] + [
+    chosen = CountedStep(
+        flops.read(DEEPSEEK_V32.config()), flops.fixed(1, tokens=8192), flops.Counting(), Passes()
+    )
+    return [CauseFacts(predicting), CauseFacts(chosen)] + [
         replace(each, gpu=gpu, precision={precision: 1.0}).facts()
         for each in (*whole, LATENT, adapted, packed, padded)
         for gpu in (H100, "NVIDIA B200")
@@ -172,7 +179,7 @@ def test_two_mistakes_of_one_count_are_counted_together() -> None:
     """All experts at the full hidden size are more than either, and more than their product."""
     every = {**LATENT.config, "num_experts_per_tok": 256, "moe_latent_size": None}
     both = LATENT.flops(config=every) / LATENT.flops()
-    found = explain(Observation(0.03 * both, 0.03, 0.0005), LATENT.facts())
+    found = explain(Observation(0.03 * both, 0.031, 0.0005), known(LATENT, gpus=None))
     assert set(found.causes[0].causes) == {"all_experts_counted", "latent_moe_full_hidden"}
     assert found.causes[0].expected_ratio == pytest.approx(both, rel=1e-6)
 
