@@ -7,6 +7,7 @@ its first sample, so that nothing of a job's first minute is missing.
 from __future__ import annotations
 
 import operator
+import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -124,15 +125,21 @@ class _Evaluation:
         return []
 
     def _selected(self, selector: promql.VectorSelector) -> Vector:
+        is_equal = (promql.MatchOp.Equal, promql.MatchOp.Re)
         matchers = [
-            (each.name, each.value, each.op == promql.MatchOp.Equal)
+            (
+                each.name,
+                each.value if "Re" in str(each.op) else re.escape(each.value),
+                each.op in is_equal,
+            )
             for each in selector.matchers.matchers
         ]
         return [
             one
             for one in self._by_name.get(selector.name or "", [])
             if all(
-                (one.labels.get(name, "") == value) == wanted for name, value, wanted in matchers
+                bool(re.fullmatch(value, one.labels.get(name, ""))) == wanted
+                for name, value, wanted in matchers
             )
         ]
 

@@ -23,7 +23,7 @@ from tests.simulated_history.history import level_of
 from tests.simulated_history.raw_pages import raw_lines
 from tests.simulated_history.series import RecordedSeries
 
-PER_GPU = ("gpu:", "job_gpu:")
+PER_GPU = ("gpu:", "job_gpu:", "job:idle_gpu_hours:")
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
 LOADS = """
 length: 130m
@@ -106,7 +106,8 @@ def is_kept_at(minute: int) -> Callable[[str], bool]:
             return False
         if name.endswith(("increase1h", "topk1_1h", "avg1h")):
             return minute % 60 == 0
-        return minute % 3 == 0 or not name.endswith(("sum30m", "sum1h", "sum1d", "count1h"))
+        baselines = ("sum30m", "sum1h", "sum1d", "count1h", "quantile10_1d", "job_ofu:count")
+        return minute % 3 == 0 or not name.endswith(baselines)
 
     return kept
 

@@ -7,7 +7,7 @@ from these, which costs the server more. The sums do not depend on how the readi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import Answers, PartReader
@@ -155,10 +155,17 @@ class _Collector(HistoryAnswers):
         wanted = (queries.LOST, queries.GAINED, queries.ENERGY, queries.IDLE_ENERGY)
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
-                for (*key, part), hour, value in self.values_of(answer, part_of):
-                    days = self._history.job_days(self._history.owned(JobKey(*key), hour))
-                    if of_day := days.get(self._history.clock.day_of(hour)):
-                        of_day.add_one(name, value, part)
+                for (*key, part), hours in sorted(self.largest(answer, part_of).items()):
+                    self._add_part(JobKey(*key), hours, name, part)
+
+    def _add_part(self, key: JobKey, hours: Mapping[int, float], name: str, part: str) -> None:
+        """Add a job's values of some hours, one by one: so their sum is the same however the time is cut."""
+        history, day, of_day = self._history, None, None
+        for hour, value in sorted(hours.items()):
+            if (its_day := history.clock.day_of(hour)) != day or history.is_reused(key):
+                day, of_day = its_day, history.job_days(history.owned(key, hour)).get(its_day)
+            if of_day is not None:
+                of_day.add_one(name, value, part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -176,10 +183,11 @@ class _Collector(HistoryAnswers):
         of_jobs = [self.largest(answer, job_of) for answer in answers]
         history = self._history
         for key in sorted(set[JobKey]().union(*of_jobs)):
-            of_job = [each.get(key, {}) for each in of_jobs]
+            of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
             for hour in sorted(set[int]().union(*of_job)):
-                sums = sums_of_hour([hours.get(hour) for hours in of_job])
-                history.add_hour(history.job(history.owned(key, hour)), hour, sums)
+                if history.is_reused(key):
+                    job = history.job(history.owned(key, hour))
+                history.add_hour(job, hour, sums_of_hour([hours.get(hour) for hours in of_job]))
 
     def _add_models(self, answers: Answers) -> None:
         observed, utilized = (self.largest(answer, model_of) for answer in answers)
