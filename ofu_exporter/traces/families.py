@@ -95,6 +95,11 @@ def family_of(name: str) -> str:
     return _first(_PATTERNS, name, OTHER)
 
 
+def collective_of(name: str, operator: str) -> str:
+    """Which collective a kernel ran: by what launched it, because NCCL runs several in a kernel of one name."""
+    return _first(_COLLECTIVE_PATTERNS, operator, "") or family_of(name)
+
+
 def _first(patterns: dict[str, re.Pattern[str]], name: str, default: str) -> str:
     return next((family for family, pattern in patterns.items() if pattern.search(name)), default)
 

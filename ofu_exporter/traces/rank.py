@@ -6,16 +6,18 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware import tiles
 from ofu_exporter.traces import formats, kernel_names
-from ofu_exporter.traces.families import Kind, family_of, kind_of
+from ofu_exporter.traces.families import Kind, collective_of, kind_of
 from ofu_exporter.traces.formats import Profile
 from ofu_exporter.traces.host import Launches, counted, pauses
-from ofu_exporter.traces.ranks import Collective, Collectives, numbered
+from ofu_exporter.traces.ranks import MOST_COLLECTIVES, Collective
 from ofu_exporter.traces.seconds import IDLE, Cell, Split, SplitTime
+from ofu_exporter.traces.sweep import NOTHING
 from ofu_exporter.traces.timeline import Activities, Timeline
 from ofu_exporter.values.trace import (
     MOST_CHARS,
@@ -44,7 +46,7 @@ class GpuTrace:
     """How often each collective of the CPUs ran, by name."""
     capability: int | None
     """Compute capability, times ten."""
-    collectives: Collectives
+    collectives: list[Collective]
     padding: dict[str, float]
     """Share of the FLOPs of a kernel that whole tiles add, by its name."""
 
@@ -81,22 +83,24 @@ def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
         if split.seconds > LONGEST_SECONDS:
             raise ConfigError("its kernels are more than a day apart: is this one trace?")
         time = _rank_time(timeline, number, split, numbers)
-        collectives = numbered(list(_collectives(timeline, ran, launches, kept)))
+        collectives = list(islice(_collectives(timeline, ran, launches), MOST_COLLECTIVES))
         capability = timeline.capabilities.get(number)
         yield GpuTrace(time, split.cells, counts, capability, collectives, padding)
 
 
-def _collectives(
-    timeline: Timeline, ran: Activities, launches: Launches, some: Sequence[int]
-) -> Iterator[tuple[str, int, Collective]]:
-    """The collectives of a GPU in order, each with its family and the step that launched it; -1 = none did."""
-    starts = sorted((start, number) for number, (start, _) in timeline.steps.items())
-    for each in sorted(some, key=ran.starts.__getitem__):
-        name = timeline.names.texts[ran.names[each]]
+def _collectives(timeline: Timeline, ran: Activities, launches: Launches) -> Iterator[Collective]:
+    """The collectives of a GPU in order."""
+    steps = sorted((start, number) for number, (start, _) in timeline.steps.items())
+    texts = timeline.names.texts
+    for each in sorted(range(len(ran)), key=ran.starts.__getitem__):
+        name = texts[ran.names[each]]
         if kind_of(name) is Kind.COMMUNICATION:
-            at = bisect(starts, (_launched(ran, launches, each), float("inf"))) - 1
-            step = starts[at][1] if at >= 0 else -1
-            yield family_of(name), step, Collective(ran.starts[each], ran.ends[each])
+            place = launches.places.get(ran.correlations[each])
+            operator = NOTHING if place is None else launches.operators[place]
+            kind = collective_of(name, "" if operator == NOTHING else texts[operator])
+            at = bisect(steps, (_launched(ran, launches, each), float("inf"))) - 1
+            step = steps[at][1] if at >= 0 else -1
+            yield Collective(kind, step, ran.starts[each], ran.ends[each])
 
 
 def _padding(profile: Profile) -> dict[str, float]:

@@ -1,75 +1,111 @@
 """Finds the rank that others wait for, by the collectives that all ranks have. Pure.
 
 A collective ends on all ranks at about the same time, when the last has come and the data are through. So the ends
-align the clocks of nodes, which may be apart by any time, and after that the starts say who came last.
+align the clocks of nodes, which may be apart by any time, and after that the starts say who came last. Traces lack
+events, so a collective is told by its kind, its step and its end, and not by its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import median
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.traces.findings import Waiting
 
 LEAST_COLLECTIVES = 3
 """Fewer say nothing of a rank."""
-LEAST_PART = 0.5
-"""Part of the collectives to which a rank comes last before it is named; of two ranks, half is chance."""
+LEAST_PART = 0.6
+"""Part of the collectives to which a rank comes last before it is named."""
+APART = 500.0
+"""Most microseconds between the ends of one collective on two ranks whose clocks are aligned."""
+NEIGHBOURS = 3
+"""So many places apart two records of one collective may be, where a trace lacks some."""
+MOST_COLLECTIVES = 5000
+"""Of one rank that are kept; 512 ranks of them take 300 MiB."""
 
 
 class Collective(NamedTuple):
     """One that ran on one rank, in microseconds of its node's clock."""
 
+    kind: str
+    step: int
+    """The step that launched it; -1 = none did."""
     start: float
     end: float
 
 
-Key = tuple[str, int, int]
-"""Which collective it is: family, step, and its place among those of the step."""
-Collectives = Mapping[Key, Collective]
-
-
-def waiting(ranks: Mapping[int, Collectives]) -> Waiting | None:
+def waiting(ranks: Mapping[int, Sequence[Collective]]) -> Waiting | None:
     """The rank that the others waited for most; None with one rank, or without a clear one."""
-    common = set.intersection(*(set(each) for each in ranks.values())) if len(ranks) > 1 else set()
-    if len(common) < LEAST_COLLECTIVES:
+    groups = list(_common(ranks)) if len(ranks) > 1 else []
+    if len(groups) < LEAST_COLLECTIVES:
         return None
-    keys = sorted(common)
-    first = min(ranks)
-    offsets = {
-        rank: median(each[key].end - ranks[first][key].end for key in keys)
-        for rank, each in ranks.items()
-    }
-    waited = dict.fromkeys(ranks, 0.0)
-    last = dict.fromkeys(ranks, 0)
-    for key in keys:
-        starts = {rank: each[key].start - offsets[rank] for rank, each in ranks.items()}
-        latest = max(starts, key=lambda rank: starts[rank])
+    waited, last = dict.fromkeys(ranks, 0.0), dict.fromkeys(ranks, 0)
+    spent = 0.0
+    for group in groups:
+        latest = max(group, key=lambda rank: group[rank].start)
         last[latest] += 1
-        for rank, each in ranks.items():
-            length = each[key].end - each[key].start
-            waited[latest] += min(max(starts[latest] - starts[rank], 0.0), length)
-    spent = sum(each[key].end - each[key].start for each in ranks.values() for key in keys)
+        for each in group.values():
+            length = each.end - each.start
+            spent += length
+            waited[latest] += min(group[latest].start - each.start, length)
     slowest = max(waited, key=lambda rank: waited[rank])
-    if not spent or last[slowest] < LEAST_PART * len(keys) * _by_chance(len(ranks)):
+    if not spent or last[slowest] < LEAST_PART * len(groups):
         return None
-    return Waiting(slowest, waited[slowest] / spent, last[slowest], len(keys))
+    return Waiting(slowest, waited[slowest] / spent, last[slowest], len(groups))
 
 
-def _by_chance(ranks: int) -> float:
-    return 1.2 if ranks == 2 else 1.0
+def _common(ranks: Mapping[int, Sequence[Collective]]) -> Iterator[Mapping[int, Collective]]:
+    """The collectives that all ranks have, by rank, on the clock of the first."""
+    first, *others = sorted(ranks)
+    counterparts = {rank: _counterparts(ranks[first], ranks[rank]) for rank in others}
+    for place, each in enumerate(ranks[first]):
+        if all(place in found for found in counterparts.values()):
+            yield {first: each, **{rank: found[place] for rank, found in counterparts.items()}}
 
 
-def numbered(collectives: Sequence[tuple[str, int, Collective]]) -> dict[Key, Collective]:
-    """Collectives, given by family and step in the order of their starts, under their keys."""
-    counts: dict[tuple[str, int], int] = {}
-    found: dict[Key, Collective] = {}
-    for family, step, collective in collectives[:MOST_COLLECTIVES]:
-        place = counts[family, step] = counts.get((family, step), -1) + 1
-        found[family, step, place] = collective
+def _counterparts(
+    some: Sequence[Collective], others: Sequence[Collective]
+) -> Mapping[int, Collective]:
+    """What another rank has of each collective, by its place, on the first one's clock."""
+    kinds = _by_kind(others)
+    offset = _offset(_by_kind(some), kinds)
+    found: dict[int, Collective] = {}
+    if offset is None:
+        return found
+    ends = {kind: [each.end - offset for each in those] for kind, those in kinds.items()}
+    for place, each in enumerate(some):
+        kind = (each.kind, each.step)
+        at = bisect_left(ends.get(kind, []), each.end)
+        near = [n for n in (at - 1, at) if 0 <= n < len(ends.get(kind, []))]
+        nearest = min(near, key=lambda n: abs(ends[kind][n] - each.end), default=None)
+        if nearest is not None and abs(ends[kind][nearest] - each.end) <= APART:
+            other = kinds[kind][nearest]
+            found[place] = other._replace(start=other.start - offset, end=other.end - offset)
     return found
 
 
-MOST_COLLECTIVES = 5000
-"""Of one rank that are kept; 512 ranks of them take 300 MiB."""
+Kinds = Mapping[tuple[str, int], Sequence[Collective]]
+
+
+def _by_kind(some: Sequence[Collective]) -> Kinds:
+    """The collectives by kind and step, in the order in which they end."""
+    kinds: dict[tuple[str, int], list[Collective]] = {}
+    for each in sorted(some, key=lambda each: each.end):
+        kinds.setdefault((each.kind, each.step), []).append(each)
+    return kinds
+
+
+def _offset(some: Kinds, others: Kinds) -> float | None:
+    """What a rank's clock is ahead of another's: the difference on which most pairs of ends agree."""
+    differences = sorted(
+        other.end - each.end
+        for kind, ours in some.items()
+        for place, each in enumerate(ours)
+        for other in others.get(kind, ())[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
+    )
+    agreeing = [bisect_right(differences, each + APART) - n for n, each in enumerate(differences)]
+    if not agreeing:
+        return None
+    best = max(range(len(agreeing)), key=agreeing.__getitem__)
+    return differences[best + (agreeing[best] - 1) // 2]

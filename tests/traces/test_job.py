@@ -148,7 +148,7 @@ def test_elsewhere_both_agree_within_half_a_point(name: str) -> None:
     [
         (["v100-ddp-2gpu"], {"fp32_products", "all_reduce_not_hidden", "host_bound"}, set()),
         (["a100-nccl"], {"layout_copies", "host_bound"}, set()),
-        (["a100-8gpu-host-bound"], {"host_bound", "all_to_all"}, {"all_reduce_not_hidden"}),
+        (["a100-8gpu-host-bound"], {"host_bound", "all_to_all"}, {"fp32_products"}),
         (["v100-one-gpu"], {"fp32_products"}, {"host_bound", "all_reduce_not_hidden"}),
         (["a100-sampled-rank0", "a100-sampled-rank1"], {"host_bound"}, {"data_loader"}),
     ],
@@ -162,6 +162,16 @@ def test_what_is_known_of_a_real_trace_is_found(
     assert found <= names
     assert not names & not_found
     assert sum(each.share for each in result.findings) <= 1
+
+
+@pytest.mark.slow
+@real
+def test_of_two_real_ranks_the_later_one_is_named() -> None:
+    """By hand: of the collectives that end on both within 0.5 ms, all five begin on rank 1 last."""
+    result = read(trace("a100-sampled-rank0"), trace("a100-sampled-rank1"))
+    assert result.slowest_rank == 1
+    (slow,) = [each for each in result.findings if each.finding == "slow_rank"]
+    assert slow.evidence.startswith("rank 1 came last to 5 of 5 collectives")
 
 
 def sound(rank: int) -> Maker:

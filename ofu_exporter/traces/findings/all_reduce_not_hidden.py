@@ -22,6 +22,6 @@ def claims(cell: Cell, facts: Facts) -> float:
 
 
 def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
-    return (
-        f"nothing computed during {a_step(launches(claimed), facts)} launches of {named(claimed)}"
-    )
+    by = named(claimed, "operator")
+    number = a_step(launches(claimed), facts)
+    return f"nothing computed during {number} launches of {named(claimed)}" + (by and f", by {by}")
