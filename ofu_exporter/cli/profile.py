@@ -60,7 +60,7 @@ def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options:
     """Where the time of a job's GPUs went, what tiles add to its FLOPs, and the precisions it computes in.
 
     FILES are its profiles, of one or many ranks, or folders of them. A PyTorch trace recorded with shapes says all.
-    Files of Nsight Systems and Nsight Compute need --shapes for tiles, and say nothing of the time.
+    Files of Nsight Systems and Nsight Compute need --shapes for tiles; only the SQLite export says the time, too.
     """
     from ofu_exporter.cli import profile_time
     from ofu_exporter.traces import gemm_csv, job, tile_overhead

@@ -14,9 +14,11 @@ from typing import Any, TextIO
 CHUNK = 1 << 20
 BATCH = 1 << 18
 """Characters that are decoded together."""
-BORDERS = ("\n  },\n  {", '}, {"ph"', '},{"ph"')
+SINGLES = 100
+"""Values that are decoded one by one where several could not be."""
+BORDERS = ("\n  },\n  {", '}, {"ph"', '},{"ph"', "},\n{")
 """What stands between two events of a trace, and seldom elsewhere."""
-LONGEST_VALUE = 64 << 20
+LONGEST_VALUE = 8 << 20
 """Most characters of one value. Without a limit, a file that is not JSON would be read whole before it is refused."""
 
 MOST_CHARS = 1 << 40
@@ -83,7 +85,7 @@ class _Source:
         self._left = self._most = most
         self._text = ""
         self._at = 0
-        self._may_batch = True
+        self._singles = 0
 
     def peek(self) -> str:
         """The next character that is not blank; "" at the end."""
@@ -120,7 +122,8 @@ class _Source:
     def batch(self) -> list[Any]:
         """Values that stand here with a comma behind each, decoded together, which takes half the time; [] where it
         can't be told where one of them ends."""
-        for border in BORDERS if self._may_batch else ():
+        self._singles -= 1
+        for border in BORDERS if self._singles < 0 else ():
             end = self._text.rfind(border, self._at, self._at + BATCH)
             if end < 0:
                 continue
@@ -128,12 +131,11 @@ class _Source:
             try:
                 values = _DECODER.decode(f"[{self._text[self._at : end]}]")
             except (ValueError, RecursionError):
-                self._may_batch = (
-                    False  # a file that is made to fail here must not be decoded again and again
-                )
                 break
             self._at = end + 1
             return list(values)
+        if self._singles < 0:  # looking costs as much as many values
+            self._singles = SINGLES
         return []
 
     def _more(self) -> bool:

@@ -110,7 +110,7 @@ def _padding(profile: Profile) -> dict[str, float]:
         kernel = kernel_names.find(each.kernel) if each.gemm else None
         if kernel is not None and each.gemm is not None:
             cost = tiles.cost(kernel, [each.gemm])
-            both = sums.setdefault(each.kernel[:MOST_CHARS], [0, 0])
+            both = sums.setdefault(each.kernel, [0, 0])
             both[0] += cost.executed_flops * each.number
             both[1] += cost.theoretical_flops * each.number
     return {name: 1 - useful / executed for name, (executed, useful) in sums.items() if executed}
@@ -174,4 +174,5 @@ def _kernels(cells: Sequence[Cell], total: float) -> Iterator[KernelTime]:
         some = by_name[name]
         operator = max(some, key=lambda each: each.seconds).operator
         launches = sum(each.launches for each in some)
-        yield KernelTime(name, some[0].family, operator, launches, sums[name] / total)
+        shown = name[:MOST_CHARS], some[0].family, operator[:MOST_CHARS]
+        yield KernelTime(*shown, launches, sums[name] / total)

@@ -19,6 +19,8 @@ QUEUED_GAP = 10.0
 """Most microseconds that a GPU needs between two kernels that are queued; what takes longer waits for something."""
 SMALL_FILL = 0.5
 """Blocks over SMs below which a kernel leaves most of the GPU empty."""
+MOST_CELLS = 20_000
+"""Cells beyond these are told apart by kind alone."""
 _DRAINED = (Idle.SYNCHRONISATION, Idle.ALLOCATION)
 """What has the host wait until the GPU is empty, so that the time until the next launch is its cost, too."""
 
@@ -110,6 +112,9 @@ class Split:
 
     def _number(self, key: CellKey) -> int:
         number = self._numbers.get(key)
+        if number is None and len(self._keys) >= MOST_CELLS:
+            key = CellKey(key.kind, NOTHING, NOTHING, 0, key.idle, False)
+            number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)
             self._keys.append(key)

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Hashable
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.values.trace import MOST_CHARS, TraceLimits
+from ofu_exporter.values.trace import TraceLimits
 
 MOST_MICROSECONDS = 1e17
 """Times beyond this, the year 5138, are none."""
@@ -53,8 +53,15 @@ class HostEvents:
         return order
 
 
+STEP = "ProfilerStep#"
+MOST_NAMES = 10_000
+"""Different names that are told apart. A job has some hundreds."""
+LONGEST_NAME = 2000
+OTHERS = "(other names)"
+
+
 class Names:
-    """Numbers of texts: each is held once, and cut."""
+    """Numbers of texts: each is held once, and cut; beyond MOST_NAMES all are the same."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -63,7 +70,7 @@ class Names:
     def number(self, text: str) -> int:
         number = self._numbers.get(text)
         if number is None:
-            text = text[:MOST_CHARS]
+            text = text[:LONGEST_NAME] if len(self.texts) < MOST_NAMES else OTHERS
             number = self._numbers.setdefault(text, len(self.texts))
             if number == len(self.texts):
                 self.texts.append(text)
@@ -125,13 +132,22 @@ class Timeline:
         if call is not None:
             kept.correlations.append(call)
 
+    def step(self, name: str, times: tuple[float, float]) -> None:
+        """Keep the window of a step, where a name is that of one."""
+        if name.startswith(STEP) and name[len(STEP) : 32].isdecimal():
+            self.steps.setdefault(int(name[len(STEP) : 32]), times)
+
+    def look(self) -> None:
+        """Raise ConfigError when the time is over."""
+        if time.monotonic() > self._end:
+            raise ConfigError(f"it takes more than {self._limits.seconds:g} s to read")
+
     def _count(self) -> None:
         self._left -= 1
         if self._left % EVENTS_BETWEEN_LOOKS == 0:
             if self._left <= 0:
                 raise ConfigError(f"it has more than {self._limits.events:,} events")
-            if time.monotonic() > self._end:
-                raise ConfigError(f"it takes more than {self._limits.seconds:g} s to read")
+            self.look()
 
 
 def interval(start: object, duration: object) -> tuple[float, float] | None:

@@ -29,7 +29,7 @@ class TraceLimits:
 
 UNLIMITED = TraceLimits()
 """What the command may cost, which its user can end."""
-ON_A_NODE = TraceLimits(unpacked_bytes=256 << 20, events=400_000, seconds=60.0)
+ON_A_NODE = TraceLimits(unpacked_bytes=512 << 20, events=400_000, seconds=60.0)
 """What a reading beside an agent may cost: 64 MiB of memory. Larger files are for the command."""
 
 

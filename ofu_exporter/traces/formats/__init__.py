@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -133,7 +133,7 @@ def amount(path: Path, text: str) -> float:
     return float(text.replace(",", ""))
 
 
-@cache
+@lru_cache(1 << 14)
 def on_tensor_pipe(kernel: str) -> bool:
     """Whether a kernel runs on tensor pipes, by its name: by a known grammar, else by words that such names have."""
     if kernel_names.find(kernel):

@@ -19,7 +19,7 @@ from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.traces import kernel_names
 from ofu_exporter.traces.formats import Profile, Tally, on_tensor_pipe
 from ofu_exporter.traces.json_stream import members
-from ofu_exporter.traces.timeline import MOST_GPUS, Timeline, interval
+from ofu_exporter.traces.timeline import EVENTS_BETWEEN_LOOKS, MOST_GPUS, Timeline, interval
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
@@ -56,7 +56,6 @@ _KINDS = {
     "python_function": "python",
 }
 """What an event tells of the time, by its category."""
-_STEP = "ProfilerStep#"
 _PYTHON = re.compile(
     r"dataloader|checkpoint|serialization\.py|optim/\w+\.py\(\d+\): step|gc\.collect", re.IGNORECASE
 )
@@ -80,8 +79,10 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a trace. Raises ConfigError, which names the file."""
     trace = _Trace(limits)
     with file_errors(path, ValueError, EOFError, zlib.error, ConfigError):
-        for event in _members(path, limits):
+        for number, event in enumerate(_members(path, limits), 1):
             trace.take(*event)
+            if number % EVENTS_BETWEEN_LOOKS == 0:
+                trace.timeline.look()
         if missing := trace.without_operator():
             trace.launched_by = dict(_operators_of(path, missing, limits))
     return trace.profile()
@@ -117,12 +118,11 @@ class _Trace:
     """Keeps the products and the kernels on tensor pipes while a trace is read."""
 
     def __init__(self, limits: TraceLimits) -> None:
-        self._timeline = Timeline(limits)
+        self.timeline = Timeline(limits)
         self.launched_by: dict[int, int] = {}
         self._products: dict[int, Gemm | str] = {}
         """By operator: the product it computes, or why that is not known."""
         self._kernels: list[_Kernel] = []
-        self._names: dict[str, str] = {}
         self._tally = Tally()
         self._gpus: set[str] = set()
 
@@ -137,16 +137,16 @@ class _Trace:
                     self._device(each)
         elif name == "distributedInfo" and isinstance(value, dict):
             rank = value.get("rank")
-            self._timeline.rank = rank if isinstance(rank, int) else None
+            self.timeline.rank = rank if isinstance(rank, int) else None
 
     def _device(self, properties: Mapping[str, Any]) -> None:
         name, number = str(properties["name"]), properties.get("id")
         self._gpus.add(name)
-        if isinstance(number, int) and len(self._timeline.models) < MOST_GPUS:
-            self._timeline.models[number] = name
+        if isinstance(number, int) and len(self.timeline.models) < MOST_GPUS:
+            self.timeline.models[number] = name
             major, minor = properties.get("computeMajor"), properties.get("computeMinor")
             if isinstance(major, int) and isinstance(minor, int):
-                self._timeline.capabilities[number] = 10 * major + minor
+                self.timeline.capabilities[number] = 10 * major + minor
 
     def _event(self, event: dict[str, Any]) -> None:
         category = event.get("cat")
@@ -163,7 +163,7 @@ class _Trace:
 
     def _keep(self, told: str | None, event: dict[str, Any], times: tuple[float, float]) -> None:
         """Keep an event for the time of the GPU."""
-        name, timeline = str(event.get("name", "")), self._timeline
+        name, timeline = str(event.get("name", "")), self.timeline
         if told == "ran":
             arguments = _arguments(event)
             gpu = _whole(arguments, "device")
@@ -177,8 +177,7 @@ class _Trace:
         thread = (_id(event, "pid"), _id(event, "tid"))
         call = _whole(_arguments(event), "correlation") if told == "called" else None
         timeline.did(thread, name, times, call)
-        if name.startswith(_STEP) and name[len(_STEP) : 32].isdecimal():
-            timeline.steps.setdefault(int(name[len(_STEP) : 32]), times)
+        timeline.step(name, times)
 
     def without_operator(self) -> set[int]:
         """Correlation ids of the kernels whose operator has to be looked up."""
@@ -202,7 +201,7 @@ class _Trace:
                 product = SEVERAL
             gemm, why = (product, "") if isinstance(product, Gemm) else (None, product)
             self._tally.add(kernel.name, kernel.seconds, gemm=gemm, why=why)
-        return self._tally.profile("kineto", frozenset(self._gpus), self._timeline)
+        return self._tally.profile("kineto", frozenset(self._gpus), self.timeline)
 
     def _owner(self, kernel: _Kernel) -> int | None:
         if kernel.operator is not None or kernel.correlation is None:
@@ -220,13 +219,13 @@ class _Trace:
             self._products[identity] = AMBIGUOUS
 
     def _kernel(self, event: Mapping[str, Any]) -> None:
-        name = str(event.get("name", ""))
+        names = self.timeline.names
+        name = names.texts[names.number(str(event.get("name", "")))]
         seconds = _seconds(event.get("dur"))
         if not on_tensor_pipe(name):
             self._tally.add(name, seconds)
             return
         arguments = _arguments(event)
-        name = self._names.setdefault(name, name)  # one copy of each name for all of its launches
         ids = _number(arguments, *_IDS), _number(arguments, "correlation")
         self._kernels.append(_Kernel(name, seconds, *ids))
 

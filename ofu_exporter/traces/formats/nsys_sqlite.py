@@ -1,7 +1,8 @@
-"""Reads an SQLite export of Nsight Systems: which kernels ran, how often and how long; it has no shapes."""
+"""Reads an SQLite export of Nsight Systems: which kernels ran, when and how long, and what called them; no shapes."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import sys
 import time
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally
+from ofu_exporter.traces.timeline import Timeline, interval
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
@@ -25,6 +27,41 @@ GROUP BY name.value
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 """And no views, of which a row may cost anything."""
 _GPUS = "SELECT name FROM TARGET_INFO_GPU WHERE TYPEOF(name) = 'text' AND name != '' LIMIT 1000"
+_MODELS = "SELECT id, name FROM TARGET_INFO_GPU WHERE TYPEOF(name) = 'text' LIMIT 64"
+_IDS = "streamId, correlationId"
+_NEEDED = {"start", "end", "deviceId", "streamId", "correlationId"}
+_RAN = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"SELECT deviceId, value, start, end, {_IDS} FROM CUPTI_ACTIVITY_KIND_KERNEL "
+    "JOIN StringIds ON StringIds.id = demangledName",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT deviceId, copyKind + 100 * (srcKind = 0 OR dstKind = 0), "
+    f"start, end, {_IDS} FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET": f"SELECT deviceId, 'Memset (Device)', start, end, {_IDS} "
+    "FROM CUPTI_ACTIVITY_KIND_MEMSET",
+}
+"""What ran on GPUs, by table. Memory of kind 0 is not pinned."""
+_COPIES = {
+    1: "Memcpy HtoD (Pinned -> Device)",
+    2: "Memcpy DtoH (Device -> Pinned)",
+    8: "Memcpy DtoD (Device -> Device)",
+    10: "Memcpy PtoP (Device -> Device)",
+    101: "Memcpy HtoD (Pageable -> Device)",
+    102: "Memcpy DtoH (Device -> Pageable)",
+}
+_DID = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": (
+        {"globalTid", "nameId", "start", "end", "correlationId"},
+        "SELECT globalTid, value, start, end, correlationId "
+        "FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON StringIds.id = nameId",
+    ),
+    "NVTX_EVENTS": (
+        {"globalTid", "text", "textId", "start", "end"},
+        "SELECT globalTid, COALESCE(text, value), start, end, NULL FROM NVTX_EVENTS "
+        "LEFT JOIN StringIds ON StringIds.id = textId WHERE end IS NOT NULL",
+    ),
+}
+"""What the host did: calls, and ranges of NVTX. Columns by table, and the query."""
+_VERSION = re.compile(r"_v\d+$")
+"""After the name of a call: `cudaLaunchKernel_v7000`."""
 READ_SECONDS = 300.0
 """How long an export may take; one of 5 million launches takes about 4 s."""
 _STEPS = 100_000
@@ -49,7 +86,61 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
         gpus: frozenset[str] = frozenset()
         if "TARGET_INFO_GPU" in tables:
             gpus = frozenset(name for (name,) in database.execute(_GPUS))
-    return tally.profile("nsys_sqlite", gpus)
+        timeline = _timeline(database, tables, limits)
+    return tally.profile("nsys_sqlite", gpus, timeline)
+
+
+def _timeline(
+    database: sqlite3.Connection, tables: set[str], limits: TraceLimits
+) -> Timeline | None:
+    """When it all ran; None for an export that lacks columns of that."""
+    timeline = Timeline(limits)
+    for table, query in _RAN.items():
+        if table in tables:
+            if not _columns(database, table) >= _NEEDED:
+                return None
+            _add_what_ran(timeline, database.execute(query))
+    for table, (needed, query) in _DID.items():
+        if table in tables and _columns(database, table) >= needed:
+            _add_what_the_host_did(timeline, database.execute(query))
+    for number, name in database.execute(_MODELS) if "TARGET_INFO_GPU" in tables else ():
+        timeline.models[_whole(number)] = name
+    return timeline
+
+
+def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor) -> None:
+    for gpu, name, start, end, stream, correlation in rows:
+        if times := _times(start, end):
+            ids = _whole(stream), _whole(correlation)
+            timeline.ran(_whole(gpu), _copied(name), times, ids, -1.0)
+
+
+def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor) -> None:
+    for thread, name, start, end, correlation in rows:
+        if isinstance(name, str) and (times := _times(start, end)):
+            call = None if correlation is None else _whole(correlation)
+            timeline.did(_whole(thread), _VERSION.sub("", name), times, call)
+            timeline.step(name, times)
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    return {name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")}
+
+
+def _times(start: object, end: object) -> tuple[float, float] | None:
+    """Nanoseconds as microseconds; None for what are no times."""
+    if isinstance(start, int) and isinstance(end, int):
+        return interval(start / 1e3, (end - start) / 1e3)
+    return None
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _copied(name: object) -> str:
+    """The name of a kernel, or what Kineto calls a copy of that kind."""
+    return name if isinstance(name, str) else _COPIES.get(_whole(name), "Memcpy")
 
 
 @contextmanager
@@ -57,7 +148,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """The database, whose queries end after a while, and when the user interrupts them. Raises ConfigError."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     end = time.monotonic() + READ_SECONDS
-    with file_errors(path, sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:
+    with (
+        file_errors(path, sqlite3.Error, ConfigError),
+        closing(sqlite3.connect(address, uri=True)) as database,
+    ):
         database.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         if sys.version_info >= (3, 11):
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT_BYTES)

@@ -9,14 +9,17 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.traces import formats
+from ofu_exporter.traces import formats, job
 from ofu_exporter.traces.formats import NO_SHAPE, Launches, nsys_sqlite
 from tests.helpers.agent import until
+from tests.traces import planted
 from tests.traces.formats.tracing import ADD, H100, NVJET, rounded
+from tests.traces.trace_maker import Maker
 
 
 def database(path: Path, *kernels: tuple[str, int, int], gpu: bool = True) -> Path:
@@ -129,3 +132,63 @@ def test_an_interrupt_ends_a_long_reading(slow: Path) -> None:
         reading.send_signal(signal.SIGINT)
         _, errors = reading.communicate(timeout=30)
     assert (reading.returncode, errors) == (1, "\nAborted!\n")
+
+
+def exported(maker: Maker, path: Path) -> Path:
+    """What Nsight Systems would have exported of the same run, with the columns that its documentation has of these
+    tables: times in nanoseconds, names by number, calls with their version."""
+    names: dict[str, int] = {}
+
+    def numbered(name: str) -> int:
+        return names.setdefault(name, len(names) + 1)
+
+    with closing(sqlite3.connect(path)) as made, made:
+        made.executescript(
+            "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, demangledName);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, correlationId, copyKind, srcKind,"
+            " dstKind);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, nameId);"
+            "CREATE TABLE NVTX_EVENTS (start, end, globalTid, text, textId);"
+        )
+        for event in maker.events:
+            start, args = round(event["ts"] * 1e3), event["args"]
+            row: tuple[Any, ...]
+            place: tuple[Any, ...]
+            end, thread = start + round(event["dur"] * 1e3), event["tid"]
+            if event["cat"] == "kernel":
+                place = (0, args["stream"], args["correlation"], numbered(event["name"]))
+                table, row = "CUPTI_ACTIVITY_KIND_KERNEL", (start, end, *place)
+            elif event["cat"] == "gpu_memcpy":
+                place = (0, args["stream"], args["correlation"], 1, 1, 2)
+                table, row = "CUPTI_ACTIVITY_KIND_MEMCPY", (start, end, *place)
+            elif event["cat"] == "cuda_runtime":
+                place = (thread, args["correlation"], numbered(event["name"] + "_v7000"))
+                table, row = "CUPTI_ACTIVITY_KIND_RUNTIME", (start, end, *place)
+            else:
+                table, row = "NVTX_EVENTS", (start, end, thread, event["name"], None)
+            made.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        made.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", [(n, name) for name, n in names.items()]
+        )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["data_loader", "fp32_products", "synchronisation", "host_bound"])
+def test_an_export_says_the_same_of_the_time_as_a_trace_of_pytorch(
+    kind: str, tmp_path: Path
+) -> None:
+    maker = planted.job(kind, planted.PLANTS[kind], 5000.0, seed=1).maker
+    (there, _), (here, _) = (
+        job.read([path])
+        for path in (maker.write(tmp_path / "a.json"), exported(maker, tmp_path / "a.sqlite"))
+    )
+    (wanted,), (rank,) = there.ranks, here.ranks
+    assert rank.parts == pytest.approx(wanted.parts, abs=1e-4)
+    assert rank.seconds == pytest.approx(wanted.seconds, rel=1e-4)
+    assert [each.step for each in rank.steps] == [each.step for each in wanted.steps]
+    idle, wanted_idle = (
+        {why: share for why, share in each.idle.items() if share > 1e-4} for each in (rank, wanted)
+    )
+    assert idle == pytest.approx(wanted_idle, abs=1e-4)
+    assert [each.finding for each in here.findings] == [each.finding for each in there.findings]
