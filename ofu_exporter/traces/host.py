@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, IntFlag
 from typing import NamedTuple, TypeVar
@@ -97,10 +98,10 @@ class _ByName(dict[int, TableT]):
 
 
 class Launches:
-    """The calls that launched something, in columns; `places` has where each correlation stands."""
+    """The calls that launched something, in columns by correlation."""
 
     def __init__(self, timeline: Timeline) -> None:
-        self.places: dict[int, int] = {}
+        self._correlations = array("q")
         self.starts, self.ends = array("d"), array("d")
         self.operators = array("i")
         """The name of the innermost operator or annotation; NOTHING = none was recorded."""
@@ -111,11 +112,25 @@ class Launches:
             events = timeline.events.get(thread) or HostEvents()
             wanted = (each for each in calls.by_start() if launching[calls.names[each]])
             for call, operator, scope in _within(calls, wanted, events, scopes):
-                self.places[calls.correlations[call]] = len(self.starts)
+                self._correlations.append(calls.correlations[call])
                 self.starts.append(calls.starts[call])
                 self.ends.append(calls.ends[call])
                 self.operators.append(operator)
                 self.scopes.append(scope)
+        self._sort()
+
+    def _sort(self) -> None:
+        """Sort by correlation; searching takes a tenth of the memory of a table of places."""
+        order = sorted(range(len(self.starts)), key=self._correlations.__getitem__)
+        for name in ("_correlations", "starts", "ends", "operators", "scopes"):
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, map(column.__getitem__, order)))
+
+    def place(self, correlation: int) -> int | None:
+        """Where the call of a correlation stands; None = the trace has none."""
+        place = bisect_left(self._correlations, correlation)
+        found = place < len(self._correlations) and self._correlations[place] == correlation
+        return place if found else None
 
 
 def _within(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ def _gpus(timeline: Timeline, padding: dict[str, float]) -> Iterator[GpuTrace]:
         until = windows.pop()[0]
         numbers.pop()
     for number, ran in sorted(timeline.gpus.items()):
-        kept = [each for each in range(len(ran)) if _launched(ran, launches, each) < until]
+        kept = array("I", (n for n in range(len(ran)) if _launched(ran, launches, n) < until))
         split = Split(ran, launches, paused).run(kept, timeline.names, windows)
         if split.seconds > LONGEST_SECONDS:
             raise ConfigError("its kernels are more than a day apart: is this one trace?")
@@ -95,7 +96,7 @@ def _collectives(timeline: Timeline, ran: Activities, launches: Launches) -> Ite
     for each in sorted(range(len(ran)), key=ran.starts.__getitem__):
         name = texts[ran.names[each]]
         if kind_of(name) is Kind.COMMUNICATION:
-            place = launches.places.get(ran.correlations[each])
+            place = launches.place(ran.correlations[each])
             operator = NOTHING if place is None else launches.operators[place]
             kind = collective_of(name, "" if operator == NOTHING else texts[operator])
             at = bisect(steps, (_launched(ran, launches, each), float("inf"))) - 1
@@ -118,7 +119,7 @@ def _padding(profile: Profile) -> dict[str, float]:
 
 def _launched(ran: Activities, launches: Launches, each: int) -> float:
     """When something was launched, or ran where that is not known."""
-    place = launches.places.get(ran.correlations[each])
+    place = launches.place(ran.correlations[each])
     return ran.starts[each] if place is None else launches.starts[place]
 
 

@@ -78,7 +78,7 @@ class Split:
         self, some: Iterable[int], names: Names, steps: Sequence[tuple[float, float]]
     ) -> SplitTime:
         """Go through all pieces of some activities. `steps` are the windows of the steps in order, in microseconds."""
-        order = sorted(some, key=self._ran.starts.__getitem__)
+        order = array("I", sorted(some, key=self._ran.starts.__getitem__))
         for each in order:
             self._of[each] = number = self._number(self._key_of(each, names))
             self._counts[number] += 1
@@ -104,7 +104,7 @@ class Split:
         ran, launches = self._ran, self._launches
         name = ran.names[each]
         kind = kind_of(names.texts[name])
-        place = launches.places.get(ran.correlations[each])
+        place = launches.place(ran.correlations[each])
         small = kind is Kind.TENSOR and 0 <= ran.fills[each] < SMALL_FILL
         if place is None:
             return CellKey(kind, name, NOTHING, 0, None, small)
@@ -135,7 +135,7 @@ class Split:
     def _gap(self, gap: Piece) -> Iterator[tuple[float, CellKey]]:
         """What the host did while nothing ran, in pieces."""
         launches = self._launches
-        place = launches.places.get(self._ran.correlations[gap.following])
+        place = launches.place(self._ran.correlations[gap.following])
         operator, scope = NOTHING, 0
         if place is not None:
             operator, scope = launches.operators[place], launches.scopes[place]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Hashable
+from itertools import islice
+from operator import lt
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.values.trace import TraceLimits
@@ -46,11 +48,13 @@ class HostEvents:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def by_start(self) -> list[int]:
+    def by_start(self) -> array[int]:
         """Their places, earliest first; of two that begin together the longer one first."""
+        if all(map(lt, self.starts, islice(self.starts, 1, None))):
+            return array("I", range(len(self)))
         order = sorted(range(len(self)), key=self.ends.__getitem__, reverse=True)
         order.sort(key=self.starts.__getitem__)
-        return order
+        return array("I", order)
 
 
 STEP = "ProfilerStep#"

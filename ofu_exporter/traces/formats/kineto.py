@@ -122,6 +122,7 @@ class _Trace:
         self.launched_by: dict[int, int] = {}
         self._products: dict[int, Gemm | str] = {}
         """By operator: the product it computes, or why that is not known."""
+        self._kinds: dict[Gemm | str, Gemm | str] = {}
         self._kernels: list[_Kernel] = []
         self._tally = Tally()
         self._gpus: set[str] = set()
@@ -215,6 +216,7 @@ class _Trace:
         if first is None or identity is None:
             return
         product = _product(arguments, first)
+        product = self._kinds.setdefault(product, product)  # one copy for all launches
         if self._products.setdefault(identity, product) != product:
             self._products[identity] = AMBIGUOUS
 
