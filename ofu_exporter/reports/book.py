@@ -233,8 +233,7 @@ class ReportBook:
         return is_new and self.work.has_time(key[1])
 
     def explain(self, key: JobKey) -> None:
-        """Look for the causes of a job's divergence: 1 to 40 ms of work, up to a second for the largest recipe, none of
-        it under the lock."""
+        """Look for the causes of a divergence: 1 to 100 ms, a second for the largest recipe, not under the lock."""
         with self._lock:
             entry = self._entries.get(key)
             question = entry.ask_for_causes() if entry else None

@@ -174,7 +174,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.gauge(
         "ofu_job_divergence_cause",
-        f"1 for the likeliest cause of a divergence; {NO_CAUSE} where none that is known fits.",
+        f"1 for the likeliest cause of a divergence; undecided where several fit, {NO_CAUSE} where none does.",
         _cause,
         "cause",
     ),
