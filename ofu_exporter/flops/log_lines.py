@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
 
@@ -102,7 +103,21 @@ class SinceLast(Follower):
         return replace(one, seconds=seconds, flops=None if one.flops is None else one.flops * count)
 
 
+class Reads(Protocol):
+    """Reads a log line by line, and remembers earlier lines."""
+
+    def line(self, line: str) -> Statement | None: ...
+
+
+def read_following(
+    follower: Callable[[JobFacts], Reads], what: str, text: str, job: JobFacts
+) -> list[Statement]:
+    """The statements with a rate of a log whose lines belong together. Raises ConfigError with `what` without one."""
+    following = follower(job)
+    lines = (following.line(plain(line)) for line in text.splitlines())
+    return some([one for one in lines if one is not None and one.has_rate], what)
+
+
 def read_lines(read_line: ReadLine, what: str, text: str, job: JobFacts) -> list[Statement]:
     """The statements of all lines that have a rate or an MFU. Raises ConfigError with `what` where none has."""
-    lines = (read_line(plain(line), job) for line in text.splitlines())
-    return some([one for one in lines if one is not None and one.has_rate], what)
+    return read_following(partial(Follower, read_line), what, text, job)

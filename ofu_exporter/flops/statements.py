@@ -66,9 +66,9 @@ def number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError as error:
-        raise ConfigError(f"{where}: {text!r} is not a number") from error
+        raise ConfigError(f"{where}: {text[:80]!r} is not a number") from error
     if not math.isfinite(value) or value < 0:
-        raise ConfigError(f"{where}: {text!r} is not a number of at least 0")
+        raise ConfigError(f"{where}: {text[:80]!r} is not a number of at least 0")
     return value
 
 

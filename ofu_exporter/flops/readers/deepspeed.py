@@ -78,7 +78,7 @@ def _value(text: str, label: str, unit: str) -> re.Match[str] | None:
     What stands before the label is a prefix, of `srun -l` or of a host, if it ends in a colon or a bracket. Before 2023
     the label of the forward pass was `fwd flops per GPU = 2 * fwd MACs per GPU`.
     """
-    prefix, rest = r"^(?:.*[:\]>)|]\s+)?\s*", r"(?: = 2 \* fwd MACs per GPU)?:\s*"
+    prefix, rest = r"^(?:.*[:\]>)|](?=\s))?\s*", r"(?: = 2 \* fwd MACs per GPU)?:\s*"
     return re.search(rf"{prefix}{label}{rest}([\d.]+)\s*{unit}", text, re.MULTILINE)
 
 

@@ -6,26 +6,18 @@ it has no step. Tokens need FLOPs of a token, or a model; the callback needs nei
 
 from __future__ import annotations
 
-import re
+from functools import partial
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.log_lines import quantity
-from ofu_exporter.flops.statements import JobFacts, Statement, some
+from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.statements import JobFacts, Statement
 
-_LINE = re.compile(r"\{'loss': .*'epoch': ")
+_SIGNS = ("{'loss': ", "'epoch': ")
 _TOKENS = quantity(r"'num_input_tokens_seen': '?([\d.e+]+)", "num_input_tokens_seen")
 _ADVICE = (
     "a line of Hugging Face's Trainer has neither FLOPs nor a step: use OfuCallback, "
     "or set include_num_input_tokens_seen"
 )
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per line from the second one on: the tokens since the line before."""
-    following = Follower(job)
-    lines = [following.line(line) for line in text.splitlines() if "num_input_tokens" in line]
-    stated = [one for one in lines if one is not None and one.has_rate]
-    return some(stated, "two Trainer lines with `num_input_tokens_seen`")
 
 
 class Follower:
@@ -36,7 +28,7 @@ class Follower:
 
     def line(self, line: str) -> Statement | None:
         """The tokens since the line before; the first line, and one after a restart, only mark a beginning."""
-        if not _LINE.search(line):
+        if not all(sign in line for sign in _SIGNS):
             return None
         tokens = _TOKENS.of(line)
         if tokens is None:
@@ -45,3 +37,6 @@ class Follower:
         if before is None or tokens < before:
             return Statement()
         return Statement(tokens=tokens - before)
+
+
+read = partial(read_following, Follower, "two Trainer lines with `num_input_tokens_seen`")

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from functools import partial
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.log_lines import read_following
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
 
 _RATE, _SAMPLE_RATE = "device/flops_per_sec", "device/samples_per_sec"
 _MOST_COLUMNS = 1000
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per row, from the second one on."""
-    following = Follower(job)
-    rows = (following.line(line) for line in text.splitlines())
-    stated = [one for one in rows if one is not None and one.has_rate]
-    return some(stated, f"metrics.csv with `{_RATE}`")
 
 
 class Follower:
@@ -46,7 +40,10 @@ class Follower:
             return None
         if not self._columns or not line.strip():
             return None
-        cells = next(csv.reader([line.replace("\0", "")]), [])
+        try:
+            cells = next(csv.reader([line.replace("\0", "")]), [])
+        except csv.Error as error:
+            raise ConfigError(f"metrics.csv: {error}") from error
         if len(cells) != len(self._columns):
             raise ConfigError("metrics.csv: its columns have changed: start tail again")
         row = {name: text for name, text in zip(self._columns, cells, strict=True) if text.strip()}
@@ -73,3 +70,6 @@ class Follower:
 def _plain(name: str) -> str:
     """A column without the stage of Lightning's loggers: `train/time` and `train|time` are `time`."""
     return name.removeprefix("train/").removeprefix("train|")
+
+
+read = partial(read_following, Follower, f"metrics.csv with `{_RATE}`")

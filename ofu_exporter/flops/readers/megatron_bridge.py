@@ -7,23 +7,16 @@ without a throughput. Two ranks write them, so either may come first, or the oth
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from ofu_exporter.flops.log_lines import SinceLast, plain, quantity
+from ofu_exporter.flops.log_lines import SinceLast, quantity, read_following
 from ofu_exporter.flops.readers.megatron import ITERATION
-from ofu_exporter.flops.statements import JobFacts, Statement, rated, some
+from ofu_exporter.flops.statements import JobFacts, Statement, rated
 
 _SECONDS = quantity(r"\bStep Time\s*:\s*([\d.]+)s", "Step Time")
 _RATE = quantity(r"\bGPU utilization:\s*([\d.]+)MODEL_TFLOP/s/GPU", "GPU utilization", 1e12)
 _ROUNDING_SECONDS = 0.006
 """The two lines of an iteration state its time to 10 ms and to 0.1 ms."""
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per iteration."""
-    following = Follower(job)
-    lines = (following.line(plain(line)) for line in text.splitlines())
-    stated = [one for one in lines if one is not None and one.has_rate]
-    return some(stated, "Megatron-Bridge `MODEL_TFLOP/s/GPU`")
 
 
 class Follower:
@@ -63,3 +56,6 @@ class Follower:
         whole = self._iteration
         self._iteration = None
         return replace(of_step, step=whole.step, seconds=whole.seconds)
+
+
+read = partial(read_following, Follower, "Megatron-Bridge `MODEL_TFLOP/s/GPU`")

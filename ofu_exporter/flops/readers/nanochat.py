@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
-from ofu_exporter.flops.log_lines import LineForm, plain, quantity
-from ofu_exporter.flops.statements import JobFacts, Statement, rated, some
+from ofu_exporter.flops.log_lines import LineForm, quantity, read_following
+from ofu_exporter.flops.statements import JobFacts, Statement, rated
 
 _OLD_PEAK_FLOPS = 989e12
 _PEAK = quantity(r"\bPeak FLOPS \(BF16\):\s*([\d.e+]+)", "Peak FLOPS")
@@ -21,13 +22,6 @@ _STEP = LineForm(
     also="| dt:",
 )
 _NEW_STEP = replace(_STEP, mfu=quantity(r"\bbf16_mfu:\s*([\d.]+)", "bf16_mfu", 0.01))
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per step, in FLOP/s of one GPU where the peak is known."""
-    following = Follower(job)
-    lines = (following.line(plain(line)) for line in text.splitlines())
-    return some([one for one in lines if one is not None and one.has_rate], "nanochat `mfu:`")
 
 
 class Follower:
@@ -45,3 +39,6 @@ class Follower:
         if one is None or one.mfu is None or peak_flops is None:
             return one
         return rated(one, one.mfu * peak_flops, self._job)
+
+
+read = partial(read_following, Follower, "nanochat `mfu:`")

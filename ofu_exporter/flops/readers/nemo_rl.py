@@ -8,23 +8,16 @@ above MFU by what they compute.
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from ofu_exporter.flops.log_lines import plain, quantity
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
 
 _STEP = re.compile(r"={5,} Step (\d+)/\d+ ={5,}")
 _TOTAL = quantity(r"\bTraining FLOPS:\s*([\d.]+) TFLOPS", "Training FLOPS", 1e12)
 _OF_RANK = quantity(r"\(([\d.]+) TFLOPS per rank\)", "TFLOPS per rank", 1e12)
 _STEP_SECONDS = quantity(r"\bTotal step time:\s*([\d.]+)s", "Total step time")
 _TRAINING_SECONDS = quantity(r"\bpolicy_training:\s*([\d.]+)s", "policy_training")
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per step. With the world size, GPUs that only generate are counted too."""
-    following = Follower(job)
-    lines = (following.line(plain(line)) for line in text.splitlines())
-    stated = [one for one in lines if one is not None and one.has_rate]
-    return some(stated, "NeMo-RL `Training FLOPS` with `policy_training`")
 
 
 class Follower:
@@ -55,3 +48,6 @@ class Follower:
         one = Statement(self._step, flops=flops, seconds=seconds)
         self._step = self._rate = self._seconds = None
         return rated(one, flops / seconds, self._job)
+
+
+read = partial(read_following, Follower, "NeMo-RL `Training FLOPS` with `policy_training`")

@@ -8,22 +8,15 @@ that peak. Attention is counted in full, whether causal or not.
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from ofu_exporter.flops.log_lines import plain, quantity
-from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
+from ofu_exporter.flops.log_lines import quantity, read_following
+from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
 
 _STEP = re.compile(r"\[step=(\d+)/[^,\]]*,epoch=\d+[^\]]*\]")
 _PEAK = quantity(r"\bDevice peak FLOPS:\s*([\d.e+]+)", "Device peak FLOPS")
 _MFU = quantity(r"\bthroughput/device/MFU=([\d.,e+-]+)", "MFU", 0.01)
 _BPS = quantity(r"\bthroughput/device/BPS=([\d.,e+-]+)", "BPS")
-
-
-def read(text: str, job: JobFacts) -> list[Statement]:
-    """One statement per step whose block has an MFU."""
-    following = Follower(job)
-    lines = (following.line(plain(line)) for line in text.splitlines())
-    stated = [one for one in lines if one is not None and one.has_rate]
-    return some(stated, "OLMo-core `throughput/device/MFU`")
 
 
 class Follower:
@@ -55,3 +48,6 @@ class Follower:
         one = Statement(self._step, seconds=1 / self._steps_per_second, mfu=self._mfu)
         self._step = None
         return rated(one, self._mfu * self._peak_flops, self._job) if self._peak_flops else one
+
+
+read = partial(read_following, Follower, "OLMo-core `throughput/device/MFU`")

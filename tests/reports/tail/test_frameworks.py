@@ -291,6 +291,19 @@ def test_rows_that_lightning_writes_again_are_not_stated_again() -> None:
     assert log.tail.drops[Drop.UNREADABLE] == 1
 
 
+@pytest.mark.slow
+def test_a_very_long_line_costs_itself_and_its_length() -> None:
+    """Of spaces, brackets, quotes and digits, behind what each form begins with."""
+    log = Job()
+    log.follow("Profile Summary at step 3", CSV_HEADER)
+    for text in (" ", ": ", '"', "9", "1,", "[", "{'loss': 1, ", "\x1b["):
+        for begin in ("", "fwd flops per GPU: ", "iteration 1/ ", "step 00001 (", "perf 1: {"):
+            log.follow((begin + text * (1 << 17))[: 1 << 17])
+    log.follow("-----")
+    assert log.tail.drops[Drop.UNREADABLE] > 0
+    assert all(len(text) < 500 for text in log.said)
+
+
 SUMMARY = """\
 -------------------------- DeepSpeed Flops Profiler --------------------------
 Profile Summary at step 21:
