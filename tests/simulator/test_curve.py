@@ -82,9 +82,9 @@ def test_clock_noise_is_the_papers() -> None:
 
 
 def test_the_judge_takes_nothing_from_the_judged() -> None:
-    """Only agent.py imports the package, to run it."""
+    """Only agent.py and reporting.py import the package, to run it."""
     for path in Path(__file__).parent.glob("*.py"):
-        if path.name == "agent.py" or path.name.startswith("test_"):
+        if path.name in ("agent.py", "reporting.py") or path.name.startswith("test_"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom):
