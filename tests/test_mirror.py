@@ -32,6 +32,7 @@ OF_A_SUBJECT = {
     "reports/tail/test_frameworks.py": "all readers of logs, on what their frameworks print",
     "simulator/test_causes.py": "bounds of causes, on simulated kernels",
     "simulator/test_servers.py": "the three servers of the simulator",
+    "traces/test_counters.py": "the time of a trace, beside the counters of the same seconds",
 }
 """Tests of one subject in many files of a folder."""
 
