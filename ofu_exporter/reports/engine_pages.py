@@ -7,15 +7,17 @@ Names are those of the engines' own code and docs: vLLM `v1/metrics/loggers.py` 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 MAX_SERIES = 2000
 """Of one page; the largest that was seen, 16 data-parallel engines of one model, has some 300."""
-MAX_MODELS = 16
-"""Names of models on one page; the rest are one, without a name."""
+MAX_STARTS = 256
+"""Processes of one page whose starts are read."""
+MOST = 1e24
+"""No engine counts so far; a thousand of it can be added up and are still a number."""
 TOKENS, REQUESTS, SECONDS, BYTES = "tokens", "requests", "seconds", "bytes"
 RUNNING, WAITING = "running", "waiting"
 ALL_PROMPT = "all prompt"
@@ -63,11 +65,13 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """By engine and counter, without `_total`: what it counts, and its kind. Of seconds the kind is a label, or after `=` a
 phase."""
-_ROW = r"(\{(?:[^\"}\n]|\"(?:[^\"\\\n]|\\.)*\")*\})?[ \t]+(\S+)"
+_REST = r"((?:\{| |\t).{1,4096})$"
+"""Of a line, after its name. A longer one is none of these, and would be looked at for as long as it is."""
+_ROW = re.compile(r"(\{(?:[^\"}]|\"(?:[^\"\\]|\\.)*\")*\})?[ \t]+(\S+)")
 """Labels, as they are written, and a value."""
-_ENGINE = re.compile(rf"^({'|'.join(ENGINES)})[:_]([a-z_]+){_ROW}", re.M)
+_ENGINE = re.compile(rf"^({'|'.join(ENGINES)})[:_]([a-z_]+){_REST}", re.M)
 _LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
-_STARTED = re.compile(r"^process_start_time_seconds(?:\{[^}]*\})?[ \t]+(\S+)", re.M)
+_STARTED = re.compile(rf"^process_start_time_seconds{_REST}", re.M)
 
 
 class Series(NamedTuple):
@@ -95,32 +99,37 @@ def read(text: str) -> EnginePage | None:
         return None
     gauges = {key: value for key, value in series.items() if key.measure in (RUNNING, WAITING)}
     counters = {key: value for key, value in series.items() if key not in gauges}
-    return EnginePage(counters, gauges, tuple(_STARTED.findall(text)))
+    starts = islice((row[2] for row in _rows(_STARTED, text)), MAX_STARTS)
+    return EnginePage(counters, gauges, tuple(starts))
 
 
 def gauge(text: str, name: str) -> list[float]:
-    """The values of any metric on a page, those that are finite numbers."""
-    rows: list[tuple[str, str]] = re.findall(rf"^{re.escape(name)}{_ROW}", text, re.M)
-    values = (_number(value) for _, value in rows)
-    return [value for value in values if value is not None]
+    """The values of any metric on a page, those that are numbers, of the first lines."""
+    rows = _rows(re.compile(rf"^{re.escape(name)}{_REST}", re.M), text)
+    values = (_number(row[2]) for row in rows)
+    return list(islice((value for value in values if value is not None), MAX_SERIES))
+
+
+def _rows(line: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Labels and value of each line, one after the other: a page of 16 MiB has half a million of them."""
+    rests = (_ROW.match(found[line.groups]) for found in line.finditer(text))
+    return (row for row in rests if row is not None)
 
 
 def _series(text: str) -> Iterator[tuple[Series, float]]:
-    models: set[str] = set()
     count = 0
-    for engine, name, labels, value in _ENGINE.findall(text):
-        meaning = ENGINES[engine].get(name.removesuffix("_total"))
-        number = _number(value)
-        if meaning is None or number is None or number < 0:
+    for found in _ENGINE.finditer(text):
+        meaning = ENGINES[found[1]].get(found[2].removesuffix("_total"))
+        row = _ROW.match(found[3]) if meaning else None
+        number = _number(row[2]) if row else None
+        if meaning is None or row is None or number is None or number < 0:
             continue
+        labels = row[1] or ""
         count += 1
         if count > MAX_SERIES:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
         named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
         model = named.get("model_name", named.get("model", ""))[:256]
-        models.add(model)
-        if len(models) > MAX_MODELS:
-            model = ""
         yield Series(meaning[0], _kind(*meaning, named), model, labels), number
 
 
@@ -140,4 +149,4 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= MOST else None

@@ -159,7 +159,7 @@ class Pulls:
         end = self._wall() - (self._clock() - at)
         if engine.setting.metric:
             return _of_gauge(engine, text, at, end)
-        has_work = _tallied(engine, text)
+        has_work = _tallied(engine, text, end)
         outcome, report = _of_counter(engine, text, at, end)
         if outcome is PullOutcome.NO_COUNTER and has_work:
             return PullOutcome.SERVED, None
@@ -177,8 +177,9 @@ class Pulls:
 _FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN, PullOutcome.SERVED})
 
 
-def _tallied(engine: PulledEngine, text: str) -> bool:
-    """Add what the page says of the engine's work; whether it says any. Raises PageError for a page too large."""
+def _tallied(engine: PulledEngine, text: str, end: float) -> bool:
+    """Add what the page of a Unix time says of the engine's work; whether it says any. Raises PageError for a page too
+    large."""
     try:
         page = engine_pages.read(text)
     except ValueError as error:
@@ -187,7 +188,7 @@ def _tallied(engine: PulledEngine, text: str) -> bool:
     if page is None:
         return False
     with engine.lock:
-        engine.tally.take(page)
+        engine.tally.take(page, end)
     return True
 
 

@@ -9,6 +9,13 @@ from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.engine_pages import EnginePage, Series
 from ofu_exporter.values.served import CACHED, PROMPT, RECOMPUTED, Served, add_to
 
+MAX_NAMES = 16
+"""Names of models, and of phases, of one engine, over all pages: each is a series. The rest are one, without a name."""
+MAX_PROCESSES = 4
+"""Engines behind one address whose pages are told apart by when their processes started."""
+SKEW_SECONDS = 60.0
+"""By how much the clocks of two nodes may differ."""
+
 
 class Tally:
     """The totals of one page. It begins at 0: what an engine served before it was first read is not known to be the
@@ -16,17 +23,48 @@ class Tally:
 
     def __init__(self) -> None:
         self.served = Served()
-        self._before: EnginePage | None = None
+        self._last: EnginePage | None = None
+        self._at = 0.0
+        self._pages: dict[tuple[str, ...], EnginePage] = {}
+        """The last page of each engine that answered, by the starts of its processes."""
+        self._names: tuple[set[str], set[str]] = set(), set()
+        """Models, and phases."""
 
-    def take(self, page: EnginePage) -> None:
-        before, self._before = self._before, page
+    def take(self, page: EnginePage, at: float = 0.0) -> None:
+        """Add a page that was read at a Unix time."""
+        page = self._named(page)
+        last, self._last = self._last, page
+        before = self._pages.pop(page.started, None)
+        self._pages[page.started] = page
+        if len(self._pages) > MAX_PROCESSES:
+            del self._pages[next(iter(self._pages))]
         if before is not None:
             self._add(grown(before, page))
+        elif last is not None and _is_after(page, last, self._at):
+            self._add(
+                dict(page.counters)
+            )  # it began at 0; what was served before the end is not seen
+        self._at = at
         for each, measure in ((self.served.running, "running"), (self.served.waiting, "waiting")):
             each.clear()
             for series, value in page.gauges.items():
                 if series.measure == measure:
                     each[series.model] += value
+
+    def _named(self, page: EnginePage) -> EnginePage:
+        """The page with no more names than are kept, always the same ones."""
+        models, phases = self._names
+
+        def named(series: Series) -> Series:
+            is_phase = series.measure == engine_pages.SECONDS
+            kind = _kept(series.kind, phases) if is_phase else series.kind
+            return series._replace(model=_kept(series.model, models), kind=kind)
+
+        counters, gauges = (
+            {named(series): value for series, value in values.items()}
+            for values in (page.counters, page.gauges)
+        )
+        return page._replace(counters=counters, gauges=gauges)
 
     def lose(self) -> None:
         """There was no page: what runs now is not known."""
@@ -52,14 +90,36 @@ class Tally:
 
 
 def grown(before: EnginePage, now: EnginePage) -> dict[Series, float]:
-    """What each counter grew by between two pages. After a restart it is what the counter shows: the engine began at 0,
-    and what it served between the last page and its end was never seen."""
-    restarted = bool(before.started) and before.started != now.started
+    """What each counter grew by between two pages of one engine. One that went back is of an engine that was restarted
+    and began at 0; what it served between the last page and its end was never seen."""
     growth = {}
     for series, value in now.counters.items():
-        earlier = 0.0 if restarted else before.counters.get(series, 0.0)
+        earlier = before.counters.get(series, 0.0)
         growth[series] = value - earlier if value >= earlier else value
     return growth
+
+
+def _kept(name: str, names: set[str]) -> str:
+    if len(names) < MAX_NAMES:
+        names.add(name)
+    return name if name in names else ""
+
+
+def _is_after(now: EnginePage, last: EnginePage, at: float) -> bool:
+    """Whether a page is of a process that followed that of the last page, which was read at a Unix time. Else an
+    address leads to several engines by turns, and this one had served before it was first read."""
+    starts = _latest(now), _latest(last)
+    if None in starts:
+        return True
+    return starts[0] > starts[1] and starts[0] > at - SKEW_SECONDS  # type: ignore[operator]
+
+
+def _latest(page: EnginePage) -> float | None:
+    """When the last of its processes started, Unix time; None where it does not say."""
+    try:
+        return max(map(float, page.started), default=None)
+    except ValueError:
+        return None
 
 
 def _disjoint(tokens: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+
 import pytest
 
+from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.engine_pages import Series
 
@@ -140,13 +144,34 @@ def test_a_page_of_too_many_series_is_refused() -> None:
         engine_pages.read(page)
 
 
-def test_too_many_models_are_one_without_a_name() -> None:
-    page = "".join(f'vllm:prompt_tokens_total{{model_name="m{n}"}} 1\n' for n in range(40))
-    read = engine_pages.read(page)
-    assert read is not None
-    models = {series.model for series in read.counters}
-    assert len(models) == engine_pages.MAX_MODELS + 1
-    assert "" in models
+@pytest.mark.parametrize(
+    "line",
+    [
+        'vllm:prompt_tokens_totals{model_name="m"} 1\n',
+        "process_start_time_seconds 1\n",
+        "trainer_mfu 0.4\n",
+        'vllm:estimated_flops_per_gpu_total{engine="0"} 1\n',
+    ],
+)
+def test_a_page_of_16_mib_takes_no_memory_of_its_own(line: str) -> None:
+    page = line * ((16 << 20) // len(line))
+    tracemalloc.start()
+    engine_pages.read(page)
+    engine_pages.gauge(page, "trainer_mfu")
+    serving.read(page, JobFacts()) if serving.engine(page) else None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_a_line_without_an_end_is_no_row_and_takes_no_time() -> None:
+    begun = time.process_time()
+    assert engine_pages.read('vllm:prompt_tokens_total{a="' + "x" * (16 << 20)) is None
+    assert time.process_time() - begun < 1
+
+
+def test_what_no_engine_counts_is_no_count() -> None:
+    assert engine_pages.read("vllm:prompt_tokens_total 1e300\n") is None
 
 
 @pytest.mark.parametrize("line", ['vllm:prompt_tokens_total{a="', "vllm:x{", "vllm:prompt_tokens "])

@@ -49,6 +49,39 @@ def test_a_restart_is_seen_by_the_start_of_the_process_where_the_counter_is_high
     assert tokens(after(first, second))["prompt"] == 800
 
 
+def test_engines_behind_one_address_that_answer_by_turns_are_no_restarts() -> None:
+    """Two that had served 1,000,000 before; each serves 10 more between two of its pages."""
+    tally = Tally()
+    for turn in range(20):
+        value, started = 1e6 + turn // 2 * 10, 100 + turn % 2
+        read = engine_pages.read(page(value) + f"process_start_time_seconds {started}\n")
+        assert read is not None
+        tally.take(read, 5000.0 + 15 * turn)
+    assert tokens(tally.served)["prompt"] == 2 * 9 * 10
+
+
+def test_thousands_of_names_over_time_are_few_series_and_no_token_is_lost() -> None:
+    tally = Tally()
+    for turn in range(500):
+        names = [f"m{n}" for n in range(turn, turn + 20)]
+        rows = [
+            f'sglang:{name}{{model_name="{model}",category="c{model}"}} 1\n'
+            for model in (names if turn % 2 else reversed(names))
+            for name in (
+                "generation_tokens_total",
+                "forward_execution_seconds_total",
+                "num_running_reqs",
+            )
+        ]
+        read = engine_pages.read("".join(rows))
+        assert read is not None
+        tally.take(read)
+    served = tally.served
+    assert len(served.tokens) == len(served.running) + 16 == 17
+    assert len(served.forward_seconds) == 17
+    assert sum(served.tokens.values()) == 499, "in each page but the first one model is new"
+
+
 def test_an_engine_that_joins_counts_from_0_and_one_that_leaves_takes_nothing_back() -> None:
     def of(**engines: float) -> str:
         return "".join(

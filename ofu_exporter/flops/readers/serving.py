@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
@@ -16,6 +17,8 @@ from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, so
 _LINE = re.compile(
     r"^(vllm|sglang)[:_]estimated_flops_per_gpu_total(\{[^}]*\})?\s+(\S+)", re.MULTILINE
 )
+MOST_ENGINES = 2000
+"""Of one page: its ranks and engines side by side."""
 _NOTE = "estimated from shapes, forward passes only"
 
 
@@ -23,7 +26,7 @@ def read(text: str, job: JobFacts) -> list[Statement]:
     """One statement per engine: its FLOPs since its start, named by the counter's labels."""
     statements = [
         Statement(name=labels, flops=number(value, "estimated_flops_per_gpu_total"), notes=(_NOTE,))
-        for _, labels, value in _LINE.findall(text)
+        for _, labels, value in islice(map(re.Match.groups, _LINE.finditer(text)), MOST_ENGINES)
     ]
     return some(statements, "counter vllm:/sglang:estimated_flops_per_gpu_total")
 
