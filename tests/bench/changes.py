@@ -22,7 +22,7 @@ from ofu_exporter.fleet.changes import segments
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks
-from ofu_exporter.fleet.changes.survey import OfuSeries
+from ofu_exporter.fleet.changes.survey import OfuSeries, survey
 
 Noise = Callable[[random.Random], float]
 SCATTER = 0.1
@@ -159,7 +159,53 @@ def fleet_of(
     return made
 
 
-TABLES = {"false-alarms": false_alarms, "drops": drops}
+POSSIBLE = (
+    (1, 9),
+    (1, 20),
+    (1, 40),
+    (1, 60),
+    (1, 200),
+    (3, 20),
+    (3, 40),
+    (10, 20),
+    (10, 40),
+    (30, 20),
+)
+"""Series of an answer and the points of each."""
+
+
+def possible_in_quiet(
+    pool: tuple[int, int], kind: str, alike: float, series: int
+) -> tuple[float, float]:
+    """Of whole answers in which nothing changes: how many possible changes they state and show, for each series."""
+    rng, (size, count) = random.Random(f"{pool}{kind}{alike}"), pool
+    stated = found = 0.0
+    answers = -(-series // size)
+    for _ in range(answers):
+        quiets = [quiet(count, kind, alike, rng) for _ in range(size)]
+        made = [
+            OfuSeries("name", (("job_name", str(at)),), tuple(each))
+            for at, each in enumerate(quiets)
+        ]
+        answer = survey(made, 1.0)
+        stated += answer.expected_false
+        found += sum(not each.sure for each in answer.changes)
+    return stated / (answers * size), found / (answers * size)
+
+
+def possible(series: int) -> Iterator[str]:
+    """The table of false alarms that answers state and show."""
+    yield "| series | points of each | stated at most | 0.0 | 0.5 | 0.8 | heavy tails, 0.8 | skewed, 0.8 |"
+    yield "|---|---|---|---|---|---|---|---|"
+    noises = [("normal", 0.0), ("normal", 0.5), ("normal", 0.8)]
+    noises += [("heavy tails", 0.8), ("skewed", 0.8)]
+    for pool in POSSIBLE:
+        cells = [possible_in_quiet(pool, kind, alike, series) for kind, alike in noises]
+        shown = " | ".join(f"{found:.2f}" for _, found in cells)
+        yield f"| {pool[0]} | {pool[1]} | {cells[0][0]:.2f} | {shown} |"
+
+
+TABLES = {"false-alarms": false_alarms, "drops": drops, "possible": possible}
 
 
 def main() -> None:

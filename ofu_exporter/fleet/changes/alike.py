@@ -35,6 +35,8 @@ class Likeness:
     value: float = 0.0
     points: int = 0
     """Points that it is known from."""
+    series: int = 0
+    """Series that these are of."""
 
     def knows_enough(self, count: int) -> bool:
         """Whether anything can be sure in a series of this many points."""
@@ -68,7 +70,7 @@ def pooled(rests: Iterable[Sequence[float]]) -> Likeness:
         weighted += len(rest) * _autocorrelation(rest)
         points += len(rest)
         number += 1
-    return Likeness(_unbiased(weighted, weight + points, number), points)
+    return Likeness(_unbiased(weighted, weight + points, number), points, number)
 
 
 def _autocorrelation(rest: Sequence[float]) -> float:

@@ -131,7 +131,7 @@ class ChangesReport(ResultRow):
         description="Share of whole reports over made noise that called a change sure that was none, at most."
     )
     expected_false: float = Field(
-        description="Changes that are not sure and are none, expected at most."
+        description="Changes that are not sure and are none, expected at most up to an autocorrelation of 0.8."
     )
     least_factor: float
     smaller: int = Field(description="Changes that were found and are smaller than that.")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from ofu_exporter.fleet.changes.alarms import most_false
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.segments import Break, accepted, breaks, learned
+from ofu_exporter.fleet.changes.segments import Break, breaks, learned
 
 Kind = Literal["name", "model", "node", "job"]
 """What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
@@ -60,7 +61,8 @@ class Survey:
     """Sure ones first, then by GPU-hours lost or saved."""
     tested: int
     expected_false: float
-    """False alarms to be expected at most among the changes that are not sure."""
+    """False alarms to be expected at most among the changes that are not sure, as long as neighbours are no more alike
+    than was measured (`alarms`)."""
     likeness: Mapping[Kind, Likeness]
     smaller: int
     """Changes that were found and are left out, because they are smaller than the least factor."""
@@ -81,7 +83,9 @@ def survey(series: Sequence[OfuSeries], least_factor: float) -> Survey:
     return Survey(
         changes=tuple(sorted(news, key=lambda each: (not each.sure, -abs(each.lost_gpu_hours)))),
         tested=len(long_enough),
-        expected_false=sum(accepted(len(each.points)) for each in long_enough),
+        expected_false=sum(
+            most_false(len(each.points), likeness[each.kind]) for each in long_enough
+        ),
         likeness=likeness,
         smaller=len(changes) - len(news),
     )

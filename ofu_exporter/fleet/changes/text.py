@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from ofu_exporter.fleet.changes.alarms import ALIKE
 from ofu_exporter.fleet.changes.result import (
     ChangeRow,
     ChangesReport,
@@ -57,13 +58,12 @@ def facts(report: ChangesReport) -> Iterator[str]:
     tested = ", ".join(f"{row.tested} by {row.kind}" for row in report.series)
     short = sum(row.too_short for row in report.series)
     yield f"Series tested: {tested}; {short} more have too few points."
-    alarms = f"up to {math.ceil(report.expected_false)} false alarms are"
-    if report.expected_false < 1:
-        alarms = "less than one false alarm is"
+    most = math.ceil(10 * report.expected_false) / 10
     yield (
         f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
-        f"Possible: {alarms} expected among all series."
+        f"Possible: up to {most if most < 10 else math.ceil(most):g} false alarms are expected among all series, "
+        f"if neighbours' autocorrelation is at most {ALIKE}."
     )
     if report.smaller:
         yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
