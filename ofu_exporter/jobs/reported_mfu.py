@@ -13,6 +13,7 @@ from pydantic import NonNegativeFloat, computed_field
 from pydantic.dataclasses import dataclass
 
 from ofu_exporter.ofu import divergence
+from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio, honest_ratio
 from ofu_exporter.values.reported import Adjusted, Compared, Reported
 
 
@@ -80,18 +81,27 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
     compared = Compared(*map(math.fsum, zip(*(one.total for one in parts), strict=True)))
     error = compared.error(gpus)
     sums: dict[str, Any] = compared._asdict()
+    limits = divergence.Thresholds(honest=_honest(parts))
     return replace(
         latest,
         **sums,
         outcomes=dict(outcomes),
         framework=next((one.framework for one in reversed(ordered) if one.framework), ""),
-        verdict=divergence.verdict(compared, gpus),
+        verdict=divergence.verdict(compared, gpus, limits),
         stderr_ratio=error.ratio,
         stderr_method=error.method,
         adjusted=_merged_adjusted([one.adjusted for one in ordered if one.adjusted]),
         trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
         finding_seconds=_added(one.finding_seconds for one in parts),
     )
+
+
+def _honest(parts: Sequence[ReportedMfu]) -> HonestRatio:
+    """What an honest MFU is of OFU, from the least to the most of all nodes whose reports were compared."""
+    of_nodes = [honest_ratio(one.card, one.precision) for one in parts if one.total.gpu_seconds]
+    if not of_nodes:
+        return NOT_MEASURED
+    return HonestRatio(min(each.low for each in of_nodes), max(each.high for each in of_nodes))
 
 
 def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -180,7 +180,9 @@ def _command(reported: ReportedMfu) -> str:
     if reported.precision:
         mix = (f"{name}={share:g}" for name, share in reported.precision.items())
         words.append(f"--precision {','.join(mix)}")
-    asked = "--gpu NAME --gpus N --config FILE --seq-len N --tokens-per-second N"
+    asked = (
+        f"--gpu {reported.card or 'NAME'} --gpus N --config FILE --seq-len N --tokens-per-second N"
+    )
     return f"ofu-exporter explain {' '.join(words)} {asked}"
 
 

@@ -285,6 +285,7 @@ class Entry:
         mfu, total = self.horizon.mfu, self.total_divergence
         total_error = total.error if total else NO_ERROR
         error = self.divergence.error if self.divergence else NO_ERROR
+        row = row_of(self.hardware.name)
         return ReportsView(
             total=self.coverage.total,
             stderr_ratio=total_error.ratio,
@@ -292,6 +293,7 @@ class Entry:
             last=self.at,
             peak_flops=self.peak_flops,
             precision=self.facts.shares() if self.facts else None,
+            card=row.key if row else None,
             framework=self.framework,
             recent_mfu_ratio=time_mean(self.coverage, now, policy.horizon) if mfu is None else mfu,
             recent_verdict=self.verdict,

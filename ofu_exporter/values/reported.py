@@ -241,6 +241,8 @@ class Reported(ABC):
     """Dense peak of one GPU that the MFU divides by."""
     precision: Mapping[str, float] | None = None
     """Shares of the FLOPs that the job reported, and that this peak is for."""
+    card: str | None = None
+    """Key of the row of the job's GPUs in the table; None where they differ or are not in it."""
     framework: str = ""
     """The name of the framework that the job says it uses; empty where none is known."""
     recent_mfu_ratio: float | None = None
@@ -252,7 +254,8 @@ class Reported(ABC):
     recent_stderr_method: ErrorMethod | None = None
     """How this error is known."""
     verdict: Verdict = Verdict.INSUFFICIENT_DATA
-    """Verdict on all that was compared; of several nodes together by the default thresholds."""
+    """Verdict on all that was compared; of several nodes together by the default thresholds, and what an honest MFU is
+    of OFU on the card of all of them."""
     causes: Causes | None = None
     """Causes of the recent verdict."""
     outcomes: Mapping[str, int] = field(default_factory=dict)

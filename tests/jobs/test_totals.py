@@ -192,6 +192,34 @@ def test_a_merged_job_is_held_since_the_earliest_of_its_nodes() -> None:
     assert merged([made("n1"), made("n2")]).held_since is None
 
 
+H100, BF16 = "H100-SXM5-80GB", {"bf16": 1.0}
+
+
+@every(
+    [
+        (H100, H100, BF16, Verdict.MFU_ABOVE_OFU),
+        (H100, "A100-SXM4-80GB", BF16, Verdict.AGREE),
+        (H100, None, BF16, Verdict.AGREE),
+        (H100, H100, {"fp8": 1.0}, Verdict.AGREE),
+        (H100, H100, None, Verdict.AGREE),
+    ]
+)
+def test_nodes_together_are_judged_by_what_an_honest_mfu_is_on_their_card(
+    first: str, second: str | None, precision: dict[str, float] | None, verdict: Verdict
+) -> None:
+    """On an H100 no honest MFU in BF16 is above 0.97 of OFU, and 41.5 % is over 2 points more than that of 40 %."""
+    total = Compared(41.5, 40.0, 100.0)
+    parts = [
+        reporting("n1", total=total, card=first, precision=BF16),
+        reporting("n2", total=total, card=second, precision=precision),
+    ]
+    for order in itertools.permutations(parts):
+        kept = [JobTotals.model_validate_json(each.model_dump_json()) for each in order]
+        both = merged(kept).reported
+        assert both is not None
+        assert both.verdict is verdict
+
+
 def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:
     """A wrong row in the configuration shows an OFU far above 1; the API must not fail for it."""
     odd = reporting("n2", total=Compared(2000.0, 700.0, 100.0))

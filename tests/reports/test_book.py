@@ -110,6 +110,7 @@ def test_what_a_job_says_is_shown_with_it(desk: Desk) -> None:
     assert reports.outcomes == {"accepted": 4}
     assert reports.last == EPOCH + 240
     assert reports.recent_verdict is reports.verdict is Verdict.AGREE
+    assert reports.card == "H100-SXM5-80GB"
 
 
 def test_only_what_a_report_covers_is_compared(desk: Desk) -> None:
