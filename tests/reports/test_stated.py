@@ -241,6 +241,17 @@ def test_tokens_alone_say_nothing() -> None:
         stated_mfu(said(tokens_per_second=1e5), EIGHT)
 
 
+def test_flops_of_a_token_in_gflops_are_warned_about() -> None:
+    """51.47 GFLOPs of an 8B model, written without the thousand million; it makes an MFU of nearly 0."""
+    found = stated_mfu(said(tokens_per_second=1e5, flops_per_token=51.47, gpus=8), EIGHT)
+    assert any(
+        "flops_per_token: 51.47 is fewer than any model needs; in GFLOPs it is 5.147e+10" in each
+        for each in found.warnings
+    )
+    right = stated_mfu(said(tokens_per_second=1e5, flops_per_token=51.47e9, gpus=8), EIGHT)
+    assert not any("flops_per_token" in each for each in right.warnings)
+
+
 def test_a_throughput_of_one_gpu_is_noticed_where_the_job_says_how_many_it_has() -> None:
     one: dict[str, Any] = {"model_flops_per_second": 0.4 * PEAK}
     (warning,) = stated_mfu(said(gpus=64, **one), EIGHT).warnings
