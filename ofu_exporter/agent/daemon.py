@@ -175,7 +175,8 @@ class Daemon:
     def _book(self) -> JobBook:
         left_out = partial(self._page.faults.note, "/v1/jobs")
         remembered = self._state_writer.find if self._state_writer else lambda _: ()
-        return JobBook(self._page.snapshot, self._node, remembered, left_out)
+        served = self._feeds.served
+        return JobBook(self._page.snapshot, self._node, remembered, left_out, served)
 
     @property
     def url(self) -> str:

@@ -16,6 +16,7 @@ from ofu_exporter.hardware.cloud_names import model_key
 from ofu_exporter.hardware.geforce_rows import GEFORCE_ROWS
 from ofu_exporter.hardware.gpu_rows import LINKS, TABLE
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
+from ofu_exporter.hardware.memory_rows import MEMORY_BYTES_PER_SECOND
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -139,6 +140,7 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
         row.max_sm_clock_hz,
         row.sm_count,
         None if gpu.instance else LINKS.get(row.key),
+        None if gpu.instance else MEMORY_BYTES_PER_SECOND.get(row.key),
         (row.chip.compute_capability or HOPPER) < HOPPER,
     )
 

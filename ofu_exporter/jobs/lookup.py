@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from ofu_exporter.jobs.served_totals import merged_served, served_totals
 from ofu_exporter.jobs.totals import JobTotals, merged, totals_of
+from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 Remembered = Callable[[str], tuple[JobTotals, ...]]
@@ -18,15 +20,18 @@ class JobBook:
         node: str,
         remembered: Remembered = lambda _: (),
         left_out: Callable[[Exception], object] = lambda _: None,
+        served: Callable[[], Mapping[str, Served]] = dict,
     ) -> None:
         """`snapshot` returns the snapshot that is shown now, None before the first.
 
-        `left_out` is called with the reason why a job cannot be shown.
+        `left_out` is called with the reason why a job cannot be shown; `served` tells what pulled engines served, by
+        the id that they were set up with.
         """
         self._snapshot = snapshot
         self._node = node
         self._remembered = remembered
         self._left_out = left_out
+        self._served = served
 
     def current(self) -> list[JobTotals]:
         """The jobs that hold a GPU here, and those that ended a short while ago."""
@@ -34,7 +39,8 @@ class JobBook:
         if snapshot is None:
             return []
         totals = (self._totals(view, snapshot.source.simulated) for view in snapshot.jobs)
-        return [each for each in totals if each is not None]
+        served = self._served()
+        return [_with_served(each, served) for each in totals if each is not None]
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
         """A job's totals; None if one of its values is impossible. Other jobs are not affected."""
@@ -66,6 +72,14 @@ class JobBook:
                 if (record.scheduler, record.uid) == (latest.scheduler, latest.uid)
             ]
         )
+
+
+def _with_served(job: JobTotals, served: Mapping[str, Served]) -> JobTotals:
+    """A job with what its engines served, under any of its names."""
+    found = [served_totals(served[name]) for name in (job.job_id, *job.aliases) if name in served]
+    if not found:
+        return job
+    return job.model_copy(update={"served": merged_served(each for one in found for each in one)})
 
 
 def _with_end(record: JobTotals) -> JobTotals:

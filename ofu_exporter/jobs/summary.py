@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
 from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
@@ -77,7 +78,7 @@ def text(job: JobTotals) -> str:
     if job.shared_gpu_seconds:
         hours = f"{job.shared_gpu_seconds / 3600:.2f}"
         lines.append(f"It shared GPUs for {hours} of its GPU-hours, whose OFU is nobody's")
-    lines += [*part_lines(job)]
+    lines += [*part_lines(job), *served_lines(job)]
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")
     if job.reported is not None:

@@ -13,11 +13,20 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
+from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.job_state import STEP, JobState
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run
-from ofu_exporter.values.losses import NO_LOSSES, Bounds, Cause, Loss, LossSums, known_sum
+from ofu_exporter.values.losses import (
+    NO_LOSSES,
+    Bounds,
+    Cause,
+    Loss,
+    LossSums,
+    MemorySums,
+    known_sum,
+)
 from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 
@@ -38,7 +47,7 @@ _REPORTED = tuple(each.name for each in fields(Reported))
 class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
 
-    # `GpuUsage` and `LossSums` say what each number means.
+    # `GpuUsage`, `LossSums` and `MemorySums` say what each number means.
 
     gpu: str
     uuid: str
@@ -56,6 +65,9 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
     energy_joules: NonNegativeFloat | None = None
     idle_energy_joules: NonNegativeFloat | None = None
+    memory_busy_seconds: NonNegativeFloat = 0.0
+    memory_seconds: NonNegativeFloat = 0.0
+    memory_moved_bytes: NonNegativeFloat | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -66,8 +78,15 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     @property
     def sums(self) -> LossSums:
         """Where the rest of the peak went, and the energy."""
-        energy = self.energy_joules, self.idle_energy_joules
-        return LossSums(self.lost_seconds, self.gained_seconds, self.no_tensor_bounds, *energy)
+        memory = self.memory_busy_seconds, self.memory_seconds, self.memory_moved_bytes
+        return LossSums(
+            self.lost_seconds,
+            self.gained_seconds,
+            self.no_tensor_bounds,
+            self.energy_joules,
+            self.idle_energy_joules,
+            MemorySums(*memory) if self.memory_seconds else None,
+        )
 
     @property
     def key(self) -> GpuKey:
@@ -126,6 +145,8 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
     """None where the job has reported nothing."""
+    served: tuple[ServedTotals, ...] = ()
+    """What its pulled engines served since the agents that run now started, by model."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -159,6 +180,22 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
             for gpu in self.gpus
         )
         return ratio(self.gpu_seconds, ran)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def memory_ratio(self) -> float | None:
+        """Share of the cycles in which its GPUs' memory moved data; None where nobody counts them."""
+        memory = self.sums.memory
+        return memory and ratio(memory.busy_seconds, memory.seconds)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def memory_bytes_per_second(self) -> float | None:
+        """What the memory of one GPU moved, the mean, by that share; None where a GPU's bandwidth is not known."""
+        memory = self.sums.memory
+        if memory is None or memory.moved_bytes is None:
+            return None
+        return ratio(memory.moved_bytes, memory.seconds)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -278,7 +315,8 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
         }
     )
     of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))
-    return whole.model_copy(update={"reported": of_reports})
+    served = merged_served(each for one in parts for each in one.served)
+    return whole.model_copy(update={"reported": of_reports, "served": served})
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
@@ -297,8 +335,12 @@ def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:
 
 
 def _of_sums(sums: LossSums) -> dict[str, Any]:
-    """The fields of `GpuTotals` about where the peak went."""
+    """The fields of `GpuTotals` about where the peak went, energy and memory."""
+    memory = sums.memory or MemorySums(0.0, 0.0)
     return {
+        "memory_busy_seconds": memory.busy_seconds,
+        "memory_seconds": memory.seconds,
+        "memory_moved_bytes": memory.moved_bytes,
         "lost_seconds": dict(sums.lost),
         "gained_seconds": sums.gained,
         "no_tensor_bounds": dict(sums.causes),

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.ofu import causes
 from ofu_exporter.values.gpu import LinkPeaks
-from ofu_exporter.values.losses import Loss, Losses, LossSums
+from ofu_exporter.values.losses import Loss, Losses, LossSums, MemorySums
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, MAX_RATIO, RATIOS, Activity, Window
 from ofu_exporter.values.reasons import Rejection
 
@@ -98,7 +98,9 @@ def _bounds(activity: Activity) -> Iterator[tuple[Loss, float]]:
         yield Loss.WITHOUT_TENSOR if sm is None else Loss.EMPTY_OR_IDLE, 1.0
 
 
-def split(window: Window, links: LinkPeaks | None) -> tuple[Window, list[Rejection]]:
+def split(
+    window: Window, links: LinkPeaks | None, memory_bytes_per_second: float | None = None
+) -> tuple[Window, list[Rejection]]:
     """The window with its losses and with what it adds to sums, and what of its activity was not believed."""
     if window.utilization is None or window.tensor_active is None:
         return window, []
@@ -115,11 +117,21 @@ def split(window: Window, links: LinkPeaks | None) -> tuple[Window, list[Rejecti
         causes=causes.bounds(seconds.get(Loss.NO_TENSOR), window, activity, links),
         energy_joules=energy,
         idle_energy_joules=idle,
+        memory=_memory(activity.dram, window.gpu_seconds, memory_bytes_per_second),
     )
     split_window = window._replace(
         activity=activity, losses=lost, used_seconds=used, observed_seconds=observed, sums=sums
     )
     return split_window, refused
+
+
+def _memory(
+    dram: float | None, gpu_seconds: float, bytes_per_second: float | None
+) -> MemorySums | None:
+    if dram is None:
+        return None
+    busy = dram * gpu_seconds
+    return MemorySums(busy, gpu_seconds, bytes_per_second and busy * bytes_per_second)
 
 
 def _whole_grains(

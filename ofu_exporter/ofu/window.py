@@ -90,7 +90,7 @@ def measure(
         refused_pipes.append(Rejection.CYCLES_IMPLAUSIBLE)
     window = _window(reading, rating, polled, verdict, limit_hz, share)
     window = window._replace(parts=_parts(window, reading, rating, clock))
-    window, refused_activity = parts.split(window, rating.links)
+    window, refused_activity = parts.split(window, rating.links, rating.memory_bytes_per_second)
     return Outcome(
         window=window,
         trust=verdict.trust,

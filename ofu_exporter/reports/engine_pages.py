@@ -18,12 +18,13 @@ MAX_STARTS = 256
 """Processes of one page whose starts are read."""
 MOST = 1e24
 """No engine counts so far; a thousand of it can be added up and are still a number."""
-TOKENS, REQUESTS, SECONDS, BYTES = "tokens", "requests", "seconds", "bytes"
+TOKENS, REQUESTS, SECONDS, BYTES, FLOPS = "tokens", "requests", "seconds", "bytes", "flops"
 RUNNING, WAITING = "running", "waiting"
 ALL_PROMPT = "all prompt"
 """Tokens of prompts with those from the cache."""
 
 _FLOPS_COUNTED = {
+    "estimated_flops_per_gpu": (FLOPS, ""),
     "estimated_read_bytes_per_gpu": (BYTES, "read"),
     "estimated_write_bytes_per_gpu": (BYTES, "write"),
 }

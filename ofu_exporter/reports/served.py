@@ -25,8 +25,8 @@ class Tally:
         self.served = Served()
         self._last: EnginePage | None = None
         self._at = 0.0
-        self._pages: dict[tuple[str, ...], EnginePage] = {}
-        """The last page of each engine that answered, by the starts of its processes."""
+        self._pages: dict[tuple[str, ...], tuple[EnginePage, float]] = {}
+        """The last page of each engine that answered and when it was read, by the starts of its processes."""
         self._names: tuple[set[str], set[str]] = set(), set()
         """Models, and phases."""
 
@@ -35,15 +35,14 @@ class Tally:
         page = self._named(page)
         last, self._last = self._last, page
         before = self._pages.pop(page.started, None)
-        self._pages[page.started] = page
+        self._pages[page.started] = page, at
         if len(self._pages) > MAX_PROCESSES:
             del self._pages[next(iter(self._pages))]
         if before is not None:
-            self._add(grown(before, page))
+            self._add(grown(before[0], page), at - before[1])
         elif last is not None and _is_after(page, last, self._at):
-            self._add(
-                dict(page.counters)
-            )  # it began at 0; what was served before the end is not seen
+            # it began at 0; what was served before the end is not seen
+            self._add(page.counters, at - self._at)
         self._at = at
         for each, measure in ((self.served.running, "running"), (self.served.waiting, "waiting")):
             each.clear()
@@ -71,9 +70,11 @@ class Tally:
         self.served.running.clear()
         self.served.waiting.clear()
 
-    def _add(self, growth: Mapping[Series, float]) -> None:
+    def _add(self, growth: Mapping[Series, float], seconds: float) -> None:
         ranks = Counter((series.measure, series.kind, series.model) for series in growth)
         tokens: dict[tuple[str, str], float] = defaultdict(float)
+        for model in {series.model for series in growth}:
+            self.served.seconds[model] += max(0.0, seconds)  # below 0 where somebody set the clock
         for series, value in growth.items():
             key = series.model, series.kind
             if series.measure == engine_pages.TOKENS:
@@ -83,9 +84,11 @@ class Tally:
             elif series.measure == engine_pages.SECONDS:
                 self.served.forward_seconds[key] += value
             else:  # of one GPU each: engines side by side are averaged
-                self.served.moved_bytes[key] += (
-                    value / ranks[series.measure, series.kind, series.model]
-                )
+                mean = value / ranks[series.measure, series.kind, series.model]
+                if series.measure == engine_pages.FLOPS:
+                    self.served.flops[series.model] += mean
+                else:
+                    self.served.moved_bytes[key] += mean
         add_to(self.served.tokens, _disjoint(tokens))
 
 

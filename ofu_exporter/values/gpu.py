@@ -105,5 +105,7 @@ class Rating:
     """SMs of the model, for a source that does not say how many the GPU has."""
     links: LinkPeaks | None = None
     """None where the model's links are not known."""
+    memory_bytes_per_second: float | None = None
+    """What its memory can move; None where that is not known, and for a MIG instance."""
     counts_in_turns: bool = False
     """Whether the card cannot count everything at once, so that DCGM measures its counters in turns (before Hopper)."""

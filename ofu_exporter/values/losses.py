@@ -104,6 +104,25 @@ class Bounds(NamedTuple):
 CauseBounds = Mapping[Cause, Bounds]
 
 
+class MemorySums(NamedTuple):
+    """How busy the memory was, over the GPU-seconds in which that was measured."""
+
+    busy_seconds: float
+    """Integral of the share of cycles in which the memory sent or received data."""
+    seconds: float
+    moved_bytes: float | None = None
+    """What it moved by that share and its rated bandwidth; None where one GPU's bandwidth is not known."""
+
+    def plus(self, other: MemorySums) -> MemorySums:
+        """Both sums together."""
+        both = self.moved_bytes, other.moved_bytes
+        return MemorySums(
+            self.busy_seconds + other.busy_seconds,
+            self.seconds + other.seconds,
+            None if None in both else known_sum(both),
+        )
+
+
 class LossSums(NamedTuple):
     """Sums over windows that had an OFU, in GPU-seconds: with the used seconds they add up to the observed ones."""
 
@@ -116,6 +135,8 @@ class LossSums(NamedTuple):
     """Energy by the card's own counter; None where it has none."""
     idle_energy_joules: float | None = None
     """Part of it in windows in which no kernel ran."""
+    memory: MemorySums | None = None
+    """None where nobody counts how busy the memory is."""
 
     @property
     def net(self) -> Losses:
@@ -138,6 +159,9 @@ class LossSums(NamedTuple):
             causes=causes,
             energy_joules=known_sum((self.energy_joules, other.energy_joules)),
             idle_energy_joules=known_sum((self.idle_energy_joules, other.idle_energy_joules)),
+            memory=self.memory.plus(other.memory)
+            if self.memory and other.memory
+            else self.memory or other.memory,
         )
 
 

@@ -31,6 +31,10 @@ class Served:
         default_factory=lambda: defaultdict(float)
     )
     """Bytes of one GPU's memory, by model and `read` or `write`, as the engine estimates them."""
+    flops: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """FLOPs of one GPU, by model, as the engine estimates them."""
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Time over which the counters of each engine of a model were read, added over engines."""
     running: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Requests that run, by model, at the last pull; empty when that had no page."""
     waiting: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -41,6 +45,8 @@ class Served:
         add_to(self.requests, other.requests)
         add_to(self.forward_seconds, other.forward_seconds)
         add_to(self.moved_bytes, other.moved_bytes)
+        add_to(self.flops, other.flops)
+        add_to(self.seconds, other.seconds)
         add_to(self.running, other.running)
         add_to(self.waiting, other.waiting)
 

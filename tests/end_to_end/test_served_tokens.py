@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.helpers.agent import agent, page_server, until
@@ -19,11 +21,12 @@ class Engine:
         self.pulls = 0
         self.since_start = {"prompt_tokens": 5e6, "prompt_tokens_cached": 1e6}
         self.since_start |= {"generation_tokens": 2e6, "request_success": 1000.0}
+        self.since_start |= {"estimated_flops_per_gpu": 9e15, "estimated_read_bytes_per_gpu": 3e14}
 
     def serve(self, prompt: int, cached: int, answer: int, requests: int) -> None:
-        names = self.since_start
-        for name, more in zip(names, (prompt, cached, answer, requests), strict=True):
-            names[name] += more
+        more = prompt, cached, answer, requests, 200 * answer * 1e9, 10 * answer * 1e9
+        for name, grown in zip(self.since_start, more, strict=True):
+            self.since_start[name] += grown
 
     def restart(self) -> None:
         self.since_start = dict.fromkeys(self.since_start, 0.0)
@@ -66,5 +69,18 @@ def test_tokens_and_requests_are_those_that_were_served(tmp_path: Path) -> None:
             assert tokens("generation") == 760
             assert tokens("recomputed") is None
             assert running.value("ofu_job_requests_running", **labels) == 2
-            outcomes = {"job_id": JOB, "outcome": "served"}
-            assert running.value("ofu_exporter_pulls_total", **outcomes)
+            _, body = running.get(f"/v1/jobs/{JOB}")
+            job = json.loads(body)
+            (served,) = job["served"]
+            assert served["tokens"] == {"prompt": 7500, "cached": 2000, "generation": 760}
+            assert (served["served_model"], served["requests"]) == ('org/"m"', 15)
+            assert served["moved_bytes"] == {"read": 7600e9}
+            assert served["flops"] == 152_000e9
+            assert 2 <= served["seconds"] <= 60
+            assert 0 < job["memory_ratio"] < 1
+            moved = job["memory_ratio"] * 3.35e12
+            assert job["memory_bytes_per_second"] == pytest.approx(moved, rel=1e-9)
+            _, page = running.get(f"/jobs/{JOB}")
+            assert "Served org/&#34;m&#34;: tokens prompt 7,500" in page
+            assert "By the engine&#39;s own count memory moved" in page
+            assert "At its 20 FLOPs a byte" in page

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.helpers.values import health
 
@@ -107,3 +108,21 @@ def test_of_two_schedulers_with_one_id_the_job_that_was_seen_last_is_meant() -> 
     found = book(view(), remembered=(older,)).find("1")
     assert found is not None
     assert (found.scheduler, found.gpu_seconds) == ("slurm", 100.0)
+
+
+def test_a_job_has_what_its_engines_served_under_any_of_its_names() -> None:
+    of_job, of_pod = Served(), Served()
+    for served, tokens in ((of_job, 5.0), (of_pod, 7.0)):
+        served.seconds["m"] = 10.0
+        served.tokens["m", "prompt"] = tokens
+    job = view("1")
+    shown = replace(job, job=replace(job.job, aliases=("ns/pod",)))
+    page = Snapshot(200.0, (), health(), jobs=(shown, view("2")))
+    known = {"1": of_job, "ns/pod": of_pod, "3": of_pod}
+    of_served = JobBook(lambda: page, "n1", served=lambda: known)
+    first, second = of_served.current()
+    assert [each.tokens for each in first.served] == [{"prompt": 12.0}]
+    assert second.served == ()
+    found = of_served.find("1")
+    assert found is not None
+    assert found.served == first.served

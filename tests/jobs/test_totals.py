@@ -25,6 +25,7 @@ from ofu_exporter.jobs.totals import (
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.losses import LossSums, MemorySums
 from ofu_exporter.values.reported import (
     Adjusted,
     Compared,
@@ -279,7 +280,10 @@ EVERYTHING = JobView(
         uid="a run's own",
     ),
     usage={
-        ("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        ("GPU-0", ""): GpuUsage(
+            *("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+            sums=LossSums(memory=MemorySums(70.0, 90.0, 9e13)),
+        ),
         ("GPU-1", "3"): GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
     },
     distribution={100: 90.0, 20: 60.0},

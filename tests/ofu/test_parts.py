@@ -186,7 +186,8 @@ def test_a_real_trace_splits_as_its_columns_say() -> None:
         hz = float(row["gpu_clock{clock=compute,id=0}"])
         activity = Activity(engine=engine, sm=sm, dram=memory)
         ofu = tensor * hz / TRACE_TENSOR_HZ
-        window, _ = split(Window(0.0, 1.0, tensor, {}, hz, ofu, activity=activity), None)
+        read = Window(0.0, 1.0, tensor, {}, hz, ofu, activity=activity)
+        window, _ = split(read, None, 1792e9)
         sums, used = sums.plus(window.sums), used + window.used_seconds
         seconds, dram = seconds + 1.0, dram + memory
     shares = {loss: lost / seconds for loss, lost in sums.lost.items()}
@@ -198,4 +199,18 @@ def test_a_real_trace_splits_as_its_columns_say() -> None:
     assert shares[Loss.EMPTY_OR_IDLE] * seconds == pytest.approx(0.84)
     assert shares[Loss.EMPTY_SMS] == pytest.approx(0.162, abs=0.002)
     assert shares[Loss.IDLE] == pytest.approx(0.016, abs=0.004)
+    assert sums.memory == pytest.approx((dram, seconds, dram * 1792e9))
     assert dram / seconds == pytest.approx(0.48, abs=0.005)
+
+
+def test_memory_weighs_by_gpu_seconds_and_only_where_it_was_counted() -> None:
+    def sums(seconds: float, dram: float | None, share: float = 1.0) -> LossSums:
+        window = Window(0.0, seconds, 0.1, {}, 1e9, 0.1, share=share, activity=Activity(dram=dram))
+        return split(window, None, 2e12)[0].sums
+
+    several = [sums(10.0, 0.8), sums(30.0, 0.4, 0.5), sums(50.0, None), sums(5.0, 0.0)]
+    total = NO_LOSSES
+    for each in several:
+        total = total.plus(each)
+    assert total.memory == pytest.approx((8.0 + 6.0, 10.0 + 15.0 + 5.0, 14.0 * 2e12))
+    assert sums(50.0, None).memory is None

@@ -17,10 +17,10 @@ def page(prompt: float, cached: float = 0.0, recomputed: float = 0.0, **more: fl
 
 def after(*pages: str) -> Served:
     tally = Tally()
-    for text in pages:
+    for place, text in enumerate(pages):
         read = engine_pages.read(text)
         assert read is not None
-        tally.take(read)
+        tally.take(read, 10.0 * place)
     return tally.served
 
 
@@ -112,7 +112,7 @@ def test_requests_that_run_are_those_of_the_last_page() -> None:
     tally = Tally()
     read = engine_pages.read(one)
     assert read is not None
-    tally.take(read)
+    tally.take(read, 0.0)
     assert tally.served.running == {"m": 7.0}
     tally.lose()
     assert tally.served.running == {}
@@ -123,3 +123,12 @@ def test_engines_of_a_job_are_added() -> None:
     both.add(after(page(0), page(5)))
     both.add(after(page(0), page(7)))
     assert both.tokens["m", "prompt"] == 12
+
+
+def test_the_time_and_the_flops_are_those_between_pulls() -> None:
+    def of(flops: float) -> str:
+        return f'vllm:estimated_flops_per_gpu_total{{engine="0",model_name="m"}} {flops}\n'
+
+    served = after(of(9e15), of(9.5e15), of(1e14))
+    assert served.flops == {"m": 5e14 + 1e14}
+    assert served.seconds == {"m": 20.0}

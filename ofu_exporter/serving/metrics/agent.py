@@ -237,9 +237,15 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.counter(
         "ofu_job_estimated_memory_bytes",
-        "Bytes that the engines estimate one of their GPUs read or wrote, mean over engines.",
+        "Bytes that each of the job's pulled engines estimates one of its GPUs read or wrote.",
         lambda counts: _by_job(counts, lambda served: served.moved_bytes),
         *("job_id", "served_model", "direction"),
+    ),
+    AGENT.counter(
+        "ofu_job_engine_seconds",
+        "Time over which the counters of each of the job's pulled engines were read, added over engines.",
+        lambda counts: _by_job(counts, lambda served: served.seconds),
+        *("job_id", "served_model"),
     ),
     AGENT.counter(
         "ofu_exporter_rejected_reports",

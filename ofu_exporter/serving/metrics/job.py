@@ -54,6 +54,16 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
         lambda view: view.sums.energy_joules,
     ),
     JOB.counter(
+        "ofu_job_memory_busy_seconds",
+        "Integral of the share of cycles in which the memory of the job's GPUs on this node moved data.",
+        lambda view: view.sums.memory and view.sums.memory.busy_seconds,
+    ),
+    JOB.counter(
+        "ofu_job_memory_gpu_seconds",
+        "GPU-seconds of the job on this node in which that was measured.",
+        lambda view: view.sums.memory and view.sums.memory.seconds,
+    ),
+    JOB.counter(
         "ofu_job_held_gpu_seconds",
         "GPU-seconds for which the job had GPUs of this node, measured or not: time x share; of a GPU that n "
         "jobs have, 1/n.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import GpuTotals, JobTotals
 from ofu_exporter.ofu.job_state import STEP
@@ -37,7 +38,7 @@ def job_page(job: JobTotals, history: History) -> str:
         best_fitting=best_fitting(reported.causes.named if reported and reported.causes else ()),
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
-        parts=list(part_lines(job)),
+        parts=[*part_lines(job), *served_lines(job)],
         bar=_bar,
         distribution=_distribution(job),
         percentiles=percentiles(job),
