@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import tracemalloc
 
@@ -156,7 +157,8 @@ def test_a_page_of_too_many_series_is_refused() -> None:
 def test_a_page_of_16_mib_takes_no_memory_of_its_own(line: str) -> None:
     page = line * ((16 << 20) // len(line))
     tracemalloc.start()
-    engine_pages.read(page)
+    with contextlib.suppress(ValueError):  # of too many series
+        engine_pages.read(page)
     engine_pages.gauge(page, "trainer_mfu")
     serving.read(page, JobFacts()) if serving.engine(page) else None
     _, peak = tracemalloc.get_traced_memory()
