@@ -194,6 +194,33 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     mfu_below_relative: float = Field(
         default=0.0, ge=0, le=10, description="The same as a share of OFU; the larger applies."
     )
+    traces: bool = Field(
+        default=False,
+        description="Let root, and users for own jobs, take traces of jobs on this node that run with "
+        "KINETO_USE_DAEMON=1 (`ofu-exporter trace`).",
+    )
+    trace_socket_folder: Path = Field(
+        default=Path("/run/ofu-exporter/agent/kineto"),
+        description="Folder of the socket for them: KINETO_IPC_SOCKET_DIR of the jobs.",
+        examples=["FOLDER"],
+    )
+    trace_abstract_name: bool = Field(
+        default=False,
+        description="Take the abstract socket name dynolog instead of a folder. While no agent runs, any user may.",
+    )
+    trace_folder: Path = Field(
+        default=Path("/var/spool/ofu-exporter"),
+        description="Folder on disk that jobs write traces to; the same path in containers.",
+        examples=["FOLDER"],
+    )
+    trace_below: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Take a trace of one process of a job by itself when its OFU of ten minutes is below this, "
+        "or below half of the job's median of the last hour; once in six hours.",
+        examples=["RATIO"],
+    )
     log_format: Literal["text", "json", "logfmt"] = Field(
         default="text",
         description="How log lines are written: text, json or logfmt.",

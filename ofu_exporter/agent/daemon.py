@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import (
@@ -22,6 +23,7 @@ from ofu_exporter.agent.build import (
 )
 from ofu_exporter.agent.change_log import ChangeLog, changes
 from ofu_exporter.agent.pause_file import PauseFile
+from ofu_exporter.agent.process import on_signal
 from ofu_exporter.agent.reloads import Reloads, WebRenewal
 from ofu_exporter.agent.sampler import Sampler
 from ofu_exporter.agent.systemd import Notifier
@@ -53,6 +55,9 @@ from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from ofu_exporter.agent.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 RELEASE_SECONDS = 0.5
@@ -68,6 +73,9 @@ _SET_AT_START = {
     ),
     ("report_socket", "report_token_file", "job_tokens", "pod_tokens"): (
         "changed settings of who may report need a restart; the old ones stay in force"
+    ),
+    ("traces", "trace_socket_folder", "trace_abstract_name", "trace_folder", "trace_below"): (
+        "changed settings of traces need a restart; the old ones stay in force"
     ),
     ("state_file",): "a new state file needs a restart; still writing the old one",
 }
@@ -103,7 +111,10 @@ class Daemon:
         guard = Guard(self._access, self._reports.reject, work=self._reports.work)
         hosts = [host_and_port(settings.listen)[0]]
         self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
+        self._tracing = self._make_tracing(settings)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
+        if self._tracing is not None:
+            app.include_router(self._tracing.routes())
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._page.count_web_reload)
         self._reloads = Reloads(configured.file, self._reload)
@@ -116,6 +127,13 @@ class Daemon:
         return StateWriter(
             settings.state_file, settings.state_interval, self._page.snapshot, self._node
         )
+
+    def _make_tracing(self, settings: Settings) -> Tracing | None:
+        if not settings.traces:
+            return None
+        from ofu_exporter.agent.tracing import Tracing  # noqa: PLC0415 - most agents take no traces
+
+        return Tracing(settings, self._page.snapshot, self._reports.submit)
 
     def _make_pause_file(self, settings: Settings) -> PauseFile:
         self._page.pause_file = str(settings.pause_file)
@@ -131,6 +149,7 @@ class Daemon:
             state_writes=dict(writer.writes) if writer else None,
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),
+            traces=self._tracing.counts() if self._tracing else {},
         )
 
     def _remembered(self) -> State:
@@ -165,6 +184,8 @@ class Daemon:
         self._sampler.divide(gpus_of_reports(snapshot))
         self._changes.take(snapshot)
         self._page.publish(snapshot)
+        if self._tracing is not None:
+            self._tracing.look(snapshot)
         if self._state_writer is not None and _any_ended(before, snapshot):
             self._state_writer.wake()
         sources = (snapshot.source, *snapshot.other_sources)
@@ -191,9 +212,9 @@ class Daemon:
     async def _run(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         changes.addHandler(self._page.last_lines)
-        _on(loop, signal.SIGTERM, self._stop.set)
-        _on(loop, signal.SIGINT, self._stop.set)
-        _on(loop, signal.SIGHUP, self._reloads.ask)
+        on_signal(loop, signal.SIGTERM, self._stop.set)
+        on_signal(loop, signal.SIGINT, self._stop.set)
+        on_signal(loop, signal.SIGHUP, self._reloads.ask)
         self._access.start()
         self._hosts.start()
         self._web.start(lambda: self._configured.settings)
@@ -203,6 +224,8 @@ class Daemon:
         if self._state_writer is not None:
             self._state_writer.start()
         threading.Thread(target=self._watch_pause, name="ofu-pause", daemon=True).start()
+        if self._tracing is not None:
+            self._tracing.start()
         self._run_feeds()
         serving = asyncio.create_task(self._server.serve())
         duties = (self._reloads.run(), self._reloads.watch(), self._feed_watchdog())
@@ -324,26 +347,3 @@ def _log_gap(watched_until: float | None) -> None:
             "no agent ran on this node for %s: the GPU time of jobs in it counts as held, but not as observed",
             duration(seconds),
         )
-
-
-def _on(loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]) -> None:
-    """Make the event loop call something at a signal.
-
-    The loop's own signal handlers are not used: the loop closes their pipe before it removes them, and a signal in
-    between would end the process. A handler can be interrupted by its own signal, so it does little: a flood would nest
-    calls until Python ends them with an error.
-    """
-    is_waiting = False
-
-    def call() -> None:
-        nonlocal is_waiting
-        is_waiting = False
-        what()
-
-    def caught(*_: object) -> None:
-        nonlocal is_waiting
-        if not is_waiting:
-            is_waiting = True
-            loop.call_soon_threadsafe(call)
-
-    signal.signal(number, caught)

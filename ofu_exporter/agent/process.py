@@ -1,9 +1,12 @@
-"""Sets what this process may take of the machine: descriptors, and the C library's heap."""
+"""Sets what this process may take of the machine, descriptors and the C library's heap, and how it takes signals."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import resource
+import signal
+from collections.abc import Callable
 
 MOST_DESCRIPTORS = 4096
 """The limit is not raised further, because this process does not need more."""
@@ -53,3 +56,28 @@ def keep_heap_small() -> bool:
         return all([mallopt(*setting) for setting in settings.items()])
     except (AttributeError, OSError):
         return False
+
+
+def on_signal(
+    loop: asyncio.AbstractEventLoop, number: signal.Signals, what: Callable[[], None]
+) -> None:
+    """Make the event loop call something at a signal.
+
+    The loop's own signal handlers are not used: the loop closes their pipe before it removes them, and a signal in
+    between would end the process. A handler can be interrupted by its own signal, so it does little: a flood would nest
+    calls until Python ends them with an error.
+    """
+    is_waiting = False
+
+    def call() -> None:
+        nonlocal is_waiting
+        is_waiting = False
+        what()
+
+    def caught(*_: object) -> None:
+        nonlocal is_waiting
+        if not is_waiting:
+            is_waiting = True
+            loop.call_soon_threadsafe(call)
+
+    signal.signal(number, caught)

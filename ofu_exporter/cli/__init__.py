@@ -31,7 +31,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 SUBJECTS = {
     "Measure and report": ("check", "run", "top", "fleet", "demo"),
-    "Jobs on this node": ("tail", "pause", "resume"),
+    "Jobs on this node": ("trace", "tail", "pause", "resume"),
     "FLOPs and MFU": ("flops", "mfu", "explain", "profile", "validate"),
     "For scripts": ("job", "record", "tile"),
     "This program": ("list", "files", "completion", "help"),

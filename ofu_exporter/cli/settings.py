@@ -143,6 +143,9 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         *("horizon", "mfu_above", "mfu_below", "mfu_above_relative", "mfu_below_relative"),
         *("unowned_reports", "recipe_folder"),
     ),
+    "Traces": (
+        *("traces", "trace_socket_folder", "trace_abstract_name", "trace_folder", "trace_below"),
+    ),
     "Log": ("log_level", "log_format"),
 }
 """The settings by subject, in the order of the help. The options of sources and schedulers follow."""

@@ -67,8 +67,9 @@ class _UnixConnection(http.client.HTTPConnection):
 class Channel:
     """Posts reports one after the other over a connection that is kept open. Only one thread may use it."""
 
-    def __init__(self, url: str | None, environ: Mapping[str, str]) -> None:
+    def __init__(self, url: str | None, environ: Mapping[str, str], path: str = PATH) -> None:
         """Raises ValueError for an unusable URL, OSError for a key that can't be read."""
+        self._posts_to = path
         self._url = url or environ.get("OFU_EXPORTER_URL") or ""
         self._environ = environ
         self._connection: http.client.HTTPConnection | None = None
@@ -103,7 +104,8 @@ class Channel:
 
     def _post(self, body: bytes, token: str) -> AgentAnswer:
         if self._connection is None:
-            self._connection, self._path = _open(self.where, self._environ)
+            self._connection, folder = _open(self.where, self._environ)
+            self._path = folder + self._posts_to
         if self._connection.sock is None:
             self._connection.connect()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -120,12 +122,12 @@ class Channel:
 
 
 def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnection, str]:
-    """An unconnected connection, and the path to post to. Raises ValueError and OSError."""
+    """An unconnected connection, and the path below which the agent is. Raises ValueError and OSError."""
     if url.startswith("unix:"):
         path = url.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
             raise ValueError(f"{url}: unix: must be followed by an absolute path")
-        return _UnixConnection(path), PATH
+        return _UnixConnection(path), ""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = re.sub(r"//.*@", "//", url)  # without a password
@@ -135,7 +137,7 @@ def _open(url: str, environ: Mapping[str, str]) -> tuple[http.client.HTTPConnect
     except ValueError:  # whose text may quote a part of a password
         message = "its port is no number (in a password, / is written %2F and @ is %40)"
         raise ValueError(message) from None
-    path = parts.path.rstrip("/") + PATH
+    path = parts.path.rstrip("/")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if parts.scheme == "http":
         plain = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT_SECONDS)

@@ -1,8 +1,8 @@
 """The messages between PyTorch's profiler and the daemon of its node: bytes in, values out. Pure.
 
-A process whose environment has KINETO_USE_DAEMON=1 asks the daemon for work (kineto, libkineto/src/IpcFabricConfigClient.cpp
-and dynolog/src/ipcfabric/FabricManager.h). Each message is one datagram: 8 bytes size of the payload and 32 bytes type, in the
-byte order of the machine, then the payload.
+A process whose environment has KINETO_USE_DAEMON=1 asks the daemon for work (kineto,
+libkineto/src/IpcFabricConfigClient.cpp and dynolog/src/ipcfabric/FabricManager.h). Each message is one datagram: 8
+bytes size of the payload and 32 bytes type, in the byte order of the machine, then the payload.
 """
 
 from __future__ import annotations

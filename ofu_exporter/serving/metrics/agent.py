@@ -27,6 +27,8 @@ class AgentCounts(NamedTuple):
     """Damaged state files that were kept under another name."""
     dropped_log_lines: int = 0
     """Lines of the log that were not written."""
+    traces: Mapping[str, int] = {}
+    """Traces on demand and what was refused of them, by outcome."""
     last_reload_successful: bool = True
     """Whether the configuration is in force as it lies in its files."""
     reloads: Mapping[str, int] = {}
@@ -197,6 +199,13 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         "Errors of this program, by the series or the path they cost; each is to be reported.",
         lambda counts: counts.faults,
         "where",
+    ),
+    AGENT.counter(
+        "ofu_exporter_traces",
+        "Traces on demand by outcome (done, no_gpu_work, failed), and processes that were refused: foreign (another "
+        "user than the job's), contested, too_many, malformed, stranger.",
+        lambda counts: counts.traces,
+        "outcome",
     ),
     AGENT.counter(
         "ofu_exporter_pulls",

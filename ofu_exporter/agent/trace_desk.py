@@ -1,0 +1,269 @@
+"""Takes a request for a job's trace, has its processes record, and gives what their files say to the report book.
+
+One request at a time. Files have names that the agent makes, one for each process, and are deleted when they are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import pwd
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ofu_exporter.agent import trace_files
+from ofu_exporter.errors import OfuError
+from ofu_exporter.serving.trace_routes import Refused, TraceAnswer, TraceAsker, TraceOrder
+from ofu_exporter.traces import daemon_messages
+from ofu_exporter.traces.registry import Process, Registry
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+ASK_SECONDS = 30.0
+"""In which every process has asked at least twice."""
+WRITE_SECONDS = 45.0
+"""For the warm-up of a profiler, 5 s, and for writing the file."""
+LOOK_SECONDS = 0.25
+MOST_FILES = 64
+NO_GPU_WORK = "there is no GPU work in the trace: no kernel ran in it, or this PyTorch has no CUDA"
+
+
+@dataclass(slots=True)
+class _Request:
+    id: str
+    job_id: str
+    uid: int
+    order: TraceOrder
+    untold: dict[bytes, Path]
+    """The files of processes that have not asked yet, by address."""
+    told: dict[bytes, Path] = field(default_factory=dict)
+    told_at: float = 0.0
+    arrived: list[Path] = field(default_factory=list)
+    state: str = "waiting"
+    detail: str = ""
+    trace: dict[str, Any] | None = None
+    unread: dict[str, str] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+
+class TraceDesk:
+    """The agent's part of traces on demand. Any thread may call it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        snapshot: Callable[[], Snapshot | None],
+        submit: Callable[[dict[str, Any]], object],
+    ) -> None:
+        """`submit` takes a report of the job."""
+        self.folder = folder
+        self.registry = Registry()
+        self.outcomes: Counter[str] = Counter()
+        self.problem = ""
+        """Why no trace can be taken; "" where one can."""
+        self._snapshot, self._submit = snapshot, submit
+        self._lock = threading.Lock()
+        self._request: _Request | None = None
+        self._last: _Request | None = None
+
+    def counts(self) -> dict[str, int]:
+        """What has happened, by name."""
+        with self._lock:
+            return {**self.outcomes, **self.registry.refused}
+
+    def ask(self, job_id: str, order: TraceOrder, asker: TraceAsker) -> TraceAnswer:
+        """Begin a trace, or say how one stands. Raises Refused where the asker may not, or it cannot be."""
+        if self.problem:
+            raise Refused(503, self.problem)
+        job = self._job(job_id)
+        owner = _uid_of(job.user) if job.user else None
+        with self._lock:
+            if order.request:
+                return self._standing(job_id, order.request, asker)
+            processes, uid = self._of_owner(job_id, owner, asker)
+            if self._request is not None:
+                detail = f"a trace of job {self._request.job_id} is being taken"
+                raise Refused(429, detail)
+            request = self._request = self._last = _request(
+                job_id, uid, order, processes, self.folder
+            )
+        log.info(
+            "trace: %d processes of job %s are asked for %g s, by %s",
+            *(len(processes), job_id, order.seconds, asker.who),
+        )
+        threading.Thread(target=self._work, args=(request,), name="ofu-trace", daemon=True).start()
+        return _answer(request)
+
+    def configuration(self, process: Process) -> str:
+        """What a process that asks is to record; "" = nothing."""
+        with self._lock:
+            request = self._request
+            if request is None or process.peer.uid != request.uid or not process.can_record:
+                return ""
+            path = request.untold.pop(process.peer.address, None)
+            if path is None or process.pid < 1:
+                return ""
+            request.told[process.peer.address] = path.with_name(f"{path.stem}_{process.pid}.json")
+            request.told_at, request.state = time.monotonic(), "recording"
+        return daemon_messages.configuration(str(path), round(request.order.seconds * 1000))
+
+    def _job(self, job_id: str) -> Job:
+        snapshot = self._snapshot()
+        for view in snapshot.jobs if snapshot else ():
+            if view.job.job_id == job_id and view.ended is None:
+                return view.job
+        detail = f"{job_id!r} holds no GPU that this agent measures"
+        raise Refused(404, detail)
+
+    def _standing(self, job_id: str, request_id: str, asker: TraceAsker) -> TraceAnswer:
+        last = self._last
+        if last is None or last.id != request_id or last.job_id != job_id:
+            raise Refused(404, "no such trace was asked for, or another one since")
+        _check(last.uid, asker, job_id)
+        return _answer(last)
+
+    def _of_owner(
+        self, job_id: str, owner: int | None, asker: TraceAsker
+    ) -> tuple[list[Process], int]:
+        """The processes of a job's user, and that user. Raises Refused."""
+        found = self.registry.of(job_id, time.monotonic())
+        if owner is None:
+            users = {each.peer.uid for each in found}
+            if len(users) > 1:
+                self.outcomes["contested"] += 1
+                detail = "processes of several users say that they are of this job"
+                raise Refused(403, detail)
+            owner = users.pop() if users else None
+        if owner is None and not asker.is_site and asker.uid != 0:
+            owner = -1
+        if owner is not None:
+            _check(owner, asker, job_id)
+        own = [each for each in found if each.peer.uid == owner]
+        self.outcomes["foreign"] += len(found) - len(own)
+        wanted = set(asker.gpus or ())
+        own = [each for each in own if not wanted or each.gpu in wanted][: asker.most or MOST_FILES]
+        if not own or owner is None:
+            which = f" on GPU {', '.join(map(str, sorted(wanted)))}" if wanted else ""
+            detail = (
+                f"no process of job {job_id}{which} has asked for work in the last minute: it needs PyTorch 1.13 or "
+                "newer, and KINETO_USE_DAEMON=1 and KINETO_IPC_SOCKET_DIR in its environment from its start on"
+            )
+            raise Refused(409, detail)
+        return own, owner
+
+    def _work(self, request: _Request) -> None:
+        """Wait for the files, read them, and tell the book."""
+        outcome = "failed"
+        try:
+            self._wait(request)
+            if not request.told:
+                request.detail = f"no process has asked again within {ASK_SECONDS:g} s"
+            elif not request.arrived:
+                request.detail = (
+                    "no file came: the processes have ended, or cannot write to the agent's folder"
+                )
+            else:
+                request.state = "reading"
+                outcome = self._read(request)
+        except (OSError, ValueError, OfuError) as error:
+            request.detail = str(error)
+        except Exception as error:
+            log.exception("trace of job %s", request.job_id)
+            request.detail = f"{type(error).__name__}: see the agent's log"
+        finally:
+            self._close(request, outcome)
+
+    def _wait(self, request: _Request) -> None:
+        """Until every file is there that will come. A file takes its name when it is whole."""
+        while True:
+            time.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            with self._lock:
+                told, waits = [*request.told.values()], bool(request.untold)
+            request.arrived = [path for path in told if _is_there(path)]
+            may_ask = waits and now - request.began < ASK_SECONDS
+            comes = len(request.arrived) < len(told)
+            in_time = now - request.told_at < request.order.seconds + WRITE_SECONDS
+            if not may_ask and not (comes and in_time):
+                return
+
+    def _read(self, request: _Request) -> str:
+        answer = trace_files.read(request.uid, request.arrived)
+        request.unread = {
+            str(name): str(why)[:300] for name, why in answer.get("unread", {}).items()
+        }
+        request.trace = answer.get("trace")
+        if request.trace is not None:
+            self._submit({"job_id": request.job_id, "trace": request.trace})
+            return "done"
+        if len(request.unread) < len(request.arrived):
+            request.detail = NO_GPU_WORK
+            return "no_gpu_work"
+        request.detail = next(iter(request.unread.values()), "the files cannot be read")
+        return "failed"
+
+    def _close(self, request: _Request, outcome: str) -> None:
+        with self._lock:
+            paths = [*request.told.values()]
+            if self._request is request:
+                self._request = None
+            self.outcomes[outcome] += 1
+        for path in paths:
+            trace_files.delete(f"{path}.tmp")
+            if not request.order.keep:
+                trace_files.delete(path)
+        request.state = "failed" if outcome == "failed" else "done"
+        log.info("trace of job %s: %s", request.job_id, request.detail or request.state)
+
+
+def _request(
+    job_id: str, uid: int, order: TraceOrder, processes: list[Process], folder: Path
+) -> _Request:
+    files = {each.peer.address: folder / f"{secrets.token_hex(16)}.json" for each in processes}
+    return _Request(secrets.token_hex(8), job_id, uid, order, files)
+
+
+def _answer(request: _Request) -> TraceAnswer:
+    return TraceAnswer(
+        request=request.id,
+        job_id=request.job_id,
+        state=request.state,
+        detail=request.detail,
+        processes=len(request.untold) + len(request.told),
+        told=len(request.told),
+        arrived=len(request.arrived),
+        unread=request.unread,
+        files=[str(each) for each in request.arrived] if request.order.keep else [],
+        trace=request.trace,
+    )
+
+
+def _check(owner: int, asker: TraceAsker, job_id: str) -> None:
+    if not asker.is_site and asker.uid not in (0, owner):
+        detail = f"a trace of job {job_id} is for its own user, root and the site, by the agent's Unix socket"
+        raise Refused(403, detail)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(256)
+def _uid_of(user: str) -> int | None:
+    """The number of a user of this node; None where the name is not known."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,154 @@
+"""The two folders of traces on demand: who may put what there, what is read of it, and what is swept.
+
+Everybody may create files there, and nobody but the agent may list or delete them. Names of traces cannot be guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import stat
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ofu_exporter.errors import ConfigError
+
+MODE = 0o1733
+MOST_KEPT, KEPT_SECONDS = 64, 86400.0
+"""Most traces that lie in the folder, and their age."""
+MOST_SWEPT = 10_000
+"""Most files that one sweep looks at."""
+READ_SECONDS = 120.0
+MOST_ANSWER = 1 << 20
+_ACL = "system.posix_acl_default"
+_TRACE = re.compile(r"[0-9a-f]{32}(_-?\d+)?\.json(\.tmp)?")
+_CLIENT = "dynoconfigclient"
+
+
+def prepare(folder: Path, needs_own: bool) -> None:
+    """Make a folder where all may create files. Raises ConfigError for one that others could manage."""
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode):
+            raise ConfigError(f"{folder} is no folder")
+        if found.st_uid == os.geteuid():
+            os.chmod(folder, MODE)
+        elif needs_own or found.st_uid or not found.st_mode & stat.S_ISVTX:
+            raise ConfigError(
+                f"{folder} belongs to user {found.st_uid}: let it be the agent's, user {os.geteuid()}"
+            )
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror}") from error
+
+
+def let_agent_read(folder: Path) -> str:
+    """Let files that others create there be readable for the agent and for nobody else; "" or what that ended in."""
+    uid = os.geteuid()
+    entries = [
+        (0x01, 6, 0xFFFFFFFF),
+        (0x04, 0, 0xFFFFFFFF),
+        (0x10, 4, 0xFFFFFFFF),
+        (0x20, 0, 0xFFFFFFFF),
+    ]
+    if uid:
+        entries.insert(1, (0x02, 4, uid))
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
+    try:
+        os.setxattr(folder, _ACL, packed)
+    except OSError as error:
+        return (
+            f"{folder} takes no ACL ({error.strerror}): traces written under umask 077 cannot be read"
+            if uid
+            else ""
+        )
+    return ""
+
+
+def sweep_traces(folder: Path, now: float) -> None:
+    """Delete old traces, and the oldest where there are too many."""
+    found = []
+    for entry in islice(os.scandir(folder), MOST_SWEPT):
+        if _TRACE.fullmatch(entry.name):
+            with suppress(OSError):
+                found.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
+    found.sort()
+    for place, (at, path) in enumerate(found):
+        if now - at > KEPT_SECONDS or place < len(found) - MOST_KEPT:
+            delete(path)
+
+
+def sweep_sockets(folder: Path) -> None:
+    """Delete the sockets of processes that are gone."""
+    for entry in islice(os.scandir(folder), MOST_SWEPT):
+        if entry.name.startswith(_CLIENT) and not entry.is_dir(follow_symlinks=False):
+            with suppress(OSError):
+                if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) or not is_held(
+                    entry.path
+                ):
+                    os.unlink(entry.path)
+
+
+def is_held(path: str) -> bool:
+    """Whether a process has this datagram socket open."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asker:
+        try:
+            asker.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+    return True
+
+
+def delete(path: str | Path) -> None:
+    """Delete a file, which may not be there."""
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def read(uid: int, files: Sequence[Path]) -> dict[str, Any]:
+    """What a process of its own reads in files of a user. Raises OSError and ValueError."""
+    command = [
+        sys.executable,
+        "-I",
+        "-m",
+        "ofu_exporter.traces.reading",
+        str(uid),
+        *map(str, files),
+    ]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={},
+    )
+    try:
+        out, err = child.communicate(timeout=READ_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"it took more than {READ_SECONDS:g} s") from error
+    finally:
+        child.kill()
+        child.wait()
+    if child.returncode or len(out) > MOST_ANSWER:
+        last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+            f"it ended with {child.returncode}"
+        ]
+        raise ValueError(
+            "it takes more memory than a node gives" if "MemoryError" in last[0] else last[0][:200]
+        )
+    answer = json.loads(out)
+    if not isinstance(answer, dict):
+        raise ValueError("its reader gave no answer")
+    return answer

@@ -1,0 +1,146 @@
+"""The socket at which processes of the node ask whether they are to record a trace: the part of PyTorch's daemon.
+
+One thread answers, two hundred messages a second at most, so that a flood takes little of the agent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import stat
+import struct
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ofu_exporter.agent import trace_files
+from ofu_exporter.agent.trace_desk import TraceDesk
+from ofu_exporter.errors import ConfigError
+from ofu_exporter.traces import daemon_messages
+from ofu_exporter.traces.daemon_messages import Registration
+from ofu_exporter.traces.registry import Peer
+
+log = logging.getLogger(__name__)
+
+NAME = "dynolog"
+PAUSE_SECONDS = 0.005
+SWEEP_SECONDS = 600.0
+_CREDENTIALS = struct.Struct("=iii")
+_OTHER = "another daemon (dynolog?) has it: take traces through that one, and show them with `profile --post`"
+
+
+class TraceSocket:
+    """The bound socket, and the thread that serves it."""
+
+    def __init__(self, folder: Path | None, desk: TraceDesk) -> None:
+        """`folder` is where the socket is; None = the abstract name. Raises ConfigError where it cannot be had."""
+        self._folder, self._desk = folder, desk
+        self._socket = _in(folder) if folder else _abstract()
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Answer from now on, until the process ends."""
+        threading.Thread(target=self._run, name="ofu-kineto", daemon=True).start()
+
+    def _run(self) -> None:
+        swept = -SWEEP_SECONDS
+        while True:
+            try:
+                if time.monotonic() - swept > SWEEP_SECONDS:
+                    swept = time.monotonic()
+                    self._sweep()
+                self._take()
+            except OSError as error:
+                log.debug("trace socket: %s", error)
+            time.sleep(PAUSE_SECONDS)
+
+    def _sweep(self) -> None:
+        trace_files.sweep_traces(self._desk.folder, time.time())
+        if self._folder:
+            with suppress(PermissionError):  # root's folder, which cannot be listed: root sweeps it
+                trace_files.sweep_sockets(self._folder)
+
+    def _take(self) -> None:
+        """Answer one message, or wait for a while."""
+        try:
+            # There is room for the credentials alone: the kernel drops files that a message brings.
+            room = socket.CMSG_SPACE(_CREDENTIALS.size)
+            data, extra, _, address = self._socket.recvmsg(daemon_messages.MOST_BYTES + 1, room)
+        except TimeoutError:
+            return
+        peer = _peer(extra, os.fsencode(address or b""))
+        if peer is None or not self._is_client(peer):
+            self._desk.registry.refused["stranger"] += 1
+            return
+        try:
+            message = daemon_messages.parsed(data)
+        except ValueError:
+            self._desk.registry.refused["malformed"] += 1
+            return
+        process = self._desk.registry.take(message, peer, time.monotonic())
+        if process is None:
+            return
+        if isinstance(message, Registration):
+            answer = daemon_messages.registered(1)
+        else:
+            answer = daemon_messages.answer(self._desk.configuration(process))
+        self._socket.sendto(answer, socket.MSG_DONTWAIT, peer.address)
+
+    def _is_client(self, peer: Peer) -> bool:
+        """Whether a sender's socket is one that Kineto makes: nothing is sent to others on somebody's word."""
+        if self._folder is None:
+            return peer.address.startswith(b"\0dynoconfigclient")
+        folder, name = os.path.split(peer.address)
+        if folder != os.fsencode(self._folder) or not name.startswith(b"dynoconfigclient"):
+            return False
+        try:
+            found = os.lstat(peer.address)
+        except OSError:
+            return False
+        return stat.S_ISSOCK(found.st_mode) and found.st_uid == peer.uid
+
+
+def _peer(extra: list[tuple[int, int, bytes]], address: bytes) -> Peer | None:
+    for level, kind, data in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            pid, uid, _ = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])
+            return Peer(pid, uid, address)
+    return None
+
+
+def _new() -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    made.settimeout(1.0)
+    return made
+
+
+def _abstract() -> socket.socket:
+    made = _new()
+    try:
+        made.bind(b"\0dynolog\0")
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"the abstract name dynolog: {_OTHER}") from error
+    return made
+
+
+def _in(folder: Path) -> socket.socket:
+    """The socket in a folder. It stays when the agent ends, so that nobody else can put one there."""
+    trace_files.prepare(folder, needs_own=False)
+    path, other = folder / NAME, folder / f"{NAME}.{secrets.token_hex(8)}"
+    made = _new()
+    try:
+        if os.path.lexists(path) and trace_files.is_held(str(path)):
+            raise ConfigError(f"{path}: {_OTHER}")
+        made.bind(str(other))
+        os.chmod(other, 0o666)
+        os.rename(other, path)
+    except OSError as error:
+        trace_files.delete(other)
+        made.close()
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    return made

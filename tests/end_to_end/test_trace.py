@@ -1,0 +1,179 @@
+"""`trace`: the agent has processes of a job write a trace; a process that speaks as PyTorch does stands for the job."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.agent import SIMULATED, Agent, agent, until
+from tests.helpers.in_process import call
+from tests.traces.test_daemon_messages import question
+
+JOB = "1001"
+"""Of the simulated node; its user is none of this machine."""
+TORCH = Path("/srv/torch-venv/bin/python")
+EXAMPLE = Path(__file__).parent.parent / "traces" / "example_rank0.json.gz"
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """An address of a socket has 107 letters, and PyTorch's names take 53."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def flags(folder: Path) -> tuple[str, ...]:
+    return (
+        *SIMULATED,
+        *("--traces", "--trace-socket-folder", str(folder / "s"), "--trace-folder"),
+        *(str(folder / "t"), "--report-socket", str(folder / "r.sock")),
+    )
+
+
+class Process(threading.Thread):
+    """Asks each 0.2 s as PyTorch does, and writes the example where it is told to."""
+
+    def __init__(self, folder: Path, job: int = int(JOB), pid: int = 4711) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.job, self.daemon_socket = pid, job, str(folder / "s" / "dynolog")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(folder / "s" / f"dynoconfigclient{pid}"))
+        self.socket.settimeout(0.2)
+        self.ends = False
+        self.start()
+
+    def run(self) -> None:
+        while not self.ends:
+            try:
+                self.socket.sendto(question(self.job, self.pid), self.daemon_socket)
+                told = self.socket.recv(4096)[40:].decode()
+            except OSError:  # no agent, or no answer: PyTorch goes on as well
+                continue
+            if told:
+                file = Path(told.split("\n")[0].removeprefix("ACTIVITIES_LOG_FILE="))
+                part = file.with_name(f"{file.stem}_{self.pid}.json.tmp")
+                part.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
+                part.rename(part.with_suffix(""))
+            time.sleep(0.2)
+        self.socket.close()
+
+
+@contextmanager
+def traced(folder: Path, processes: int = 1) -> Iterator[Agent]:
+    with agent(*flags(folder)) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        some = [Process(folder, pid=4711 + n) for n in range(processes)]
+        time.sleep(1.0)
+        yield running
+        for each in some:
+            each.ends = True
+
+
+def ask(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return call("trace", JOB, "--agent", f"unix:{folder / 'r.sock'}", *more)
+
+
+def test_the_job_is_traced_and_its_page_says_what_was_found(tmp_path: Path) -> None:
+    with traced(tmp_path, processes=30) as running:
+        done = ask(tmp_path, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert (answer["processes"], answer["arrived"]) == (30, 30)
+        assert answer["trace"]["findings"][0]["finding"] == "data_loader"
+        until(lambda: json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"])
+        of_job = json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"]["trace"]
+        assert of_job["parts"] == pytest.approx(answer["trace"]["parts"])
+        assert list((tmp_path / "t").iterdir()) == [], "read files are deleted"
+        assert running.value("ofu_exporter_traces_total", outcome="done") == 1
+
+
+def test_a_file_is_kept_for_who_wants_it(tmp_path: Path) -> None:
+    with traced(tmp_path):
+        done = ask(tmp_path, "--keep", "--format", "json")
+        (kept,) = json.loads(done.stdout)["files"]
+        assert Path(kept).stat().st_mode & 0o007 == 0, "others cannot read it"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+    body = "import http.client,socket,sys;s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1])\n"
+    body += "c=http.client.HTTPConnection('localhost');c.sock=s\n"
+    body += (
+        f"c.request('POST','/v1/jobs/{JOB}/trace','{{}}',{{'Content-Type':'application/json'}})\n"
+    )
+    body += "print(c.getresponse().status)"
+    command = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", body]
+    with traced(tmp_path) as running:
+        stranger = subprocess.run(
+            [*command, str(tmp_path / "r.sock")], capture_output=True, text=True, check=False
+        )
+        assert stranger.stdout == "403\n", stranger.stderr
+        by_tcp = call("trace", JOB, "--agent", running.url)
+        assert "is for its own user, root and the site" in by_tcp.stderr
+
+
+def test_without_processes_and_without_traces_it_says_so(tmp_path: Path) -> None:
+    with agent(*flags(tmp_path)) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        assert "no process of job 1001 has asked for work" in ask(tmp_path).stderr
+    off = tmp_path / "off"
+    with agent(*SIMULATED, "--trace-socket-folder", str(off)) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        assert not off.exists()
+        assert "traces are off there" in call("trace", JOB, "--agent", running.url).stderr
+
+
+def test_an_agent_that_is_killed_in_the_middle_leaves_its_socket_and_the_next_goes_on(
+    tmp_path: Path,
+) -> None:
+    with traced(tmp_path) as running:
+        running.kill()
+        assert (tmp_path / "s" / "dynolog").is_socket()
+        with agent(*flags(tmp_path)) as second:
+            until(lambda: second.values("ofu_job_info", job_id=JOB))
+            time.sleep(1.0)
+            assert ask(tmp_path).returncode == 0
+
+
+def test_where_another_daemon_has_the_socket_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(tmp_path / "s" / "dynolog"))
+        with agent(*flags(tmp_path)) as running:
+            running.logs("another daemon (dynolog?) has it")
+            until(lambda: running.values("ofu_job_info", job_id=JOB))
+            assert "another daemon" in ask(tmp_path).stderr
+
+
+@pytest.mark.skipif(not TORCH.exists(), reason="PyTorch is not here")
+def test_an_unmodified_loop_of_pytorch_is_traced(short_path: Path) -> None:
+    tmp_path = short_path
+    loop = "import torch\na = torch.ones(64, 64)\nwhile True: a = (a @ a).tanh()"
+    env = {
+        "SLURM_JOB_ID": JOB,
+        "KINETO_USE_DAEMON": "1",
+        "KINETO_IPC_SOCKET_DIR": str(tmp_path / "s"),
+        "OMP_NUM_THREADS": "1",
+    }
+    with agent(*flags(tmp_path)) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        with subprocess.Popen([str(TORCH), "-c", loop], env=env, stderr=subprocess.DEVNULL) as job:
+            try:
+                until(lambda: "has asked" not in (found := ask(tmp_path)).stderr and found, 60.0)
+            finally:
+                job.kill()
+        assert running.value("ofu_exporter_traces_total", outcome="no_gpu_work") == 1

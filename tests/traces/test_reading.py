@@ -1,0 +1,58 @@
+"""Files of a user that a process of its own reads for the agent: what is no trace costs nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLE = Path(__file__).parent / "example_rank0.json.gz"
+
+
+def read(*files: Path, uid: int | None = None) -> Any:
+    """What the real process prints."""
+    user = str(os.getuid() if uid is None else uid)
+    command = [sys.executable, "-m", "ofu_exporter.traces.reading", user, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_trace_is_read() -> None:
+    copy = read(EXAMPLE, uid=EXAMPLE.stat().st_uid)
+    assert copy["unread"] == {}
+    assert copy["trace"]["ranks"] == 1
+    assert sum(copy["trace"]["parts"].values()) == pytest.approx(1)
+
+
+@pytest.mark.slow
+def test_what_is_no_file_of_the_user_is_not_opened(tmp_path: Path) -> None:
+    link, fifo, sparse = (tmp_path / name for name in ("link.json", "fifo.json", "sparse.json"))
+    link.symlink_to(EXAMPLE)
+    os.mkfifo(fifo)
+    with sparse.open("wb") as file:
+        file.truncate(4 << 30)
+    unread = read(link, fifo, sparse)["unread"]
+    assert unread["link.json"] == "Too many levels of symbolic links"
+    assert unread["fifo.json"] == "it is no regular file"
+    assert "more than a node reads" in unread["sparse.json"]
+    own = tmp_path / "own.json"
+    own.write_bytes(EXAMPLE.read_bytes())
+    assert "belongs to user" in read(own, uid=os.getuid() + 1)["unread"]["own.json"]
+
+
+@pytest.mark.slow
+def test_a_bomb_of_gzip_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.json"
+    with gzip.open(bomb, "wb", compresslevel=9) as file:
+        file.write(b'{"traceEvents": [')
+        for _ in range(400):
+            file.write(b" " * (1 << 20))
+    (why,) = read(bomb)["unread"].values()
+    assert "bomb.json" in why

@@ -1,0 +1,49 @@
+"""Which processes would record: what may be forged takes nothing from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ofu_exporter.traces.daemon_messages import Question, Registration
+from ofu_exporter.traces.registry import MOST_OF_A_USER, MOST_USERS, Peer, Registry
+
+
+def asked(registry: Registry, uid: int, name: str, job: int = 7, now: float = 0.0) -> None:
+    registry.take(Question(3, job, (5,)), Peer(0, uid, name.encode()), now)
+
+
+def test_a_flood_of_one_user_takes_no_room_from_another(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    for number in range(10 * MOST_OF_A_USER):
+        asked(registry, 1, f"flood{number}")
+    asked(registry, 2, "honest")
+    assert len(registry.of("7", 1.0)) == MOST_OF_A_USER + 1
+    assert registry.refused["too_many"] == 9 * MOST_OF_A_USER
+    for uid in range(3, 3 + 2 * MOST_USERS):
+        asked(registry, uid, "one")
+    assert len({each.peer.uid for each in registry.of("7", 1.0)}) == MOST_USERS
+
+
+def test_who_is_silent_for_a_minute_is_forgotten(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    asked(registry, 1, "a")
+    assert registry.of("7", 59.0)
+    assert not registry.of("7", 61.0)
+
+
+def test_the_control_group_of_slurm_counts_more_than_the_message(tmp_path: Path) -> None:
+    (tmp_path / "42").mkdir()
+    path = "0::/system.slice/slurmstepd.scope/job_1001/step_0/user/task_0\n"
+    (tmp_path / "42" / "cgroup").write_text(path)
+    registry = Registry(tmp_path)
+    registry.take(Question(3, 2002, (5,)), Peer(42, 1, b"a"), 0.0)
+    assert [each.job for each in registry.of("1001", 0.0)] == ["1001"]
+    assert not registry.of("2002", 0.0)
+
+
+def test_a_process_that_only_registers_records_nothing(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    registry.take(Registration(3, 5, 7), Peer(0, 1, b"a"), 0.0)
+    assert not registry.of("7", 0.0)
+    asked(registry, 1, "a")
+    assert [each.gpu for each in registry.of("7", 0.0)] == [3]
