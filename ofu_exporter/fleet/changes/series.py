@@ -92,7 +92,9 @@ class HourReader(HistoryAnswers):
 
 
 def _key_of(labels: Mapping[str, str]) -> Key:
-    return job_of(labels)
+    """Cluster and id: hours do not tell whose job it was."""
+    job = job_of(labels)
+    return job.cluster, job.job_id
 
 
 class JobHours(NamedTuple):
