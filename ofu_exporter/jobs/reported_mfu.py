@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from pydantic import NonNegativeFloat, computed_field
+from pydantic import ConfigDict, NonNegativeFloat, computed_field, model_validator
 from pydantic.dataclasses import dataclass
 
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio, honest_ratio
+from ofu_exporter.values import quantities
 from ofu_exporter.values.reported import Adjusted, Compared, Reported
+from ofu_exporter.values.trace import are_seconds
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,37 @@ class ComparedSums:
     overstated_seconds: NonNegativeFloat = 0.0
 
 
-@dataclass(frozen=True)
+MOST_OUTCOMES = 64
+_OUTCOME = re.compile(r"[a-z_]{1,40}")
+_LATEST = 1e11
+"""Unix time; in the year 5138."""
+
+
+@dataclass(frozen=True, config=ConfigDict(allow_inf_nan=False))
 class ReportedMfu(Reported, ComparedSums):
-    """What a job reported of itself, and how it compares with OFU over the same seconds."""
+    """What a job reported of itself, and how it compares with OFU over the same seconds.
+
+    It may come from a file or another agent: raises ValueError for what no agent has written.
+    """
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> ReportedMfu:
+        adjusted, shares = self.adjusted, self.precision or {}
+        wrong = {
+            "finding_seconds": not are_seconds(self.finding_seconds),
+            "outcomes": len(self.outcomes) > MOST_OUTCOMES
+            or not all(_OUTCOME.fullmatch(name) for name in self.outcomes)
+            or min(self.outcomes.values(), default=0) < 0,
+            "peak_flops": self.peak_flops is not None and self.peak_flops <= 0,
+            "precision": not all(0 < each <= 1 for each in shares.values())
+            or math.fsum(shares.values()) > 1.01,
+            "last": self.last is not None and not 0 <= self.last <= _LATEST,
+            "mfu_seconds": self.mfu_seconds > quantities.MOST_EXPLAINED * self.gpu_seconds,
+            "adjusted": adjusted is not None and not _is_possible(adjusted),
+        }
+        if names := [name for name, is_wrong in wrong.items() if is_wrong]:
+            raise ValueError(f"impossible: {', '.join(names)}")
+        return self
 
     @property
     def total(self) -> Compared:
@@ -62,6 +93,12 @@ class ReportedMfu(Reported, ComparedSums):
         With a lower bound of the overhead, the true value is at most this one.
         """
         return self.adjusted.utilization_ratio if self.adjusted else None
+
+
+def _is_possible(adjusted: Adjusted) -> bool:
+    """Whether there is such an overhead, and such sums."""
+    numbers = adjusted.tile_overhead, adjusted.utilization_seconds, adjusted.gpu_seconds
+    return all(0 <= each < math.inf for each in numbers)
 
 
 def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
@@ -18,6 +19,8 @@ from ofu_exporter.traces.rank import GpuTrace
 from ofu_exporter.traces.seconds import Cell
 from ofu_exporter.values.trace import MOST_RANKS, UNLIMITED, TraceLimits, TraceResult
 
+MOST_UNREAD = 20
+"""Files of which it is said why they were not read."""
 TRACES = ("*.json", "*.json.gz", "*.sqlite")
 """What of a folder is read."""
 
@@ -57,8 +60,18 @@ def read(
         gpus += some
     if not profiles:
         raise ConfigError(f"none of {len(files)} files can be read: {next(iter(unread.values()))}")
-    unread |= {str(path): f"more than {MOST_RANKS} files" for path in files[MOST_RANKS:]}
-    return replace(_result(gpus), unread=unread), profiles
+    if len(files) > MOST_RANKS:
+        over = f"{len(files) - MOST_RANKS:,} files after the first {MOST_RANKS:,}"
+        unread = {over: over, **unread}
+    return replace(_result(gpus), unread=_first(unread)), profiles
+
+
+def _first(unread: dict[str, str]) -> dict[str, str]:
+    """The first of them, and how many more there are."""
+    if len(unread) <= MOST_UNREAD:
+        return unread
+    more = f"{len(unread) - MOST_UNREAD + 1:,} more files, for such reasons"
+    return {**dict(islice(unread.items(), MOST_UNREAD - 1)), more: more}
 
 
 def _result(gpus: Sequence[GpuTrace]) -> TraceResult:

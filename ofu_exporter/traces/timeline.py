@@ -106,7 +106,7 @@ class Timeline:
         self, gpu: int, name: str, times: tuple[float, float], ids: tuple[int, int], fill: float
     ) -> None:
         """A kernel, copy or memset. `ids` are its stream and its correlation."""
-        self._count()
+        self.count()
         kept = self.gpus.get(gpu)
         if kept is None:
             if len(self.gpus) >= MOST_GPUS:
@@ -123,7 +123,7 @@ class Timeline:
         self, thread: Hashable, name: str, times: tuple[float, float], call: int | None = None
     ) -> None:
         """An operator or an annotation on the host; with `call`, a call of the driver with that correlation."""
-        self._count()
+        self.count()
         table = self.events if call is None else self.calls
         kept = table.get(thread)
         if kept is None:
@@ -146,7 +146,8 @@ class Timeline:
         if time.monotonic() > self._end:
             raise ConfigError(f"it takes more than {self._limits.seconds:g} s to read")
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """One event more. Raises ConfigError when they are too many, or the time is over."""
         self._left -= 1
         if self._left % EVENTS_BETWEEN_LOOKS == 0:
             if self._left <= 0:

@@ -7,6 +7,7 @@ is bounded, whatever the trace held.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -148,6 +149,17 @@ class TraceResult:
 
 MOST_FINDINGS = 5
 """Most findings that are kept of one job, because each is a series."""
+MOST_RANK = 1 << 20
+_FINDING = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PARTS = {*TimeParts._fields}
+
+
+def are_seconds(of_findings: Mapping[str, float]) -> bool:
+    """Whether these can be the seconds that findings cost, by finding."""
+    return len(of_findings) <= MOST_FINDINGS and all(
+        _FINDING.fullmatch(name) and 0 <= seconds < math.inf
+        for name, seconds in of_findings.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +179,16 @@ class TraceSummary:
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no trace says."""
-        numbers = [self.at, self.seconds, *self.parts.values()]
-        numbers += [number for each in self.findings for number in (each.share, each.seconds)]
-        if not all(map(math.isfinite, numbers)) or self.ranks < 1 or self.seconds <= 0:
-            raise ValueError("it is no summary of a trace")
-        if {*self.parts} != {*TimeParts._fields} or len(self.findings) > MOST_FINDINGS:
+        ranks = 0 < self.ranks <= MOST_RANK and 0 <= (self.slowest_rank or 0) <= MOST_RANK
+        times = 0 <= self.at <= 1e11 and 0 < self.seconds < math.inf
+        shares = [*self.parts.values(), *(each.share for each in self.findings)]
+        shares_are = all(0 <= each <= 1.01 for each in shares)  # sums of floats may be above 1
+        findings = are_seconds({each.finding: each.seconds for each in self.findings})
+        texts = (text for each in self.findings for text in (each.evidence, each.remedy))
+        bounded = len(self.findings) <= MOST_FINDINGS and all(
+            len(each) <= MOST_CHARS for each in texts
+        )
+        if not all((ranks, times, shares_are, findings, bounded, {*self.parts} == _PARTS)):
             raise ValueError("it is no summary of a trace")
 
 

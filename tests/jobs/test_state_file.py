@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,13 @@ from ofu_exporter.jobs.state_file import (
     last_in_file,
     open_store,
 )
-from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.jobs.totals import resumed, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
 from ofu_exporter.values.instant import Instant
-from tests.helpers.stored_job import NOW, TOTALS, change
+from ofu_exporter.values.reported import Adjusted, Compared, ReportsView
+from ofu_exporter.values.trace import Finding, TraceSummary
+from tests.helpers.stored_job import NOW, TOTALS, VIEW, change
 
 
 @pytest.fixture
@@ -203,6 +207,61 @@ def test_a_job_with_a_number_without_end_costs_itself(field: str, path: Path) ->
     store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
     value = f"replace(json_set(report, '$.{field}', 'X'), '\"X\"', '1e999')"
     change(path, f"UPDATE jobs SET report = {value} WHERE job_id = '12'")
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+
+
+_TRACE = TraceSummary(
+    NOW,
+    2,
+    10.0,
+    {"tensor": 0.5, "other": 0.1, "communication": 0.1, "copies": 0.1, "idle": 0.2},
+    (Finding("host_bound", 0.1, 1.0, "why", "what"),),
+    1,
+)
+_REPORTS = ReportsView(
+    total=Compared(mfu_seconds=40.0, utilization_seconds=45.0, gpu_seconds=90.0),
+    last=NOW,
+    peak_flops=989e12,
+    precision={"bf16": 1.0},
+    outcomes={"accepted": 3},
+    adjusted=Adjusted(0.02, "lower", 44.0, 90.0),
+    trace=_TRACE,
+    finding_seconds={"host_bound": 1.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("finding_seconds", f'{{"host_bound": {value}}}') for value in ("-5", "NaN", "1e999")),
+        ("finding_seconds", '{"a\\"b": 1}'),
+        ("finding_seconds", json.dumps({f"x{n}": 1 for n in range(1000)})),
+        *(("trace.seconds", value) for value in ("NaN", "0", "-1", "1e999")),
+        *(("trace.parts.tensor", value) for value in ("9", "-1", "NaN")),
+        *(("trace.at", value) for value in ("1e18", "-1")),
+        *(("trace.ranks", value) for value in ("0", "1" + "0" * 30)),
+        ("trace.slowest_rank", "-3"),
+        *(("trace.findings[0].share", value) for value in ("77", "NaN")),
+        ("trace.findings[0].finding", '"<script>"'),
+        ("trace.findings[0].evidence", json.dumps("e" * 1000)),
+        ("trace", "{}"),
+        *(("outcomes", text) for text in ('{"accepted": -5}', '{"a b": 1}')),
+        ("outcomes", json.dumps({"x" * n: 1 for n in range(1, 1000)})),
+        *(("peak_flops", value) for value in ("-1", "NaN", "1e999")),
+        *(("precision", text) for text in ('{"bf16": NaN}', '{"bf16": 7}', '{"bf16": -1}')),
+        *(("last", value) for value in ("NaN", "1e18", "-1")),
+        *(("adjusted.tile_overhead", value) for value in ("-1", "NaN", "1e999")),
+        *(("adjusted.gpu_seconds", value) for value in ("-1", "1e999")),
+        *(("mfu_seconds", value) for value in ("1e999", "1e12", "-1", "NaN")),
+    ],
+)
+def test_so_does_a_job_whose_reports_cannot_be(field: str, value: str, path: Path) -> None:
+    whole = totals_of(replace(VIEW, reports=_REPORTS), "n1", simulated=False)
+    store = stored(path)
+    store.save([whole, whole.model_copy(update={"job_id": "13"})], {}, NOW)
+    assert [job.reported for job in store.load(NOW).jobs] == [whole.reported] * 2
+    changed = f"replace(json_set(report, '$.reported.{field}', 'X'), '\"X\"', '{value}')"
+    change(path, f"UPDATE jobs SET report = {changed} WHERE job_id = '12'")
     assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
 
 

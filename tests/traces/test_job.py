@@ -246,3 +246,15 @@ def test_a_result_keeps_to_the_published_schema(tmp_path: Path) -> None:
     assert result.findings
     assert result.ranks[0].steps
     jsonschema.validate(json.loads(json.dumps(result.as_data())), SCHEMA)
+
+
+def test_of_thousands_of_files_it_is_said_in_few_lines_why_they_were_not_read(
+    tmp_path: Path,
+) -> None:
+    sound(0).write(tmp_path / "0.json")
+    for number in range(1, 1100):
+        (tmp_path / f"x{number}.json").write_text("{")
+    unread = read(tmp_path).unread
+    assert len(unread) == job.MOST_UNREAD
+    assert "76 files after the first 1,024" in unread
+    assert "1,005 more files, for such reasons" in unread

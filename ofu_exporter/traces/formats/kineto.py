@@ -20,7 +20,7 @@ from ofu_exporter.traces import kernel_names
 from ofu_exporter.traces.formats import Profile, Tally, on_tensor_pipe
 from ofu_exporter.traces.json_stream import members
 from ofu_exporter.traces.timeline import EVENTS_BETWEEN_LOOKS, MOST_GPUS, Timeline, interval
-from ofu_exporter.values.trace import UNLIMITED, TraceLimits
+from ofu_exporter.values.trace import MOST_RANK, UNLIMITED, TraceLimits
 
 MADE_BY = "torch.profiler.profile(record_shapes=True) and export_chrome_trace('trace.json.gz')"
 
@@ -84,7 +84,7 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
             if number % EVENTS_BETWEEN_LOOKS == 0:
                 trace.timeline.look()
         if missing := trace.without_operator():
-            trace.launched_by = dict(_operators_of(path, missing, limits))
+            trace.launched_by = dict(_operators_of(path, missing, limits, trace.timeline))
     return trace.profile()
 
 
@@ -102,11 +102,13 @@ def _opened(path: Path) -> TextIO:
 
 
 def _operators_of(
-    path: Path, correlations: set[int], limits: TraceLimits
+    path: Path, correlations: set[int], limits: TraceLimits, timeline: Timeline
 ) -> Iterator[tuple[int, int]]:
     """The operators of some launches. The file is read a second time, so that the first pass does not have to keep
     every launch."""
-    for name, event in _members(path, limits):
+    for number, (name, event) in enumerate(_members(path, limits), 1):
+        if number % EVENTS_BETWEEN_LOOKS == 0:
+            timeline.look()
         if name == EVENTS and isinstance(event, dict) and event.get("cat") in _LAUNCHES:
             arguments = _arguments(event)
             correlation, operator = _number(arguments, "correlation"), _number(arguments, *_IDS)
@@ -138,11 +140,13 @@ class _Trace:
                     self._device(each)
         elif name == "distributedInfo" and isinstance(value, dict):
             rank = value.get("rank")
-            self.timeline.rank = rank if isinstance(rank, int) else None
+            is_rank = isinstance(rank, int) and 0 <= rank <= MOST_RANK
+            self.timeline.rank = rank if is_rank else None
 
     def _device(self, properties: Mapping[str, Any]) -> None:
         name, number = str(properties["name"]), properties.get("id")
-        self._gpus.add(name)
+        if len(self._gpus) < MOST_GPUS:
+            self._gpus.add(name[:LONGEST_NAME])
         if isinstance(number, int) and len(self.timeline.models) < MOST_GPUS:
             self.timeline.models[number] = name
             major, minor = properties.get("computeMajor"), properties.get("computeMinor")
@@ -161,6 +165,8 @@ class _Trace:
         times = interval(event.get("ts"), event.get("dur")) if told else None
         if times is not None:
             self._keep(told, event, times)
+        elif told:  # its kernel or operator is kept all the same
+            self.timeline.count()
 
     def _keep(self, told: str | None, event: dict[str, Any], times: tuple[float, float]) -> None:
         """Keep an event for the time of the GPU."""

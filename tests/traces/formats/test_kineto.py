@@ -14,6 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.traces import formats
 from ofu_exporter.traces.formats import Launches, kineto
+from ofu_exporter.values.trace import TraceLimits
 from tests.traces.formats import tracing
 from tests.traces.formats.tracing import (
     ADD,
@@ -220,3 +221,26 @@ def test_a_trace_that_torch_records_now(tmp_path: Path) -> None:
         Gemm(40, 17, 64),
         Gemm(16, 32, 64),
     }
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"cat": "kernel", "name": "ampere_bf16_gemm", "args": {"External id": 7}}',
+        '{"cat": "cpu_op", "name": "aten::mm", "dur": -1, "args": {"External id": 7}}',
+    ],
+)
+def test_events_without_times_count_as_events_too(event: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    with gzip.open(path, "wt") as file:
+        file.write('{"traceEvents": [' + ",\n".join([event] * 5000) + "]}")
+    with pytest.raises(ConfigError, match="more than 4,096 events"):
+        formats.read(path, TraceLimits(events=4096))
+
+
+def test_a_rank_that_cannot_be_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [], "distributedInfo": {"rank": 1%s}}' % ("0" * 4000))
+    timeline = formats.read(path).timeline
+    assert timeline is not None
+    assert timeline.rank is None
