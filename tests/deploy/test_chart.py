@@ -178,8 +178,12 @@ def levels() -> dict[str, tuple[Object, str]]:
     return {
         "the default, `kubernetes.podResources=true`": ({}, "privileged"),
         "`kubernetes.podResources=false`": ({"kubernetes": off}, "restricted"),
-        "the same with `driver.enabled=false`": (
-            {"kubernetes": off, "driver": {"enabled": False}},
+        "the same with `driver.enabled=false` and `config.source=dcgm-exporter`": (
+            {
+                "kubernetes": off,
+                "driver": {"enabled": False},
+                "config": {"source": "dcgm-exporter"},
+            },
             "restricted",
         ),
         "the same with `state.hostPath`": (

@@ -164,7 +164,7 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "kubernetes.metadata=true needs kubernetes.podResources=true",
         ),
         ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
-        ({"config": {"interval": "50s"}}, "interval=50s is not between 0.1 and 30 seconds"),
+        ({"config": {"interval": "50s"}}, "config.interval=50s is not between 0.1 and 30 seconds"),
         (
             {"prometheusRule": {"enabled": True, "withoutAlerts": ["NoSuch"]}},
             "names no alert: NoSuch",
@@ -174,6 +174,36 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "every agent would be scraped twice",
         ),
         ({"podMonitor": {"enabled": True, "scrapeTimeout": "1m"}}, "is above its interval 15s"),
+        ({"config": {"listen": "127.0.0.1:9846"}}, "neither Prometheus nor the probes get there"),
+        ({"config": {"listen": "localhost:9846"}}, "neither Prometheus nor the probes get there"),
+        ({"config": {"listen": "[::1]:9846"}}, "neither Prometheus nor the probes get there"),
+        ({"config": {"listen": "0.0.0.0:99999"}}, "ends in no port from 1 to 65535"),
+        ({"driver": {"enabled": False}}, "leaves config.source=auto without a driver"),
+        (
+            {"driver": {"enabled": False}, "config": {"source": "nvml"}},
+            "leaves config.source=nvml without a driver",
+        ),
+        (
+            {"config": {"scheduler": "kubernetes"}, "kubernetes": {"podResources": False}},
+            "needs kubernetes.podResources=true",
+        ),
+        ({"image": {"repository": "x:1.2"}}, "image.repository=x:1.2 has a tag"),
+        ({"image": {"repository": "r:5000/x:1.2"}}, "has a tag: that is image.tag"),
+        (
+            {"resources": {"limits": {"memory": "128m"}}},
+            "memory=128m is in thousandths of a byte: write 128Mi",
+        ),
+        ({"updateStrategy": {"type": "Recreate"}}, "updateStrategy.type=Recreate is none of a"),
+        ({"tolerations": [{"operator": "Exist"}]}, "operator Exist is not known"),
+        (
+            {"prometheusRule": {"enabled": True, "additionalRuleLabels": {"a-b": "c"}}},
+            "Prometheus takes no label a-b",
+        ),
+        ({"extraArgs": ["--interval=99h"]}, "--interval=99h is not between 0.1 and 30 seconds"),
+        (
+            {"env": [{"name": "OFU_INTERVAL", "value": "never"}]},
+            "env: OFU_INTERVAL=never is no duration",
+        ),
         (
             {"serviceMonitor": {"enabled": True, "interval": "5s"}},
             "serviceMonitor.scrapeTimeout=10s is above its interval 5s",
@@ -225,6 +255,10 @@ def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
         {"config": {"pull": [{"job_id": "a", "url": "http://a:1/metrics", "every": "15s"}]}},
         {"extraArgs": ["--interval", "5s", "--web.config.file=/x", "--loop", "--mfu-above=0.03"]},
         {"resources": {"limits": {"memory": "1.5Gi", "cpu": 2, "x/y": "1e3"}}},
+        {"driver": {"enabled": False}, "config": {"source": "dcgm"}},
+        {"image": {"repository": "registry.example.com:5000/gpus/ofu-exporter"}},
+        {"extraArgs": ["--interval=2s"], "env": [{"name": "OFU_INTERVAL", "value": "2s"}]},
+        {"config": {"listen": ":9846"}},
     ],
 )
 def test_what_the_exporter_takes_the_chart_takes(helm: str, values: Object) -> None:

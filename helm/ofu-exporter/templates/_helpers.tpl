@@ -151,15 +151,8 @@ imagePullSecrets:
 {{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
 {{- fail "podMonitor.enabled=true and serviceMonitor.enabled=true: every agent would be scraped twice; one of the two is enough" }}
 {{- end }}
-{{- range $name, $bounds := .Files.Get "files/setting-bounds.yaml" | fromYaml }}
-{{- $value := get $.Values.config $name }}
-{{- if ne (toString $value) "" }}
-{{- $seconds := include "ofu-exporter.seconds" $value | float64 }}
-{{- if or (lt $seconds (float64 $bounds.least)) (gt $seconds (float64 $bounds.most)) }}
-{{- fail (printf "config.%s=%v is not between %v and %v seconds" $name $value $bounds.least $bounds.most) }}
-{{- end }}
-{{- end }}
-{{- end }}
+{{- include "ofu-exporter.checkNode" . }}
+{{- include "ofu-exporter.checkBounds" . }}
 {{- range $kind := list "podMonitor" "serviceMonitor" }}
 {{- $monitor := merge (deepCopy (index $.Values $kind)) $.Values.podMonitor }}
 {{- if (index $.Values $kind).enabled }}
@@ -168,6 +161,78 @@ imagePullSecrets:
 {{- end }}
 {{- if and $.Values.webConfig.secret (not $monitor.basicAuth) (not $monitor.authorization) }}
 {{- fail (printf "webConfig.secret closes the page: give %s.basicAuth or %s.authorization, or it is never scraped" $kind $kind) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Refuses values that a node, Kubernetes or Prometheus would refuse only later. */ -}}
+{{- define "ofu-exporter.checkNode" -}}
+{{- $listen := .Values.config.listen }}
+{{- $port := include "ofu-exporter.port" . | atoi }}
+{{- if or (lt $port 1) (gt $port 65535) }}
+{{- fail (printf "config.listen=%s ends in no port from 1 to 65535" $listen) }}
+{{- end }}
+{{- if regexMatch "^(127\\.|localhost:|\\[::1\\])" $listen }}
+{{- fail (printf "config.listen=%s is reached from inside the pod alone: neither Prometheus nor the probes get there" $listen) }}
+{{- end }}
+{{- $source := default "auto" .Values.config.source | toString }}
+{{- if and (not .Values.driver.enabled) (has $source (list "auto" "nvml")) }}
+{{- fail (printf "driver.enabled=false leaves config.source=%s without a driver: name dcgm-exporter or dcgm" $source) }}
+{{- end }}
+{{- if and (contains "kubernetes" (default "" .Values.config.scheduler | toString)) (not .Values.kubernetes.podResources) }}
+{{- fail "config.scheduler=kubernetes needs kubernetes.podResources=true: kubelet's socket is not in the pod" }}
+{{- end }}
+{{- if regexMatch "^([^/]*/)*[^/]*:[^/]*$" .Values.image.repository }}
+{{- fail (printf "image.repository=%s has a tag: that is image.tag" .Values.image.repository) }}
+{{- end }}
+{{- range $kind, $sizes := .Values.resources }}
+{{- if and (kindIs "map" $sizes) (hasSuffix "m" (default "" $sizes.memory | toString)) }}
+{{- fail (printf "resources.%s.memory=%s is in thousandths of a byte: write %si" $kind $sizes.memory (trimSuffix "m" $sizes.memory | printf "%sM")) }}
+{{- end }}
+{{- end }}
+{{- with .Values.updateStrategy.type }}
+{{- if not (has . (list "RollingUpdate" "OnDelete")) }}
+{{- fail (printf "updateStrategy.type=%s is none of a DaemonSet: RollingUpdate or OnDelete" .) }}
+{{- end }}
+{{- end }}
+{{- range .Values.tolerations }}
+{{- if not (has (default "Equal" .operator) (list "Exists" "Equal" "Lt" "Gt")) }}
+{{- fail (printf "tolerations: operator %s is not known: Exists or Equal" .operator) }}
+{{- end }}
+{{- end }}
+{{- range $name, $_ := .Values.prometheusRule.additionalRuleLabels }}
+{{- if not (regexMatch "^[a-zA-Z_][a-zA-Z0-9_]*$" $name) }}
+{{- fail (printf "prometheusRule.additionalRuleLabels: Prometheus takes no label %s" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Refuses a duration outside of the exporter's bounds, wherever it is set: in config, as an argument, as a variable. */ -}}
+{{- define "ofu-exporter.checkBounds" -}}
+{{- range $name, $bounds := .Files.Get "files/setting-bounds.yaml" | fromYaml }}
+{{- $flag := printf "--%s=" ($name | replace "_" "-") }}
+{{- $told := list (list (printf "config.%s" $name) (get $.Values.config $name)) }}
+{{- range $.Values.extraArgs }}
+{{- if hasPrefix $flag . }}
+{{- $told = append $told (list (printf "extraArgs: %s" (trimSuffix "=" $flag)) (trimPrefix $flag .)) }}
+{{- end }}
+{{- end }}
+{{- range $.Values.env }}
+{{- if and (eq .name (printf "OFU_%s" ($name | upper))) .value }}
+{{- $told = append $told (list (printf "env: %s" .name) .value) }}
+{{- end }}
+{{- end }}
+{{- range $told }}
+{{- $value := last . | toString }}
+{{- if ne $value "" }}
+{{- if not (regexMatch "^\\s*([0-9]*\\.?[0-9]+\\s*(ms|s|m|h|)\\s*)+$" $value) }}
+{{- fail (printf "%s=%s is no duration, such as 5s" (first .) $value) }}
+{{- end }}
+{{- $seconds := include "ofu-exporter.seconds" $value | float64 }}
+{{- if or (lt $seconds (float64 $bounds.least)) (gt $seconds (float64 $bounds.most)) }}
+{{- fail (printf "%s=%s is not between %v and %v seconds" (first .) $value $bounds.least $bounds.most) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
