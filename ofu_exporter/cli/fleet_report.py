@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.reports.result import FleetReport
 
 FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
-FOR_PEOPLE = ("text", "html", "markdown")
+WITH_CHANGES = ("text", "html", "markdown", "json")
 NAMES_OF = {"agents": "ofu-exporter", "dcgm-exporter": "dcgm-exporter"}
 EXIT_INCOMPLETE = 4
 EXIT_NOTHING = 3
@@ -52,7 +52,7 @@ OUTPUT = option(
 @TARGET
 @option(
     "--changes",
-    "Answer of `fleet changes --format json`, to include in the report (text, html, markdown).",
+    "Answer of `fleet changes --format json`, to include in the report (text, html, markdown; json: its actions).",
     FILE,
 )
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
@@ -66,6 +66,7 @@ def report(
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, or
     jobs held more than there is, as the report says.
     """
+    from ofu_exporter.fleet.actions import first_actions
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
@@ -74,6 +75,7 @@ def report(
     answer = read_report(options, ReportOptions(options["by"], prices, options["target"]))
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
+    answer = answer.model_copy(update={"actions": first_actions(answer, changed)})
     write(rendered(answer, format_, rows, changed), output)
     sys.exit(0 if answer.is_sound else EXIT_INCOMPLETE)
 
@@ -93,8 +95,8 @@ def _changed(path: Path | None, format_: str) -> ChangesReport | None:
     """What changed, as the file has it. Raises ConfigError."""
     from ofu_exporter.fleet.changes.result import read_changes
 
-    if path is not None and format_ not in FOR_PEOPLE:
-        raise ConfigError(f"--changes goes with --format {', '.join(FOR_PEOPLE)}")
+    if path is not None and format_ not in WITH_CHANGES:
+        raise ConfigError(f"--changes goes with --format {', '.join(WITH_CHANGES)}")
     return None if path is None else read_changes(path)
 
 

@@ -209,7 +209,7 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
         (("--changes", "/nonexistent"), "--changes: /nonexistent: No such file"),
         (
             ("--changes", "x", "--format", "csv"),
-            "--changes goes with --format text, html, markdown",
+            "--changes goes with --format text, html, markdown, json",
         ),
     ],
 )

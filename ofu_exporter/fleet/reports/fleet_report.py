@@ -21,6 +21,7 @@ from ofu_exporter.fleet.reports.funnel import (
 )
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.result import (
     ALL_JOBS,
     AskedTime,
@@ -47,10 +48,11 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     """The report, with what was read of how much, and at what cost."""
     cost = reader.client.cost
     target = history.target if wanted.target is None else wanted.target
-    jobs = [
+    measured = [
         groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices))
         for _, job in sorted(history.jobs.items())
     ]
+    jobs = with_recoverable(measured, target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
@@ -193,12 +195,10 @@ def headline(steps: Sequence[FunnelStep], total: GroupRow, currency: str = "") -
         ("The fleet delivered", "its") if is_counted else ("The known GPUs delivered", "their")
     )
     text = f"{whose} {percent(effective)} of {its} peak."
-    cost, used = by_name["installed"].cost, by_name["effective"].cost
-    if cost is not None and used is not None:
-        text += (
-            f" The GPU-hours cost {cost:,.0f} {currency}; "
-            f"the same work at the full peak would cost {used:,.0f} {currency}."
-        )
+    cost, back = by_name["installed"].cost, total.recoverable_cost
+    if cost is not None:
+        gain = "" if back is None else f"; {back:,.0f} {currency} of that can be had back"
+        text += f" The GPU-hours cost {cost:,.0f} {currency}{gain}."
     losses = {name: by_name[name].share or 0.0 for name in _UNUSED}
     losses["slow"] = max(0.0, (by_name["active"].share or 0.0) - effective)
     largest = max(losses, key=lambda name: losses[name])

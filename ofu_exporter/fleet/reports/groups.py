@@ -57,6 +57,8 @@ def group_row(
             "cost": known_sum(row.cost for row in rows),
             "wasted_cost": known_sum(row.wasted_cost for row in rows),
             "idle_cost": known_sum(row.idle_cost for row in rows),
+            "recoverable_gpu_hours": known_sum(row.recoverable_gpu_hours for row in rows),
+            "recoverable_cost": known_sum(row.recoverable_cost for row in rows),
         }
     )
 

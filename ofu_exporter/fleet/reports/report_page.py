@@ -9,7 +9,8 @@ from ofu_exporter.fleet.reports import pictures, tables
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
-from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
+from ofu_exporter.fleet.reports.reachable import DEFINITION
+from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.tables import Document, facts
 from ofu_exporter.support.templates import render
 
@@ -30,6 +31,10 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         title=_title(report),
         report=report,
         facts=" ".join(facts(report)),
+        first=_first(report),
+        nothing_to_do=tables.NOTHING_TO_DO,
+        definition=DEFINITION,
+        tiles=[*_tiles(report)],
         funnel=[
             _bar(report, step, step.meaning, 0.0, is_part=step.name in _PARTS)
             for step in report.funnel
@@ -44,6 +49,43 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         sections=[*tables.details(report, MOST_ROWS)],
         remarks=tables.remarks(report.missing, report.notes),
     )
+
+
+def _tiles(report: FleetReport) -> Iterator[tuple[str, str]]:
+    """The numbers that matter most, each with what it is."""
+    steps = {step.name: step for step in report.funnel}
+    yield tables.share(steps["effective"].share), "of the peak became work"
+    whole = steps["installed"]
+    if whole.cost is not None:
+        gpu_hours = tables.hours(whole.gpu_hours)
+        yield tables.money(whole.cost, report.currency), f"for {gpu_hours} GPU-hours"
+    back, cost = report.total.recoverable_gpu_hours, report.total.recoverable_cost
+    if back is not None:
+        hours = f"{tables.hours(back)} GPU-hours"
+        money = [tables.money(cost, report.currency)] if cost is not None else []
+        yield " · ".join([*money, hours]), "can be had back"
+    if report.reporting_ratio is not None:
+        yield tables.share(report.reporting_ratio), "of measured GPU-hours report an MFU"
+
+
+def _first(report: FleetReport) -> list[Mapping[str, str]]:
+    """What to do first, with its gain in words."""
+    return [
+        {
+            **row.model_dump(include={"who", "why", "next", "link"}),
+            "gain": "wrong number"
+            if row.kind == "wrong_number"
+            else " · ".join(_gain(row, report.currency)),
+        }
+        for row in report.actions
+    ]
+
+
+def _gain(row: ActionRow, currency: str) -> Iterator[str]:
+    if row.cost is not None:
+        yield tables.money(row.cost, currency)
+    if row.gpu_hours is not None:
+        yield f"{tables.hours(row.gpu_hours)} GPU-hours"
 
 
 def _title(report: FleetReport) -> str:

@@ -124,6 +124,12 @@ class SumsRow(ResultRow):
     cost: float | None = Field(description="Of the held GPU-hours whose price is known.")
     wasted_cost: float | None
     idle_cost: float | None
+    recoverable_gpu_hours: float | None = Field(
+        default=None,
+        description="What can be had back: idle hours, and of busy ones what the same work would not take at the OFU "
+        "of comparable jobs or the target. Never below 0; null where nothing is known to measure it against.",
+    )
+    recoverable_cost: float | None = None
 
 
 class JobRow(SumsRow):
@@ -246,6 +252,20 @@ class HourRow(ResultRow):
     no_job_ofu: float | None = Field(description="Of the GPUs not held by exactly one job.")
 
 
+class ActionRow(ResultRow):
+    """One thing to do first."""
+
+    kind: str
+    who: str
+    gpu_hours: float | None = Field(
+        description="That can be had back; null where none are known to be."
+    )
+    cost: float | None
+    why: str
+    next: str = Field(description="The next step.")
+    link: str = Field(description="The page of the documentation that says more.")
+
+
 class ReadingCost(ResultRow):
     """What the report cost the server."""
 
@@ -266,6 +286,9 @@ class FleetReport(ResultRow):
     clusters: list[ClusterRow]
     currency: str
     target: float | None = Field(description="The OFU that waste is counted against.")
+    actions: list[ActionRow] = Field(
+        default=[], description="What to do first: at most five, in order."
+    )
     funnel: list[FunnelStep]
     waterfall: list[WaterfallStep] = Field(
         description="Where the peak went: the first step without all between is the last."

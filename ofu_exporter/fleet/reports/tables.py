@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import (
+    ActionRow,
     Agreement,
     AskedTime,
     FleetReport,
@@ -107,6 +109,7 @@ def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
 
 def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     currency = report.currency
+    yield do_first(report)
     yield ReportSection("Where the GPU-hours went", table(_funnel(currency), report.funnel))
     if lost_hours(report.total):
         steps = table(_waterfall(currency), filter(is_shown, report.waterfall))
@@ -137,6 +140,23 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     title = f"Jobs ({len(report.jobs)}), by GPU-hours"
     jobs = table(_jobs(report.currency), report.jobs[:most_rows])
     yield ReportSection(title, jobs, _others(report.jobs, most_rows))
+
+
+NOTHING_TO_DO = "Nothing stands out: no job is mostly idle, far below others, or reports too much."
+
+
+def do_first(report: FleetReport) -> ReportSection:
+    """At most five things to do, and what can be had back means."""
+    columns: list[Column[ActionRow]] = [
+        ("who", LEFT, lambda row: row.who),
+        ("GPU-hours", RIGHT, lambda row: hours(row.gpu_hours)),
+        ("cost", RIGHT, lambda row: money(row.cost, report.currency)),
+        ("why", LEFT, lambda row: row.why),
+        ("next", LEFT, lambda row: row.next),
+        ("more", LEFT, lambda row: row.link),
+    ]
+    nothing = "" if report.actions else f"{NOTHING_TO_DO} "
+    return ReportSection("Do first", table(columns, report.actions), nothing + DEFINITION)
 
 
 def _others(rows: Sequence[SumsRow], most_rows: int) -> str:
@@ -272,6 +292,9 @@ def _groups(report: FleetReport) -> list[Column[GroupRow]]:
         (report.by, LEFT, lambda row: row.shown_name),
         ("jobs", RIGHT, lambda row: str(row.jobs)),
         *_SUMS,
+        ("can be had back", RIGHT, lambda row: hours(row.recoverable_gpu_hours)),
+        ("cost of that", RIGHT, lambda row: money(row.recoverable_cost, report.currency)),
+        ("idle cost", RIGHT, lambda row: money(row.idle_cost, report.currency)),
         ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, report.currency)),
         ("flagged", RIGHT, lambda row: str(row.flagged_jobs or "")),
     ]

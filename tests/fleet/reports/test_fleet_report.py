@@ -142,9 +142,8 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
     made.jobless_hours[FIRST] = JobSums(observed=8.0, utilized=2.0, idle=4.0)
     found = report(made)
     assert found.headline == (
-        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD; the same work at the full peak would cost "
-        "96 USD. The largest part of the rest is idle GPUs without a job (50.0%). In 50.0% of the GPU-hours GPUs were "
-        "busy without a known job."
+        "The fleet delivered 25.0% of its peak. The GPU-hours cost 384 USD. The largest part of the rest is idle GPUs "
+        "without a job (50.0%). In 50.0% of the GPU-hours GPUs were busy without a known job."
     )
     steps = {step.name: (step.gpu_hours, step.cost) for step in found.funnel}
     nothing = dict.fromkeys(("unknown", "held", "unmeasured", "idle"), (0.0, 0.0))

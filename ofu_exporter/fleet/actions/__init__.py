@@ -1,0 +1,99 @@
+"""Finds what to do first in a fleet. Every module here is a kind of action, found by its name.
+
+A kind has `find`, which yields what it sees in a report. To add one, add a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from ofu_exporter.fleet.changes.result import ChangesReport
+from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.support.registry import Registry
+
+MOST = 5
+LEAST_HOURS = 1.0
+LEAST_SHARE = 0.001
+"""Of the held GPU-hours: less is not worth a line."""
+JobId = tuple[str, str]
+
+
+class Action(NamedTuple):
+    """What can be done, and the jobs whose hours it counts."""
+
+    row: ActionRow
+    jobs: frozenset[JobId]
+    is_general: bool = False
+    """Says less of its jobs than other kinds do, which come first where both have a job."""
+
+
+class ActionModule(Protocol):
+    """What every module of this package offers."""
+
+    def find(self, report: FleetReport, changes: ChangesReport | None) -> Iterator[Action]:
+        """What this kind sees; `changes` is None where nobody looked for them."""
+
+
+_MODULES: Registry[ActionModule] = Registry(__name__, "action")
+
+
+def first_actions(report: FleetReport, changes: ChangesReport | None) -> list[ActionRow]:
+    """At most five, those with most GPU-hours first; the last place is for one without hours, where there is one."""
+    found = [
+        each for name in _MODULES.names() for each in _MODULES.load(name).find(report, changes)
+    ]
+    least = max(LEAST_HOURS, LEAST_SHARE * report.total.held_gpu_hours)
+    gains = [each for each in found if (each.row.gpu_hours or 0.0) >= least]
+    chosen = sorted(
+        _counted_once(sorted(gains, key=lambda each: (each.is_general, *_order(each.row)))),
+        key=_order,
+    )
+    others = [each.row for each in found if each.row.gpu_hours is None]
+    return [*chosen[: MOST - min(1, len(others))], *others][:MOST]
+
+
+def _order(row: ActionRow) -> tuple[float, str]:
+    return -(row.gpu_hours or 0.0), row.who
+
+
+def _counted_once(actions: Iterable[Action]) -> list[ActionRow]:
+    """Without those that count a job that one before them has."""
+    taken: set[JobId] = set()
+    chosen = []
+    for each in actions:
+        if not each.jobs & taken:
+            taken |= each.jobs
+            chosen.append(each.row)
+    return chosen
+
+
+def ids(rows: Iterable[JobRow]) -> frozenset[JobId]:
+    return frozenset((row.cluster, row.job_id) for row in rows)
+
+
+def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
+    """What these GPU-hours of some jobs cost at their mean price; None where one is not known."""
+    cost = held = 0.0
+    for row in rows:
+        if row.cost is None:
+            return None
+        cost, held = cost + row.cost, held + row.held_gpu_hours
+    return hours * cost / held if held else None
+
+
+def named(rows: list[JobRow]) -> str:
+    """One job, or some of one name with their count."""
+    first = rows[0]
+    name = first.job_name or f"job {first.shown_name}"
+    whose = f" of {first.user}" if first.user else ""
+    return f"{name}{whose}" if len(rows) == 1 else f"{name}{whose}, {len(rows):,} jobs"
+
+
+def by_name(rows: Iterable[JobRow]) -> list[list[JobRow]]:
+    """Jobs of one name, user and cluster together; one without a name stands alone."""
+    groups: dict[tuple[str, ...], list[JobRow]] = {}
+    for row in rows:
+        key = (row.cluster, row.user, row.job_name or f"\0{row.job_id}")
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())

@@ -1,0 +1,73 @@
+"""Says what can be had back of the GPU-hours of jobs: measured against what comparable jobs reach, not the peak."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ofu_exporter.fleet.reports.groups import RatedJob
+from ofu_exporter.fleet.reports.result import JobRow
+
+FEWEST_ALIKE = 5
+"""Jobs of one model and size from which on their upper quartile counts."""
+DEFINITION = (
+    "Can be had back: GPU-hours in which a job held GPUs and used no tensor pipe, and of busy hours what the same work "
+    "would not take at the OFU that the best quarter of jobs of the same GPU model and size reaches, or at the target "
+    f"where there are fewer than {FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others."
+)
+Kind = tuple[str | None, int]
+"""A GPU model and a number of GPUs."""
+
+
+def with_recoverable(jobs: Sequence[RatedJob], target: float | None) -> list[RatedJob]:
+    """The jobs with what can be had back of each."""
+    reached = reach([job.row for job in jobs])
+    return [RatedJob(job.history, _rated(job.row, reached, target)) for job in jobs]
+
+
+def reach(rows: Iterable[JobRow]) -> dict[Kind, float]:
+    """The upper quartile of the OFU in busy hours, where there are enough jobs of a kind."""
+    alike: dict[Kind, list[float]] = defaultdict(list)
+    for row in rows:
+        ofu = busy_ofu(row)
+        if ofu is not None and row.gpus is not None:
+            alike[_kind(row)].append(ofu)
+    return {
+        kind: statistics.quantiles(values, n=4, method="inclusive")[2]
+        for kind, values in alike.items()
+        if len(values) >= FEWEST_ALIKE
+    }
+
+
+def busy_ofu(row: JobRow) -> float | None:
+    """The OFU over the hours in which tensor pipes were used; None without such."""
+    busy = row.observed_gpu_hours - row.idle_gpu_hours
+    return row.effective_gpu_hours / busy if busy > 0 else None
+
+
+def busy_gap(row: JobRow) -> float | None:
+    """GPU-hours that can be had back without the idle ones."""
+    whole = row.recoverable_gpu_hours
+    return None if whole is None else whole - row.idle_gpu_hours
+
+
+def _kind(row: JobRow) -> Kind:
+    return row.model, round(row.gpus or 0)
+
+
+def _rated(row: JobRow, reached: Mapping[Kind, float], target: float | None) -> JobRow:
+    known = target if row.gpus is None else reached.get(_kind(row), target)
+    busy = max(0.0, row.observed_gpu_hours - row.idle_gpu_hours)
+    if not row.observed_gpu_hours or (busy and not known):
+        return row  # nothing to measure it against
+    gap = max(0.0, busy - row.effective_gpu_hours / known) if known else 0.0
+    hours = row.idle_gpu_hours + gap
+    is_priced = row.cost is not None and row.held_gpu_hours > 0
+    price = (row.cost or 0.0) / row.held_gpu_hours if is_priced else None
+    return row.model_copy(
+        update={
+            "recoverable_gpu_hours": hours,
+            "recoverable_cost": None if price is None else price * hours,
+        }
+    )

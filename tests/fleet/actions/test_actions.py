@@ -1,0 +1,142 @@
+"""What to do first is what was planted, in the order of its hours, and nothing where nothing was planted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ofu_exporter.fleet.actions import MOST, first_actions
+from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport, SlowRow
+from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.reports.result import FleetReport
+from tests.fleet.reports.test_fleet_report import history, job, report
+
+GOOD = [job(f"good-{n}", f"user{n}", JobSums(500, 500, 200)) for n in range(8)]
+NOTEBOOK = job("nb", "marie", JobSums(2880, 2880, 0.0, idle=2880))
+HALVED = job("vla", "alan", JobSums(5760, 5760, 2304 * 0.34 + 3456 * 0.17))
+SWEEP = [job(f"sweep-{n}", "eve", JobSums(60, 60, 12)) for n in range(10)]
+WRONG = job(
+    "moe",
+    "grace",
+    JobSums(900, 900, 400, 900, 600, 400),
+    verdicts={"mfu_above_ofu": 3.0},
+    causes={"sparse_peak": 2.0},
+)
+CHANGE = ChangeRow(
+    kind="name",
+    labels={"job_name": "train-alan", "user": "alan", "model": "NVIDIA H100 80GB HBM3"},
+    direction="regression",
+    sure=True,
+    at="2026-11-08T00:00:00Z",
+    after_last="2026-11-07T00:00:00Z",
+    factor=0.5,
+    factor_low=0.48,
+    factor_high=0.52,
+    ofu_before=0.34,
+    ofu_after=0.17,
+    chance_of_series=0.0,
+    chance_in_report=0.0,
+    lost_gpu_hours=1728.0,
+    before=[],
+    after=[],
+    shares=[],
+)
+SLOW = SlowRow(
+    cluster="a",
+    node="n7",
+    gpu=None,
+    uuid=None,
+    compared="ofu",
+    slower=0.1,
+    slower_low=0.08,
+    slower_high=0.12,
+    sure=True,
+    chance=0.0,
+    hours=40,
+    jobs=["1", "2"],
+)
+
+
+def changes_of(*rows: ChangeRow, slow: tuple[SlowRow, ...] = ()) -> ChangesReport:
+    return ChangesReport.model_construct(changes=[*rows], slow=[*slow])
+
+
+def acted(*jobs: JobHistory, changes: ChangesReport | None = None) -> FleetReport:
+    found = report(history(*jobs, installed=40_320.0))
+    return found.model_copy(update={"actions": first_actions(found, changes)})
+
+
+def test_planted_stories_come_in_the_order_of_their_hours() -> None:
+    """Hours and money are of the stories as they were planted: 4 GPUs for 720 hours, 8 GPUs at half speed for 432."""
+    found = acted(*GOOD, NOTEBOOK, HALVED, *SWEEP, WRONG, changes=changes_of(CHANGE, slow=(SLOW,)))
+    assert [row.kind for row in found.actions] == [
+        "held_idle",
+        "regression",
+        "below_others",
+        "slow_node",
+        "wrong_number",
+    ]
+    gains = [row.gpu_hours for row in found.actions[:3]]
+    assert gains == pytest.approx([2880, 1728, 600 * (1 - 0.2 / 0.4)], rel=0.01)
+    assert [row.cost for row in found.actions[:3]] == pytest.approx([5760, 3456, 600], rel=0.01)
+    assert found.actions[2].who == "train-eve of eve, 10 jobs"
+    assert len(found.actions) == MOST
+
+
+def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:
+    found = acted(*GOOD)
+    assert found.actions == []
+    document = tables.document(found)
+    for text in (document.plain(), document.markdown(), page(found)):
+        assert text.count(tables.NOTHING_TO_DO) == 1
+
+
+def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:
+    others = [
+        CHANGE.model_copy(update={"sure": False}),
+        CHANGE.model_copy(update={"direction": "improvement"}),
+    ]
+    slow = SLOW.model_copy(update={"sure": False})
+    assert acted(*GOOD, changes=changes_of(*others, slow=(slow,))).actions == []
+
+
+def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:
+    """The job that halved is below others too."""
+    found = acted(*GOOD, HALVED, changes=changes_of(CHANGE))
+    assert [row.kind for row in found.actions] == ["regression"]
+
+
+def test_more_stories_than_lines_leave_room_for_a_wrong_number() -> None:
+    idle = [
+        job(f"i{n}", f"idler{n}", JobSums(100 + n, 100 + n, 0.0, idle=100 + n)) for n in range(9)
+    ]
+    kinds = [row.kind for row in acted(*GOOD, *idle, WRONG).actions]
+    assert kinds == [*["held_idle"] * 4, "wrong_number"]
+
+
+def test_what_can_be_had_back_is_never_netted() -> None:
+    """One job above the target takes nothing from the one that idles."""
+    best = job("best", "ada", JobSums(1000, 1000, 700))
+    found = report(history(best, job("nb", "ada", JobSums(100, 100, 0.0, idle=100))))
+    assert found.total.recoverable_gpu_hours == pytest.approx(100)
+    assert found.total.recoverable_cost == pytest.approx(200)
+    assert (found.total.wasted_gpu_hours or 0.0) < 0
+    (row,) = found.groups[:1]
+    assert json.loads(row.model_dump_json())["recoverable_gpu_hours"] == pytest.approx(100)
+
+
+def test_busy_jobs_are_measured_against_the_upper_quartile_of_five_and_else_the_target() -> None:
+    five = [job(str(n), "u", JobSums(100, 100, 10.0 * n)) for n in (1, 2, 3, 4, 5)]
+    rows = {row.job_id: row.recoverable_gpu_hours for row in report(history(*five)).jobs}
+    assert rows == pytest.approx({"1": 75, "2": 50, "3": 25, "4": 0, "5": 0})
+    high = [job(str(n), "u", JobSums(100, 100, 10.0 * n)) for n in (5, 6, 7, 8)]
+    assert report(history(*high)).total.recoverable_gpu_hours == 0  # the target is 0.4
+
+
+def test_without_a_measure_it_is_not_known() -> None:
+    made = history(job("1", "u", JobSums(100, 100, 10.0)), job("2", "v", JobSums(50)))
+    made.target = None
+    assert report(made).total.recoverable_gpu_hours is None
