@@ -62,8 +62,10 @@ def _tiles(report: FleetReport) -> Iterator[tuple[str, str]]:
     back, cost = report.total.recoverable_gpu_hours, report.total.recoverable_cost
     if back is not None:
         hours = f"{tables.hours(back)} GPU-hours"
-        money = [tables.money(cost, report.currency)] if cost is not None else []
-        yield " · ".join([*money, hours]), "can be had back"
+        if cost is None:
+            yield hours, "can be had back"
+        else:
+            yield tables.money(cost, report.currency), f"can be had back, {hours}"
     if report.reporting_ratio is not None:
         yield tables.share(report.reporting_ratio), "of measured GPU-hours report an MFU"
 
