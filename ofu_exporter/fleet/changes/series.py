@@ -13,7 +13,6 @@ from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
-from ofu_exporter.fleet.reports.fleet_history import JobKey
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
@@ -124,23 +123,21 @@ def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[
 
 def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
-    row_of: dict[Key, JobRow] = {
-        key: row
-        for row in rows
-        for key in ((row.cluster, row.job_id, ""), (row.cluster, row.job_id, row.user))
-    }
+    row_of = {(row.cluster, row.job_id): row for row in rows}
     later = {
         key: {hour: observed[hour] for hour in sorted(observed)[1:]}
         for key, observed in hours.observed.items()
     }
     return [
         OfuSeries("job", _named(dict(each.labels), row_of), each.points)
-        for each in _series("job", JobKey._fields, JobHours(later, hours.utilized), clock)
+        for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
     ]
 
 
-def _named(labels: Mapping[str, str], row_of: Mapping[Key, JobRow]) -> tuple[tuple[str, str], ...]:
-    row = row_of.get(tuple(labels[name] for name in JobKey._fields))
+def _named(
+    labels: Mapping[str, str], row_of: Mapping[tuple[str, str], JobRow]
+) -> tuple[tuple[str, str], ...]:
+    row = row_of.get((labels["cluster"], labels["job_id"]))
     names = {"job_name": row.job_name, "user": row.user} if row else {}
     return tuple({**labels, **names}.items())
 
