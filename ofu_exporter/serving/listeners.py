@@ -105,14 +105,17 @@ container's memory limit counts."""
 
 
 def listen(address: str) -> socket.socket:
-    """Open the address. Raises ConfigError, which names the address."""
+    """Open the address; :PORT is that of IPv4 and, where the node has it, IPv6. Raises ConfigError, which names it."""
     host, port = host_and_port(address)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = address.startswith(":") and _has_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
     # asyncio sends at once when the protocol is named; else every answer waits 40 ms for an acknowledgement.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if both:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
-        bound.bind((host, port))
+        bound.bind(("::" if both else host, port))
         _begin(bound)
     except OSError as error:
         bound.close()
@@ -120,6 +123,16 @@ def listen(address: str) -> socket.socket:
         reason = f"{error.strerror or error}{hint}"
         raise ConfigError(f"cannot listen on {address}: {reason}") from error
     return bound
+
+
+def _has_ipv6() -> bool:
+    """Whether an address of IPv6 can be opened: a kernel may have it and be told not to use it."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return False
+    return True
 
 
 def shown_address(bound: socket.socket) -> str:

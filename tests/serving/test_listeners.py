@@ -70,6 +70,13 @@ def has_ipv6() -> bool:
 # The Unix socket.
 
 
+def test_a_port_alone_is_that_of_both_families() -> None:
+    with listen(":0") as bound:
+        port = bound.getsockname()[1]
+        for host in ("127.0.0.1", *(["::1"] if has_ipv6() else [])):
+            socket.create_connection((host, port), 5).close()
+
+
 def test_everybody_on_the_node_may_connect(tmp_path: Path) -> None:
     path = tmp_path / "run" / "reports.sock"
     before = os.umask(0o077)

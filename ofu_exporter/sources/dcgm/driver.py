@@ -42,10 +42,10 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
 
     dcgm_address: str = Field(
         default="127.0.0.1:5555",
-        pattern=r"^(embedded|unix:/.+|[^:/\s]+:\d{1,5})$",
+        pattern=r"^(embedded|unix:/.+|(\[[0-9A-Fa-f:.]+\]|[^:/\s\[\]]+)(:\d{1,5})?)$",
         examples=["ADDRESS"],
     )
-    """Host engine of this node: HOST:PORT, unix:/PATH, or embedded to start one."""
+    """Host engine of this node: HOST:PORT, [IPV6]:PORT, unix:/PATH, or embedded to start one."""
     dcgm_interval: Seconds = Field(
         default=1.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["1s"]
     )

@@ -399,7 +399,15 @@ def test_a_unix_socket_is_an_address(node: DcgmNode) -> None:
     assert node.window(node.opened(dcgm_address="unix:/tmp/nv-hostengine"))
 
 
-@pytest.mark.parametrize("address", ["", "localhost", "5555", "host:port", "unix:", "a b:1"])
+@pytest.mark.parametrize("address", ["[::1]:5555", "[fd00::1]", "node1"])
+def test_an_address_of_ipv6_and_one_without_a_port_are_handed_on(
+    node: DcgmNode, address: str
+) -> None:
+    node.scenario.add(f"address {address}")
+    assert node.window(node.opened(dcgm_address=address))
+
+
+@pytest.mark.parametrize("address", ["", "host:port", "unix:", "a b:1", "::1", "[::1"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="dcgm_address"):
         driver.Options(dcgm_address=address)
