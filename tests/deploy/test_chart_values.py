@@ -93,7 +93,7 @@ def test_the_image_comes_from_the_registry_that_is_named(
 @every_helm
 def test_the_test_runs_where_the_exporter_may_and_with_its_secrets(helm: str) -> None:
     values: Object = {
-        "imagePullSecrets": [{"name": "a"}],
+        "imagePullSecrets": ["a"],
         "global": {"imagePullSecrets": ["b", {"name": "c"}]},
         "nodeSelector": {"pool": "gpus"},
         "tolerations": [{"operator": "Exists"}],

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +55,11 @@ TOO_FAST = (
     "or some values are missed"
 )
 
+TWO_NODES = (
+    "%s is answered for %s and for %s: it must lead to one node, this one; for a Service of Kubernetes set "
+    "internalTrafficPolicy: Local"
+)
+_HOSTNAME = re.compile(r'Hostname="([^"\\]{1,255})"')
 TOO_MANY_GPUS = (
     "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
     "are measured; if the others are real, raise --most-gpus"
@@ -105,6 +111,8 @@ class Probe(sources.Probe):
         self._places = Places(options.most_gpus)
         self._is_crowded = False
         """Whether the last page named more GPUs than are measured."""
+        self._hosts: set[str] = set()
+        """The nodes that the pages name, until they have been said to be two."""
         self._answered = False
         """Whether a page came since the last read."""
         self._last: tuple[object, ExporterPage] = NO_PAGE
@@ -175,6 +183,7 @@ class Probe(sources.Probe):
         mark = (len(text), hash(text))
         page = self._last[1] if mark == self._last[0] else parse(text, self._places)
         self._last = (mark, page)
+        self._note_host(text)
         self._rejected.update(page.rejected)
         too_many = page.rejected["too_many_gpus"]
         if too_many and not self._is_crowded:
@@ -183,6 +192,15 @@ class Probe(sources.Probe):
         if not page.rows:
             raise GpuError(Reason.NO_GPU, f"no row of a GPU at {self._client.shown_url}")
         return page
+
+    def _note_host(self, text: str) -> None:
+        """Say it once where pages come of two nodes: GPUs then come and go with every page."""
+        found = _HOSTNAME.search(text)
+        if found is None or len(self._hosts) > 1:
+            return
+        self._hosts.add(found[1])
+        if len(self._hosts) > 1:
+            log.warning(TWO_NODES, self._client.shown_url, *sorted(self._hosts))
 
     def _count_unseen(self, now: float) -> None:
         """Count collections that no page has shown, and log it if the settings are the cause."""

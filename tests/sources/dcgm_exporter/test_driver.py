@@ -1228,3 +1228,16 @@ def test_one_pause_of_the_whole_process_is_not_how_things_are_set() -> None:
     times = [0.0, 0.5, 20.5, 21.0, 21.5]
     assert [pace.take_unseen(at) for at in times] == [0, 0, 19, 0, 0]
     assert not pace.is_too_slow
+
+
+def test_a_url_that_leads_to_two_nodes_in_turn_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Bench() as bench:
+        for turn in range(6):
+            host = f"node-{turn % 2}"
+            bench.read(gpu_page(energy=turn, UUID=f"GPU-{host}", Hostname=host), after=COLLECT)
+    said = [each.getMessage() for each in caplog.records if "is answered for" in each.getMessage()]
+    assert len(said) == 1
+    assert "for node-0 and for node-1" in said[0]
+    assert "internalTrafficPolicy: Local" in said[0]
