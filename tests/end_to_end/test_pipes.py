@@ -78,7 +78,17 @@ def test_an_archive_without_a_log_says_why(tmp_path: Path) -> None:
     assert "it is not a file" in log_tail(tmp_path / "pipe")
 
 
-WRITTEN = {"output", "save", "plot_file", "bundle", "file", "directory", "job_dir", "token_dir"}
+WRITTEN = {
+    "given",
+    "output",
+    "save",
+    "plot_file",
+    "bundle",
+    "file",
+    "directory",
+    "job_dir",
+    "token_dir",
+}
 """Files and folders that a command writes, and the pause file, which is replaced."""
 
 
