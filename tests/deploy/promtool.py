@@ -20,8 +20,8 @@ FILES = ROOT / "helm" / "ofu-exporter" / "files"
 ALERTS = sorted((FILES / "alerts").glob("*.yaml"))
 RULES = sorted((FILES / "rules").glob("*.yaml"))
 ORDER = [
-    *("ofu-target", "ofu-gpus", "ofu-models", "ofu-jobs", "ofu-job-gpus", "ofu-owners"),
-    *("ofu-baselines", "ofu-clocks", "ofu-activity", "ofu-gpu-half-hours"),
+    *("ofu-target", "ofu-gpus", "ofu-models", "ofu-jobs", "ofu-job-gpus", "ofu-serving"),
+    *("ofu-owners", "ofu-baselines", "ofu-clocks", "ofu-activity", "ofu-gpu-half-hours"),
     "ofu-hours",
 ]
 """Groups as they build on each other; promtool evaluates them in no order of its own."""
