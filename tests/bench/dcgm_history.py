@@ -1,6 +1,7 @@
-"""What a report from dcgm-exporter's history costs the server: CPU time of a real Prometheus for each GPU-hour.
+"""What a report from dcgm-exporter's history costs the server, and how wrong it is where the clock follows the load.
 
 python -m tests.bench.dcgm_history [--gpus 200] [--hours 12]
+python -m tests.bench.dcgm_history --waves > tests/measured/dcgm-history.md
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from tests.bench.process import cpu_seconds
+from tests.fleet.reports.test_from_dcgm import HIGH, LOW, wave_pages
+from tests.fleet.reports.test_funnel import told
 from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
 
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -31,12 +34,36 @@ def pages(gpus: int, hours: int) -> Iterator[str]:
     yield "# EOF\n"
 
 
+def print_waves() -> None:
+    """OFU of square waves against the waves' own, four GPUs of each period, over two hours."""
+    truth = sum(activity * mhz for activity, mhz in (HIGH, LOW)) / 2 / 1830
+    with tempfile.TemporaryDirectory() as name:
+        read_in(Path(name), wave_pages(4))
+        with stored(Path(name)) as prometheus:
+            found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + 2 * HOUR, hours=2)
+    print("# OFU from dcgm-exporter's history where the clock follows the load\n")
+    print("    python -m tests.bench.dcgm_history --waves > tests/measured/dcgm-history.md\n")
+    print(
+        "Activity (mean of 30 s) and SM clock (at its end) of square waves: half of each period 0.95 at"
+    )
+    print("1200 MHz, half 0.1 at 1980 MHz.\n")
+    print("| period, s | OFU against the truth |\n|---|---|")
+    for row in sorted(found.jobs, key=lambda row: float(row.job_id)):
+        if row.ofu is not None:
+            print(f"| {row.job_id} | {100 * (row.ofu / truth - 1):+.1f} % |")
+    print(f"\nThe report: {found.notes[0]}")
+
+
 def main() -> None:
-    """Print the cost."""
+    """Print the cost, or the errors of waves."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--gpus", type=int, default=200)
     parser.add_argument("--hours", type=int, default=12)
+    parser.add_argument("--waves", action="store_true")
     options = parser.parse_args()
+    if options.waves:
+        print_waves()
+        return
     with tempfile.TemporaryDirectory() as name:
         read_in(Path(name), "\n".join(pages(options.gpus, options.hours)))
         with stored(Path(name)) as prometheus:

@@ -1,7 +1,8 @@
 """Every query in the documentation finds something, in Prometheus' own engine, on the page of a node with MIG.
 
-The page is that of three hours: a GPU with three MIG instances and a whole one, some of whose samples overlap; a job on
-two of the instances that reports its MFU, and one on the whole GPU. promtool runs the recording rules over it.
+The page is that of six hours and a half: a GPU with three MIG instances and a whole one, some of whose samples overlap;
+a job on two of the instances that reports its MFU and has a pulled engine, and one on the whole GPU. promtool runs the
+recording rules over it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ofu_exporter.serving.metrics.agent import AgentCounts
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.reading import Activity
+from ofu_exporter.values.served import Served
 from tests.deploy.promtool import ORDER, ROOT, RULES, said
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH, whole
@@ -37,8 +39,9 @@ PAGES = sorted(
 )
 JOB, NODE = "1234", "NODE"
 """As the documentation calls them."""
-MINUTES = 180
-ACTIVITY = Activity(engine=0.9, sm=0.8, energy_joules=12_000.0)
+MINUTES = 390
+"""Alerts of a cluster look at jobs that ran six hours ago."""
+ACTIVITY = Activity(engine=0.9, sm=0.8, dram=0.3, energy_joules=12_000.0)
 """Of the whole GPU, beside its tensor activity."""
 
 EMPTY: dict[str, str] = {
@@ -99,8 +102,9 @@ def scraped() -> dict[str, list[str]]:
 def pages() -> Iterator[Iterable[Metric]]:
     """What a scrape of the node shows every minute."""
     desk = Desk(2, Policy())
-    refused = AgentCounts(rejected_reports={"overlap": 1})
-    page = Page(desk.clock, lambda: refused, process=False)
+    served = Served()
+    counts = AgentCounts(rejected_reports={"overlap": 1}, served={JOB: served})
+    page = Page(desk.clock, lambda: counts, process=False)
     instances = [
         replace(gpu(0, instance=str(number)), profile=profile)
         for number, profile in enumerate(("3g.40gb", "2g.20gb", "1g.10gb"), start=1)
@@ -109,6 +113,8 @@ def pages() -> Iterator[Iterable[Metric]]:
     jobs = whole(Job("slurm", JOB, "llama", "ada"), "0.1", "0.2"), whole(Job("slurm", "8"), "1")
     desk.node.give(0.0, *jobs)
     for minute in range(MINUTES + 1):
+        served.seconds["llama"] += 60.0
+        served.moved_bytes["llama", "read"] += 60e12
         page.publish(desk.shown)
         page.render()
         yield page.collect()
@@ -134,7 +140,7 @@ def asked(query: str) -> str:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
-    """Whether promtool finds something with each query after the three hours, also without its threshold."""
+    """Whether promtool finds something with each query after these hours, also without its threshold."""
     wanted = {*ALL, *map(without_threshold, ALL), *OF_THE_NODE}
     expected = [{"labels": "{}", "value": 1}]
     checks = [

@@ -35,6 +35,7 @@ TENSOR_HZ, PEAK_FLOPS = 1830e6, 989.43e12
 """Of the H100 SXM: dense BF16 is 132 SMs x 4096 FLOPs x 1830 MHz."""
 POLL_SECONDS = 0.25
 STEPS = Path(__file__).parents[1] / "measured" / "h100-training.json"
+PAGE = (Path(__file__).parents[2] / "docs" / "hardware.md").read_text()
 HONEST = {"101": "plain", "104": "waiting"}
 """Jobs whose MFU is right, and their names in h100-training.json."""
 ATTENTION = "scaled_dot_product"
@@ -125,6 +126,17 @@ def test_the_ofu_of_a_job_is_the_sum_over_its_windows(day: Day, job_id: str) -> 
     job = JOBS[job_id]
     truth = summed(job["start"], job["end"])
     assert day.totals(job_id).utilization_ratio == pytest.approx(truth, abs=0.003)
+
+
+@pytest.mark.parametrize("job_id", sorted(JOBS))
+def test_the_documented_ofu_of_a_job_is_that_of_the_recording(job_id: str) -> None:
+    """The whole job's, and that of the seconds that its reports are of; the page has one digit."""
+    reported, parts = (line.split("|") for line in PAGE.splitlines() if line[:5] == f"| {job_id}")
+    spans = [row["report"] for row in lines("report") if row["report"]["job_id"] == job_id]
+    of_reports = summed(min(s["start"] for s in spans), max(s["end"] for s in spans))
+    of_job = summed(JOBS[job_id]["start"], JOBS[job_id]["end"])
+    assert float(reported[4].strip(" %")) == pytest.approx(100 * of_reports, abs=0.1)
+    assert float(parts[2].strip(" %")) == pytest.approx(100 * of_job, abs=0.06)
 
 
 @pytest.mark.parametrize("job_id", sorted(JOBS))
