@@ -38,7 +38,7 @@ NOTHING_TO_POST = (
 NO_KERNELS = "The profile has no kernels: was the GPU profiled?"
 
 
-@click.command(short_help="Where the time of a profiled job went, and what tiles add to its FLOPs.")
+@click.command(short_help="Where the time of a profiled job went, and its tiles.")
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @option(
     "--shapes",

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ofu_exporter.cli.answers import say
+from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, NUMBER, TFLOPS, flag, option
 from ofu_exporter.cli.step import shares
 from ofu_exporter.client import identity
@@ -29,7 +30,11 @@ LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
 
 
-@click.command(short_help="Report the MFU that a training log prints.")
+@click.command(
+    cls=SubjectCommand,
+    short_help="Report the MFU that a training log prints.",
+    common="job url framework from_start once gpus peak_tflops flops_per_token precision run",
+)
 @click.argument("log", type=FILE)
 @option(
     "--job", "The job that the log is of. Default: OFU_EXPORTER_JOB_ID, SLURM_JOB_ID, or the pod."

@@ -48,6 +48,7 @@ EMPTY: dict[str, str] = {
     "time() - ofu_exporter_snapshot_timestamp_seconds > 120": "a sampler that hangs",
     "ofu_exporter_source_unavailable > 0": "a source that cannot be read",
     'rate(ofu_exporter_read_failures_total{instance="NODE"}[15m]) > 0': "reads that fail",
+    "sum by (job_id) (sum_over_time(job:idle_engine_watts:rate5m[1d])) * 60 / 3.6e6": "an idle engine",
     "topk(10, job:ofu:ratio_sum30m / job:ofu:ratio_sum1d < 0.6)": "a job whose OFU dropped",
     'group by (cluster, instance) (up{job=~".*ofu.*"} offset 1d) '
     'unless on (cluster, instance) up{job=~".*ofu.*"}': "an agent that is gone since yesterday",

@@ -127,7 +127,20 @@ WALKS: dict[str, Sequence[Callable[[Places], Sequence[str]]]] = {
         unknown_field,
         lambda _: ("flops", HOSTILE),
     ),
-    "mfu": (of_recipe("mfu", "RECIPE", "--gpu", "H100", "--gpus", "8", "--step-seconds", "1"),),
+    "mfu": (
+        of_recipe(
+            "mfu",
+            "RECIPE",
+            "--gpu",
+            "H100",
+            "--gpus",
+            "8",
+            "--step-seconds",
+            "1",
+            "--batch-size",
+            "1",
+        ),
+    ),
     "explain": (of_recipe("explain", *EXPLAINED, "--config", "RECIPE", "--freeze", HOSTILE),),
     "profile": (profiled, refused_profile),
     "tile": (lambda _: ("tile", f"{HOSTILE} gemm", "--m", "1", "--n", "1", "--k", "1"),),
@@ -163,6 +176,7 @@ OWN_WORDS = {
         "job start",
         "job stop",
     ),  # of the hook's environment, which is Slurm's: tests/schedulers/slurm
+    "trace",  # tests/end_to_end/test_trace.py
     *("run", "demo", "fleet mcp", "fleet changes"),  # below
 }
 
