@@ -88,10 +88,12 @@ def tools(
 
 
 def _report(query: dict[str, Any], by: By, rows: int) -> bytes:
+    from ofu_exporter.fleet.actions import first_actions
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
 
     answer = fleet_report.read_report(query, ReportOptions(by, Prices(), None))
     if not answer.jobs and not answer.clusters:
         raise OfuError("no data of the agents in this time")
+    answer = answer.model_copy(update={"actions": first_actions(answer, None)})
     return fleet_report.rendered(answer, "markdown", rows)

@@ -91,7 +91,9 @@ def test_the_job_is_traced_and_its_page_says_what_was_found(tmp_path: Path) -> N
         answer = json.loads(done.stdout)
         assert (answer["processes"], answer["arrived"]) == (30, 30)
         assert answer["trace"]["findings"][0]["finding"] == "data_loader"
-        until(lambda: json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"])
+        until(
+            lambda: (json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"] or {}).get("trace")
+        )
         of_job = json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"]["trace"]
         assert of_job["parts"] == pytest.approx(answer["trace"]["parts"])
         assert list((tmp_path / "t").iterdir()) == [], "read files are deleted"
