@@ -116,15 +116,17 @@ def test_the_watchdog_hears_nothing_while_the_sampler_hangs(
 
 
 @pytest.mark.slow
-def test_a_source_that_hangs_is_told_and_stops_no_pings(systemd: Listener, tmp_path: Path) -> None:
-    """The recording is a pipe that nobody writes to: opening it never returns."""
+def test_a_source_that_cannot_be_opened_is_told_and_stops_no_pings(
+    systemd: Listener, tmp_path: Path
+) -> None:
+    """The recording is a pipe that nobody writes to, which is not waited for."""
     pipe = tmp_path / "recording.jsonl"
     os.mkfifo(pipe)
     flags = ("--source", "replay", "--path", str(pipe), "--interval", "200ms")
     with agent("run", *flags, env=environment(systemd, watchdog=True)) as running:
         assert systemd.next()["READY"] == "1"
         assert [systemd.next() for _ in range(3)] == [{"WATCHDOG": "1"}] * 3
-        until(lambda: running.values("ofu_exporter_source_unavailable", reason="hung"))
+        until(lambda: running.values("ofu_exporter_source_unavailable"))
 
 
 @pytest.mark.slow
