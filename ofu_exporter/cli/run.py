@@ -33,7 +33,9 @@ _OWN = Path(os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache"),
 _DEMO = {
     "listen": Given("127.0.0.1:9846", "demo"),
     "interval": Given(1.0, "demo"),
-    "pause_file": Given(_OWN / "demo-pause", "demo"),
+    "pause_file": Given(
+        _OWN / "demo-pause", "demo", "ofu-exporter/demo-pause in XDG_RUNTIME_DIR or ~/.cache"
+    ),
 }
 """Settings of a demonstration. They override the environment, which is meant for this node's agent, and whoever pauses
 that does not mean this."""

@@ -43,6 +43,8 @@ class Given(NamedTuple):
 
     value: object
     origin: str
+    words: str = ""
+    """What help says of the value, where that depends on who asks."""
 
 
 Layer = Mapping[str, Given]
@@ -225,7 +227,7 @@ def _flag(
         return click.option(f"{flag}/--no-{flag[2:]}", name, help=help_, **shape)
     if not field.is_required():
         default = preset[name].value if name in preset else field.default
-        text = shown(field, default)
+        text = (name in preset and preset[name].words) or shown(field, default)
         help_ = help_ if text == "none" else f"{help_} Default: {text}."
     number = "N" if field.annotation in {int, float} else name.upper()
     metavar = str(field.examples[0]) if field.examples else number
