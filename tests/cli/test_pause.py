@@ -64,7 +64,7 @@ def test_without_the_library_the_line_says_so(tmp_path: Path, flags: tuple[str, 
 
 @pytest.mark.parametrize(
     ("address", "words"),
-    [("embedded", "pause the agent without this option"), ("nowhere", "HOST:PORT")],
+    [("embedded", "pause the agent without this option"), ("nowhere:port", "HOST:PORT")],
 )
 def test_what_cannot_be_paused_is_refused(
     scenario: Scenario, address: str, words: str, tmp_path: Path
