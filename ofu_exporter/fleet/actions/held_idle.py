@@ -1,4 +1,4 @@
-"""Jobs that held GPUs and used no tensor pipe for most of their time."""
+"""Jobs that held GPUs and let them rest for most of their time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
 from ofu_exporter.fleet.changes.result import ChangesReport
+from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.tables import hours
 
@@ -17,17 +18,19 @@ def find(report: FleetReport, _changes: ChangesReport | None) -> Iterator[Action
     idle = [
         row
         for row in report.jobs
-        if row.observed_gpu_hours and row.idle_gpu_hours >= MOSTLY * row.observed_gpu_hours
+        if row.observed_gpu_hours and unused(row) >= MOSTLY * row.observed_gpu_hours
     ]
     for rows in by_name(idle):
-        lost = sum(row.idle_gpu_hours for row in rows)
+        lost = sum(map(unused, rows))
+        is_told = all(row.lost_idle_gpu_hours is not None for row in rows)
+        what = "No kernel ran" if is_told else "No tensor work"
         observed = sum(row.observed_gpu_hours for row in rows)
         row = ActionRow(
             kind="held_idle",
             who=named(rows),
             gpu_hours=lost,
             cost=price_of(rows, lost),
-            why=f"No tensor work in {hours(lost)} of {hours(observed)} measured GPU-hours.",
+            why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
             next="End it if it hangs or waits for somebody; ask for fewer GPUs, or give such jobs a time limit.",
             link="docs/runbooks.md",
         )

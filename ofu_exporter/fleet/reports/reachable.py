@@ -12,9 +12,10 @@ from ofu_exporter.fleet.reports.result import JobRow
 FEWEST_ALIKE = 5
 """Jobs of one model and size from which on their upper quartile counts."""
 DEFINITION = (
-    "Can be had back: GPU-hours in which a job held GPUs and used no tensor pipe, and of busy hours what the same work "
-    "would not take at the OFU that the best quarter of jobs of the same GPU model and size reaches, or at the target "
-    f"where there are fewer than {FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others."
+    "Can be had back: GPU-hours in which a job held GPUs and no kernel ran (where no counter tells: no tensor pipe was "
+    "used), and of the hours with tensor work what the same work would not take at the OFU that the best quarter of "
+    "jobs of the same GPU model and size reaches, or at the target where there are fewer than "
+    f"{FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others."
 )
 Kind = tuple[str | None, int]
 """A GPU model and a number of GPUs."""
@@ -46,10 +47,17 @@ def busy_ofu(row: JobRow) -> float | None:
     return row.effective_gpu_hours / busy if busy > 0 else None
 
 
+def unused(row: JobRow) -> float:
+    """GPU-hours in which the job let its GPUs rest. Kernels without tensor instructions (FP64, memory) are work,
+    where a counter tells that they ran."""
+    no_kernel = row.lost_idle_gpu_hours
+    return row.idle_gpu_hours if no_kernel is None else min(row.idle_gpu_hours, no_kernel)
+
+
 def busy_gap(row: JobRow) -> float | None:
-    """GPU-hours that can be had back without the idle ones."""
+    """GPU-hours that can be had back without those in which the GPUs rested."""
     whole = row.recoverable_gpu_hours
-    return None if whole is None else whole - row.idle_gpu_hours
+    return None if whole is None else whole - unused(row)
 
 
 def _kind(row: JobRow) -> Kind:
@@ -62,7 +70,7 @@ def _rated(row: JobRow, reached: Mapping[Kind, float], target: float | None) -> 
     if not row.observed_gpu_hours or (busy and not known):
         return row  # nothing to measure it against
     gap = max(0.0, busy - row.effective_gpu_hours / known) if known else 0.0
-    hours = row.idle_gpu_hours + gap
+    hours = unused(row) + gap
     is_priced = row.cost is not None and row.held_gpu_hours > 0
     price = (row.cost or 0.0) / row.held_gpu_hours if is_priced else None
     return row.model_copy(

@@ -140,3 +140,18 @@ def test_without_a_measure_it_is_not_known() -> None:
     made = history(job("1", "u", JobSums(100, 100, 10.0)), job("2", "v", JobSums(50)))
     made.target = None
     assert report(made).total.recoverable_gpu_hours is None
+
+
+@pytest.mark.parametrize(("rested", "kinds"), [(90.0, ["held_idle"]), (10.0, [])])
+def test_a_job_of_kernels_without_tensor_work_does_not_rest(
+    rested: float, kinds: list[str]
+) -> None:
+    """FP64, or memory: its tensor pipes are idle for 95 of 100 hours, and its counters say that kernels ran."""
+    lost = {"idle": rested, "no_tensor": 99.0 - rested}
+    sums = JobSums(100, 100, 1.0, idle=95.0, lost=lost)
+    found = acted(job("cfd", "ada", sums))
+    assert [row.kind for row in found.actions if row.kind == "held_idle"] == kinds
+    (row,) = found.jobs
+    assert row.recoverable_gpu_hours is not None
+    assert row.recoverable_gpu_hours >= rested
+    assert row.recoverable_gpu_hours <= rested + 5.0
