@@ -238,7 +238,7 @@ class Entry:
         """The entry with the sums and counts of another of the same job, whose time is not in the first one."""
         life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
         self.coverage = self.coverage._replace(life=life)
-        self.progress = Progress({**other.progress.runs, **self.progress.runs})
+        self.progress = self.progress.merged(other.progress)
         self.outcomes.update(other.outcomes)
         self.trace = self.trace or other.trace
         for name, seconds in other.finding_seconds.items():

@@ -10,7 +10,9 @@ from typing import NamedTuple
 from ofu_exporter.reports.messages import MfuReport
 
 MOST_RUNS = 16
-"""Most runs of one job that are remembered; the one that was heard of first is forgotten."""
+"""Most runs of one job that are remembered; the one that was not heard of for longest is forgotten."""
+LONGEST_EVENT_SECONDS = 86400.0
+"""A single evaluation or checkpoint takes no longer: its start comes from a wrong clock."""
 
 
 class Reached(NamedTuple):
@@ -24,14 +26,18 @@ class Reached(NamedTuple):
     """The highest step of a checkpoint."""
     evaluation_seconds: float = 0.0
     checkpoint_seconds: float = 0.0
+    """Seconds of the job, whatever its number of GPUs."""
+    event_until: float = 0.0
+    """Unix time up to which events are counted: several ranks may state the same one."""
 
     def plus(self, report: MfuReport, at: float) -> Reached:
         """With one more report, whose time ended at a Unix time."""
         now = self
         if report.event is not None and report.start is not None:
             seconds = f"{report.event}_seconds"
-            spent = max(0.0, at - report.start)
-            now = now._replace(**{seconds: getattr(now, seconds) + spent})
+            start = max(report.start, self.event_until, at - LONGEST_EVENT_SECONDS)
+            spent = {seconds: getattr(now, seconds) + max(0.0, at - start)}
+            now = now._replace(**spent, event_until=max(at, self.event_until))
         if report.step is None:
             return now
         if report.event == "checkpoint":
@@ -39,6 +45,17 @@ class Reached(NamedTuple):
         if now.step is None or report.step > now.step:
             return now._replace(step=report.step, at=at)
         return now._replace(at=max(at, now.at or at)) if report.step == now.step else now
+
+    def merged(self, other: Reached) -> Reached:
+        """The same run as two entries knew it, whose reports were not the same."""
+        first, last = sorted((self, other), key=lambda each: (each.step or -1, each.at or 0.0))
+        saved = [each.saved_step for each in (first, last) if each.saved_step is not None]
+        return last._replace(
+            saved_step=max(saved, default=None),
+            evaluation_seconds=first.evaluation_seconds + last.evaluation_seconds,
+            checkpoint_seconds=first.checkpoint_seconds + last.checkpoint_seconds,
+            event_until=max(first.event_until, last.event_until),
+        )
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,18 @@ class Progress:
         """With one more report of a run, whose time ended at a Unix time."""
         if report.step is None and report.event is None:
             return self
-        runs = {**self.runs, run: self.runs.get(run, Reached()).plus(report, at)}
-        if len(runs) > MOST_RUNS:
-            del runs[next(iter(runs))]
-        return Progress(MappingProxyType(runs))
+        others = {name: each for name, each in self.runs.items() if name != run}
+        return _last({**others, run: self.runs.get(run, Reached()).plus(report, at)})
+
+    def merged(self, other: Progress) -> Progress:
+        """What two entries of the same job know."""
+        both = {
+            run: each.merged(other.runs[run]) if run in other.runs else each
+            for run, each in self.runs.items()
+        }
+        return _last({**other.runs, **both})
+
+
+def _last(runs: dict[str, Reached]) -> Progress:
+    """The runs that were heard of last, in the order in which they were."""
+    return Progress(MappingProxyType(dict([*runs.items()][-MOST_RUNS:])))
