@@ -48,6 +48,8 @@ SHORT = tuple(
     for number in range(13)
 )
 """Half an hour each, with 18 minutes between them."""
+SERVED = {LONG: 1000.0, IDLE: 0.0}
+"""Jobs whose engines are pulled, and the tokens that they generate in a second."""
 JOBS = (LONG, OVER, LEFT, IDLE, *SHORT)
 
 
@@ -75,6 +77,8 @@ def pages(nodes: Iterable[StoredNode] = NODES, jobs: Iterable[ScheduledJob] = JO
         for job in mine:
             put_job(put, job, node, seen)
             _put_parts(put, job, node, seen)
+            if job in SERVED:
+                _put_serving(put, job, node, seen)
     lines = []
     for name, samples in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -132,3 +136,15 @@ def _put_parts(put: Put, job: ScheduledJob, node: StoredNode, times: list[float]
         count = ((t, float(seconds_of(job, t) // 30)) for t in shown)
         put("ofu_job_report_timestamp_seconds", job.labels(node), ((t, t - 9.0) for t in shown))
         put("ofu_job_reports_total", job.labels(node, outcome="accepted"), count)
+
+
+def _put_serving(put: Put, job: ScheduledJob, node: StoredNode, times: list[float]) -> None:
+    """What its engines served, and how busy the memory was."""
+    shown = [time for time in times if runs(job, time, 300)]
+    tokens = ((t, SERVED[job] * seconds_of(job, t)) for t in shown)
+    put("ofu_job_tokens_total", job.labels(node, served_model="m", kind="generation"), tokens)
+    running = ((t, 3.0 if SERVED[job] and runs(job, t) else 0.0) for t in shown)
+    put("ofu_job_requests_running", job.labels(node, served_model="m"), running)
+    for name, share in (("busy", 0.6), ("gpu", 1.0)):
+        seconds = ((t, share * node.gpus * seconds_of(job, t)) for t in shown)
+        put(f"ofu_job_memory_{name}_seconds_total", job.labels(node), seconds)
