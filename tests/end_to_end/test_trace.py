@@ -110,7 +110,7 @@ def test_a_file_is_kept_for_who_wants_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
 def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
         folder.chmod(0o755)
     body = "import http.client,socket,sys;s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1])\n"
     body += "c=http.client.HTTPConnection('localhost');c.sock=s\n"
