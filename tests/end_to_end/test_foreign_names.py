@@ -217,6 +217,9 @@ def test_names_of_others_stay_text(name: str, number: int, format_: str, places:
     more = ("--format", format_) if format_ else ()
     run = simulated if name == "validate" else call
     done = run(*args, *more)
+    if name == "top" and SEEN not in done.stdout:  # it waits two seconds, and the machine is busy
+        until(lambda: SEEN in run(*args, *more).stdout)
+        done = run(*args, *more)
     assert "Traceback" not in done.stderr
     if format_ == "parquet":
         return  # binary: a reader's own matter
