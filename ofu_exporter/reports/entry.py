@@ -92,7 +92,7 @@ class KnownOwners:
 
 
 YOUNG_SECONDS = 900.0
-"""A job that has reported nothing for so long reports nothing."""
+"""A job of this age that has not reported yet does not report."""
 
 
 def gpus_of_reports(snapshot: Snapshot) -> frozenset[GpuKey]:
@@ -258,7 +258,7 @@ class Entry:
         )
 
     def take_trace(self, trace: TraceSummary | None) -> None:
-        """Keep a trace, and add up what its findings cost. A job has so many series of these, not more."""
+        """Keep a trace, and add up what its findings cost, at most five of them: each is a series."""
         if trace is None:
             return
         self.trace = trace

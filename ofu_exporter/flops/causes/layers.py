@@ -165,7 +165,7 @@ def may_drop_tokens(step: CountedStep) -> bool:
 
 
 def _with_capacity(factor: float) -> Callable[[CountedStep], CountedStep]:
-    """The step with so many times the tokens in the routed experts."""
+    """The step with the tokens of the routed experts times this factor."""
 
     def more(term: Term) -> Term:
         is_routed = not term.name.startswith("shared_expert")
