@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.nvml import Scenario
+from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import (
     COMMAND,
     SIMULATED,
@@ -185,17 +186,22 @@ def test_a_reload_of_other_settings_ends_no_window(tmp_path: Path) -> None:
 
 
 def test_a_source_that_hangs_while_it_is_opened_is_let_go_of_at_a_reload(tmp_path: Path) -> None:
-    """A recording that is a pipe: opening it waits for a writer, as a file on a server that hangs does."""
-    pipe, file = tmp_path / "hangs.jsonl", tmp_path / "ofu.yaml"
-    os.mkfifo(pipe)
-    file.write_text(f"source: replay\npath: {pipe}\n")
-    with agent("run", "--config", str(file)) as running:
+    """A recording on a disk that hangs, as a file on a server does that is away."""
+    path, file = tmp_path / "hangs" / "recording.jsonl", tmp_path / "ofu.yaml"
+    path.parent.mkdir()
+    path.touch()
+    file.write_text(f"source: replay\npath: {path}\n")
+    hangs = 25
+    began = time.monotonic()
+    with agent("run", "--config", str(file), env=slow_disk(path.parent, seconds=hangs)) as running:
         until(lambda: running.value("ofu_exporter_source_unavailable", source="replay") is None)
         file.write_text("source: simulate\nsimulated_gpus: 1\ninterval: 30s\n")
         running.process.send_signal(signal.SIGHUP)
         until(lambda: running.value("ofu_exporter_source_up", source="simulate"))
-        pipe.write_text("")  # the call returns: nobody has written a recording
-        for _ in range(20):
+        assert time.monotonic() - began < hangs, "it still hangs"
+        while (
+            time.monotonic() - began < hangs + 2
+        ):  # the call returns: nobody has written a recording
             time.sleep(0.05)
             assert running.value("ofu_exporter_source_up", source="simulate") == 1
             assert running.values("ofu_exporter_source_up", source="replay") == []

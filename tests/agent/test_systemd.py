@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.agent.systemd import Notifier
+from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import SOON, agent, until
 from tests.helpers.every import every
 
@@ -116,17 +117,17 @@ def test_the_watchdog_hears_nothing_while_the_sampler_hangs(
 
 
 @pytest.mark.slow
-def test_a_source_that_cannot_be_opened_is_told_and_stops_no_pings(
-    systemd: Listener, tmp_path: Path
-) -> None:
-    """The recording is a pipe that nobody writes to, which is not waited for."""
-    pipe = tmp_path / "recording.jsonl"
-    os.mkfifo(pipe)
-    flags = ("--source", "replay", "--path", str(pipe), "--interval", "200ms")
-    with agent("run", *flags, env=environment(systemd, watchdog=True)) as running:
+def test_a_source_that_hangs_is_told_and_stops_no_pings(systemd: Listener, tmp_path: Path) -> None:
+    """The recording is on a disk that hangs: opening it never returns."""
+    path = tmp_path / "hangs" / "recording.jsonl"
+    path.parent.mkdir()
+    path.touch()
+    flags = ("--source", "replay", "--path", str(path), "--interval", "200ms")
+    env = {**environment(systemd, watchdog=True), **slow_disk(path.parent, seconds=1000)}
+    with agent("run", *flags, env=env) as running:
         assert systemd.next()["READY"] == "1"
         assert [systemd.next() for _ in range(3)] == [{"WATCHDOG": "1"}] * 3
-        until(lambda: running.values("ofu_exporter_source_unavailable"))
+        until(lambda: running.values("ofu_exporter_source_unavailable", reason="hung"))
 
 
 @pytest.mark.slow

@@ -142,6 +142,8 @@ class Fleet:
                 yield f'ofu_job_lost_seconds_total{{{here},part="{part}"}}', rate * elapsed
             yield f"ofu_job_gained_seconds_total{{{here}}}", 0.0
             yield f"ofu_job_energy_joules_total{{{here}}}", 2000.0 * elapsed
+            for name, rate in (("memory_busy", 2.0), ("memory_gpu", 4.0)):
+                yield f"ofu_job_{name}_seconds_total{{{here}}}", rate * elapsed
             yield f'ofu_job_reports_total{{{here},outcome="accepted"}}', elapsed / 10
             yield f"ofu_job_report_timestamp_seconds{{{here}}}", at
             yield f'ofu_job_divergence_verdict{{{here},verdict="agree"}}', 1

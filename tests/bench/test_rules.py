@@ -17,6 +17,11 @@ NOT_ON_A_SOUND_NODE = {
     "ofu_gpu_instance_share_ratio",
     "ofu_gpu_unavailable",
     "ofu_job_divergence_cause",
+    *(
+        "ofu_job_tokens_total",
+        "ofu_job_requests_running",
+        "job:ofu_job_tokens:rate5m",
+    ),  # none serves
 }
 
 

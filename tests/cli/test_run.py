@@ -17,11 +17,11 @@ from tests.helpers.values import gpu, reading
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
-    """Half a second of two GPUs."""
+    """Three seconds of two GPUs: what was over before the agent had opened it is not played."""
     path = tmp_path / "short.jsonl.gz"
     writer = RecordingWriter(path, RecordingHeader("nvml", False, ""), 0.0)
     for device in (gpu(1), gpu(0)):
-        writer.write([reading(0.0, 0.5, device=device)])
+        writer.write([reading(n / 2, (n + 1) / 2, device=device) for n in range(6)])
     writer.close()
     return path
 

@@ -180,8 +180,21 @@ def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> N
         "job:energy_joules:increase1h",
         "job:idle_energy_joules:increase1h",
     }
+    no_job_serves = {
+        "job:ofu_job_tokens:rate5m",
+        "job:joules_per_token:ratio_rate5m",
+        "job:tokens_per_gpu_second:ratio_rate5m",
+        "job:idle_engine_watts:rate5m",
+    }
+    no_card_counts_its_memory = {"job:memory_busy:ratio_rate5m"}
     of_gpus = {rule for rule in rules if rule.startswith(PER_GPU)}
-    assert rules - made == of_gpus | no_report_is_refused | no_card_counts_its_energy
+    assert rules - made == (
+        of_gpus
+        | no_report_is_refused
+        | no_card_counts_its_energy
+        | no_job_serves
+        | no_card_counts_its_memory
+    )
     assert made <= rules
 
 

@@ -64,6 +64,7 @@ class Probe(sources.Probe):
                 break
             if self._epoch + _start(self._next) < self._opened:  # nobody was there to read it
                 self._length = max(self._length, _end(self._next))
+                self._gpus[self._next.gpu] = None  # they are told of all the same
                 self._next = None
         return self._next
 
