@@ -242,9 +242,7 @@ def _ordered(explanation: Explanation) -> list[str]:
     """What the order is, and how far the numbers support it."""
     if len(explanation.causes) < 2:
         return []
-    lines = [
-        "Order: misfit²/2 + rarity; two causes together follow each single one that fits as well"
-    ]
+    lines = ["Order: misfit²/2 + rarity; a pair comes after any single cause that fits as well"]
     if explanation.tied > 1:
         options = [f"--{name.replace('_', '-')}" for name in explanation.telling]
         help_ = f"; {_listed(options)} can tell them apart" if options else ""

@@ -106,8 +106,8 @@ def part_lines(job: JobTotals) -> Iterator[str]:
         yield _cause_line(sums.causes, seconds)
     if sums.energy_joules is not None:
         idle = sums.idle_energy_joules
-        in_idle = f", {idle / JOULES_PER_KWH:.3g} of it in windows without a kernel" if idle else ""
-        yield f"Energy {sums.energy_joules / JOULES_PER_KWH:.3g} kWh{in_idle}"
+        in_idle = f", {_energy(idle)} of it in windows without a kernel" if idle else ""
+        yield f"Energy {_energy(sums.energy_joules)}{in_idle}"
 
 
 def _cause_line(bounds: CauseBounds, seconds: float) -> str:
@@ -135,6 +135,12 @@ def trace_lines(trace: TraceSummary | None) -> list[str]:
     for each in trace.findings:
         lines.append(f"  {each.finding}, at most {each.share:.1%}: {each.evidence}. {each.remedy}")
     return lines
+
+
+def _energy(joules: float) -> str:
+    """In kWh, and less than a tenth of one in Wh."""
+    kwh = joules / JOULES_PER_KWH
+    return f"{kwh:.3g} kWh" if kwh >= 0.1 else f"{1000 * kwh:.3g} Wh"
 
 
 def _count(gpus: float) -> str:

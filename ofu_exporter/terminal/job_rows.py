@@ -56,7 +56,7 @@ IDLE_COLUMNS = (
 )
 WORDS = {
     Verdict.AGREE: ("agrees", "good"),
-    Verdict.MFU_ABOVE_OFU: ("MFU too high", "bad"),
+    Verdict.MFU_ABOVE_OFU: ("MFU above OFU", "bad"),
     Verdict.MFU_BELOW_OFU: ("MFU below OFU", "bad"),
     Verdict.INSUFFICIENT_DATA: ("not compared yet", "soft"),
 }
@@ -96,7 +96,7 @@ def verdict_words(on_nodes: OnNodes) -> tuple[str, str]:
     if verdict.diverged and difference is not None:
         points = f"{100 * abs(difference):.0f} points"
         too_high = verdict is Verdict.MFU_ABOVE_OFU
-        words = f"MFU too high by {points}" if too_high else f"MFU {points} below OFU"
+        words = f"MFU {points} above OFU" if too_high else f"MFU {points} below OFU"
     apart = sum(job.verdict is not None and job.verdict.diverged for _, job in on_nodes)
     if 0 < apart < len(on_nodes):
         words += f", on {apart} of {len(on_nodes)} nodes"

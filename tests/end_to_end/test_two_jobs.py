@@ -202,7 +202,7 @@ def test_so_do_the_api_and_the_start_page(told: JobAnswers) -> None:
     assert "42.0%</td>" in rows[0]
     assert "agrees with OFU</span></td>" in rows[0]
     assert "54.3%</td>" in rows[1]
-    assert re.search(r"MFU too high by \d+ points</span> <small>latent moe full hidden", rows[1])
+    assert re.search(r"MFU \d+ points above OFU</span> <small>latent moe full hidden", rows[1])
 
 
 def test_so_does_the_summary_of_the_job(told: JobAnswers) -> None:

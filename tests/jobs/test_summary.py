@@ -156,7 +156,7 @@ def test_the_text_says_where_the_peak_went_the_largest_loss_first() -> None:
     assert lines[2:5] == [
         "Of the peak: used 25.0%; no tensor work 50.0%, idle 20.0%, clock 5.0%",
         "While no tensor work ran: memory 40% to 45%, links 0% to 5%; most of it memory",
-        "Energy 2 kWh, 0.1 of it in windows without a kernel",
+        "Energy 2 kWh, 0.1 kWh of it in windows without a kernel",
     ]
 
 

@@ -54,7 +54,7 @@ def test_verdicts_are_in_words_with_points() -> None:
     assert both.mfu_ratio is not None
     assert both.compared_utilization_ratio is not None
     points = round(100 * (both.mfu_ratio - both.compared_utilization_ratio))
-    assert shown(moe, "verdict") == f"MFU too high by {points} points"
+    assert shown(moe, "verdict") == f"MFU {points} points above OFU"
     assert shown(llama, "verdict") == "agrees"
 
 

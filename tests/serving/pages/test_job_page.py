@@ -22,7 +22,7 @@ def shown(job: JobTotals) -> str:
 
 def test_a_job_that_over_reports_is_told_by_how_much_and_why() -> None:
     page = node().job_page(MOE.job_id)
-    assert "MFU too high by 14 points" in page
+    assert "MFU 14 points above OFU" in page
     assert "likeliest first" in page
     assert page.count("<polyline") >= 2, "OFU and MFU on one chart"
     assert "OFU of its windows" in page

@@ -131,7 +131,7 @@ def test_a_job_has_its_ofu_its_report_and_the_verdict_in_words() -> None:
     assert 'href="/jobs/41"' in job
     assert "38.3%" in job, "0.5 of the cycles at 1400 of 1830 MHz"
     assert "76.5%" in job
-    assert "MFU too high by 38 points" in job
+    assert "MFU 38 points above OFU" in job
     assert desk.shown.jobs[0].reports is not None
     assert desk.shown.jobs[0].reports.causes is not None
     likeliest = desk.shown.jobs[0].reports.causes.fitting[0].cause
