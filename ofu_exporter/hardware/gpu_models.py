@@ -1,6 +1,6 @@
 """Finds the row of a GPU in the table of models, and from it what the GPU is measured against.
 
-To add a model, add a row in `gpu_rows.py`. Names must be equal; one name that contains another does not match. A
+To add a model, add a row to `gpu_models.csv`. Names must be equal; one name that contains another does not match. A
 wrong row would make every figure of a GPU wrong, while an unknown card only has no rating.
 """
 
@@ -13,10 +13,8 @@ from dataclasses import replace
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.cloud_names import model_key
-from ofu_exporter.hardware.geforce_rows import GEFORCE_ROWS
-from ofu_exporter.hardware.gpu_rows import LINKS, TABLE
+from ofu_exporter.hardware.gpu_rows import ROWS
 from ofu_exporter.hardware.gpu_spec import PRECISIONS, Chip, GpuModel
-from ofu_exporter.hardware.memory_rows import MEMORY_BYTES_PER_SECOND
 from ofu_exporter.values.gpu import FP64, LOW_PRECISION, Gpu, Rating
 
 __all__ = [
@@ -32,7 +30,6 @@ __all__ = [
     "rate",
 ]
 
-ROWS = (*TABLE, *GEFORCE_ROWS)
 SM_COUNT_TOLERANCE = 0.10
 """Bins of one model differ by less than this; the nearest other model under one name differed by 43 %."""
 MEMORY_TOLERANCE = 0.05
@@ -139,8 +136,8 @@ def rate(gpu: Gpu, extra: Sequence[GpuModel] = ()) -> Rating | None:
         _rated_as(row, gpu),
         row.max_sm_clock_hz,
         row.sm_count,
-        None if gpu.instance else LINKS.get(row.key),
-        None if gpu.instance else MEMORY_BYTES_PER_SECOND.get(row.key),
+        None if gpu.instance else row.links,
+        None if gpu.instance else row.memory_bytes_per_second,
         (row.chip.compute_capability or HOPPER) < HOPPER,
     )
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ofu_exporter.values.gpu import LinkPeaks
+
 PRECISIONS: Final = (
     "fp64",
     "tf32",
@@ -56,6 +58,10 @@ class GpuModel:
     memory_gib: tuple[int, ...] = ()
     published_peak_flops: Mapping[str, float] = field(default_factory=dict)
     """Dense FLOP/s as published; peaks are recomputed from it only where FLOPs per cycle are not known."""
+    memory_bytes_per_second: float | None = None
+    """The rated bandwidth, reads and writes together: what a share of busy memory cycles is of."""
+    links: LinkPeaks | None = None
+    """What bytes per second of links are compared with."""
     source: str = ""
     confidence: str = ""
     """high, medium or low: how well the sources agree."""

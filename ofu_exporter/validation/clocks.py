@@ -77,7 +77,7 @@ def whole_rate(rate: float) -> int | None:
 
 
 def proposal(gpu: Gpu, measured: Sequence[Domain]) -> tuple[str, str]:
-    """A row for `gpu_rows.py` and a setting `gpus:`, from what was measured."""
+    """A chip and a row for the table of models, and a setting `gpus:`, from what was measured."""
     rates = {each.precision: each.whole for each in measured if each.whole}
     low = _clock([each for each in measured if each.precision != "fp64"])
     high = _clock([each for each in measured if each.precision == "fp64"])
@@ -95,15 +95,13 @@ def proposal(gpu: Gpu, measured: Sequence[Domain]) -> tuple[str, str]:
 
 
 def _row_text(gpu: Gpu, rates: Mapping[str, int], low: float, high: float | None) -> str:
-    memory = f"({round(gpu.memory_bytes / 2**30)},)" if gpu.memory_bytes else "()"
-    fp64 = "None" if high is None else f"{high / 1e6:.0f}e6"
-    most = "None" if gpu.max_sm_clock_hz is None else f"{gpu.max_sm_clock_hz / 1e6:.0f}e6"
+    clocks = ("" if hz is None else f"{hz / 1e6:.0f}" for hz in (low, high, gpu.max_sm_clock_hz))
+    gib = f"{round(gpu.memory_bytes / 2**30)}" if gpu.memory_bytes else ""
+    cells = ("MODEL", "CHIP", gpu.name, gpu.pci_device_id, f"{gpu.sm_count or ''}", *clocks, gib)
     chip = ", ".join(f"{precision}={rate}" for precision, rate in rates.items())
-    ids = f'("{gpu.pci_device_id}",)' if gpu.pci_device_id else "()"
     return (
-        f'GpuModel("{gpu.name}", Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})), ("{gpu.name}",),\n'
-        f"    {ids}, {gpu.sm_count}, {low / 1e6:.0f}e6, {fp64}, {most}, {memory},\n"
-        '    _tflops(), "ofu-exporter validate --clocks", "low"),'
+        f'"CHIP": Chip("ARCHITECTURE", {gpu.compute_capability}, _rates({chip})),\n'
+        f"{','.join(cells)},,,,,ofu-exporter validate --clocks,low,,,"
     )
 
 

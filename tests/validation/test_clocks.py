@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 
 import pytest
 import yaml
 
-from ofu_exporter.hardware import gpu_models
+from ofu_exporter.hardware import gpu_models, gpu_rows
 from ofu_exporter.settings import Settings
 from ofu_exporter.validation import Trial, clocks, session
 from ofu_exporter.validation.clocks import Domain
@@ -103,7 +104,18 @@ def test_the_proposed_setting_is_one_that_the_agent_takes(trials: list[Trial]) -
     assert isinstance(rating, Rating)
     assert rating.peak_flops["bf16"] == pytest.approx(989.4e12, rel=0.001)
     assert "_rates(bf16=4096, fp8=8192, int8=8192, fp64=256)" in row
-    assert '("1234",), 132, 1830e6, 1980e6, 1980e6, (80,)' in row
+    header = gpu_rows.FILE.read_text().splitlines()[0]
+    (cells,) = csv.DictReader([header, row.splitlines()[1]])
+    assert list(cells) == header.split(",")
+    in_mhz = [cells[f"{which}_mhz"] for which in ("tensor", "fp64", "max_sm")]
+    assert (cells["pci_device_ids"], cells["sms"], *in_mhz) == (
+        "1234",
+        "132",
+        "1830",
+        "1980",
+        "1980",
+    )
+    assert (cells["memory_gib"], cells["confidence"], cells["relabelled"]) == ("80", "low", "")
 
 
 def test_without_a_published_peak_the_highest_clock_stands_in(trials: list[Trial]) -> None:
