@@ -109,8 +109,7 @@ class Daemon:
         self._systemd = Notifier()
         self._stop = asyncio.Event()
         guard = Guard(self._access, self._reports.reject, work=self._reports.work)
-        hosts = [host_and_port(settings.listen)[0]]
-        self._hosts = Hosts(settings.allowed_hosts, hosts, settings.telemetry_path)
+        self._hosts = Hosts(settings.allowed_hosts, [host_and_port(settings.listen)[0]], path)
         self._tracing = self._make_tracing(settings)
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         if self._tracing is not None:
@@ -156,11 +155,13 @@ class Daemon:
         """The state that an earlier agent left in the state file."""
         if self._state_writer is None:
             return State()
-        saved, now = self._state_writer.open(), Instant(time.monotonic(), time.time())
+        saved = self._state_writer.open(self._feeds.kept)
+        now = Instant(time.monotonic(), time.time())
         jobs = [resumed(job, now) for job in saved.jobs]
         for job in saved.jobs:
             if job.reported is not None:
                 self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
+        self._feeds.resume(saved.served)
         _log_gap(saved.watched_until)
         return State(
             jobs={job.job.key: job for job in jobs},
@@ -196,8 +197,7 @@ class Daemon:
     def _book(self) -> JobBook:
         left_out = partial(self._page.faults.note, "/v1/jobs")
         remembered = self._state_writer.find if self._state_writer else lambda _: ()
-        served = self._feeds.served
-        return JobBook(self._page.snapshot, self._node, remembered, left_out, served)
+        return JobBook(self._page.snapshot, self._node, remembered, left_out, self._feeds.served)
 
     @property
     def url(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from ofu_exporter.jobs.served_totals import merged_served, served_totals
+from ofu_exporter.jobs.served_totals import ServedTotals, merged_served, served_totals
 from ofu_exporter.jobs.totals import JobTotals, merged, totals_of
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
@@ -39,8 +39,8 @@ class JobBook:
         if snapshot is None:
             return []
         totals = (self._totals(view, snapshot.source.simulated) for view in snapshot.jobs)
-        served = self._served()
-        return [_with_served(each, served) for each in totals if each is not None]
+        served = {name: served_totals(each) for name, each in self._served().items()}
+        return [with_served(each, served) for each in totals if each is not None]
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
         """A job's totals; None if one of its values is impossible. Other jobs are not affected."""
@@ -74,12 +74,10 @@ class JobBook:
         )
 
 
-def _with_served(job: JobTotals, served: Mapping[str, Served]) -> JobTotals:
+def with_served(job: JobTotals, served: Mapping[str, Sequence[ServedTotals]]) -> JobTotals:
     """A job with what its engines served, under any of its names."""
-    found = [served_totals(served[name]) for name in (job.job_id, *job.aliases) if name in served]
-    if not found:
-        return job
-    return job.model_copy(update={"served": merged_served(each for one in found for each in one)})
+    found = [each for name in (job.job_id, *job.aliases) for each in served.get(name, ())]
+    return job.model_copy(update={"served": merged_served(found)}) if found else job
 
 
 def _with_end(record: JobTotals) -> JobTotals:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated
 
-from pydantic import BaseModel, Field, NonNegativeFloat
+from pydantic import BaseModel, Field
 
 from ofu_exporter.values.served import Served, add_to
+
+Sum = Annotated[float, Field(ge=0.0, le=1e36)]
+"""A sum that some agent may have counted: what is more was put into its file by somebody else."""
 
 
 class ServedTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
@@ -16,20 +20,20 @@ class ServedTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
 
     served_model: str = ""
     """As the engine names it."""
-    seconds: NonNegativeFloat = 0.0
-    tokens: dict[str, NonNegativeFloat] = Field(default_factory=dict)
-    requests: NonNegativeFloat | None = None
-    forward_seconds: dict[str, NonNegativeFloat] = Field(default_factory=dict)
-    moved_bytes: dict[str, NonNegativeFloat] = Field(default_factory=dict)
+    seconds: Sum = 0.0
+    tokens: dict[str, Sum] = Field(default_factory=dict)
+    requests: Sum | None = None
+    forward_seconds: dict[str, Sum] = Field(default_factory=dict)
+    moved_bytes: dict[str, Sum] = Field(default_factory=dict)
     """Of one GPU, by `read` or `write`, by the engine's own count."""
-    flops: NonNegativeFloat | None = None
+    flops: Sum | None = None
     """Of one GPU, by the engine's own count."""
 
 
 def served_totals(served: Served) -> tuple[ServedTotals, ...]:
     """One entry for each model, by name."""
     return tuple(
-        ServedTotals(
+        ServedTotals.model_construct(
             served_model=model,
             seconds=seconds,
             tokens=_of(model, served.tokens),
@@ -42,14 +46,10 @@ def served_totals(served: Served) -> tuple[ServedTotals, ...]:
     )
 
 
-def _of(model: str, values: dict[tuple[str, str], float]) -> dict[str, float]:
-    return {kind: value for (of, kind), value in values.items() if of == model}
-
-
-def merged_served(parts: Iterable[ServedTotals]) -> tuple[ServedTotals, ...]:
-    """What several engines or nodes served as one, by model."""
+def as_served(totals: Iterable[ServedTotals]) -> Served:
+    """The sums of all of them; a number that none has is absent."""
     sums = Served()
-    for one in parts:
+    for one in totals:
         model = one.served_model
         sums.seconds[model] += one.seconds
         for of_kind, more in (
@@ -61,4 +61,13 @@ def merged_served(parts: Iterable[ServedTotals]) -> tuple[ServedTotals, ...]:
         for whole, value in ((sums.requests, one.requests), (sums.flops, one.flops)):
             if value is not None:
                 whole[model] += value
-    return served_totals(sums)
+    return sums
+
+
+def _of(model: str, values: dict[tuple[str, str], float]) -> dict[str, float]:
+    return {kind: value for (of, kind), value in values.items() if of == model}
+
+
+def merged_served(parts: Iterable[ServedTotals]) -> tuple[ServedTotals, ...]:
+    """What several engines or nodes served as one, by model."""
+    return served_totals(as_served(parts))

@@ -11,13 +11,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from ofu_exporter.jobs import kept_served
 from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
+from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
@@ -35,7 +37,7 @@ MOST_LISTED = 50
 PRUNE_SECONDS = 3600.0
 BUSY_SECONDS = 1.0
 """How long to wait for another reader of the file."""
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE IF NOT EXISTS jobs (
     scheduler TEXT, job_id TEXT, began REAL, updated REAL, ended REAL, report TEXT,
     PRIMARY KEY (scheduler, job_id, began)
@@ -47,6 +49,7 @@ CREATE TABLE IF NOT EXISTS gpus (
 );
 CREATE TABLE IF NOT EXISTS watched (one INTEGER PRIMARY KEY, until REAL);
 CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY, boot_id TEXT, uptime REAL, unix REAL);
+{kept_served.TABLE}
 """
 _VERSION = 1
 _LATEST = 1e11
@@ -65,6 +68,7 @@ class Saved:
     """Unix time of the last snapshot in the file. No agent has seen who held which GPU after that."""
     is_clock_set: bool = False
     """Whether the clock was set since then. The times here are as if it had been set before."""
+    served: KeptServed = field(default_factory=KeptServed)
 
 
 class StateFile:
@@ -122,7 +126,7 @@ class StateFile:
         jobs = _readable(rows)
         if now is not None:
             jobs = tuple(moved(job, seconds, unix) for job in jobs)
-        return Saved(jobs, self._marks(), until, bool(seconds))
+        return Saved(jobs, self._marks(), until, bool(seconds), kept_served.read(self._db))
 
     def _set_by(self, now: Mark) -> float:
         """By how much the clock was set since the file was written; 0 where that is not known."""
@@ -168,8 +172,10 @@ class StateFile:
         counted_until: Mapping[GpuKey, float],
         watched_until: float,
         now: Mark | None = None,
+        served: KeptServed | None = None,
     ) -> None:
-        """Write the totals of some jobs, and the time up to which each GPU was counted, in one transaction.
+        """Write the totals of some jobs, the time up to which each GPU was counted, and what engines served, in one
+        transaction.
 
         What a pod had before its job was known is the job's now, so the pod's own row goes.
         """
@@ -196,6 +202,8 @@ class StateFile:
             self._db.execute("INSERT OR REPLACE INTO watched VALUES (0, ?)", (watched_until,))
             if now is not None:
                 self._db.execute("INSERT OR REPLACE INTO clock VALUES (0, ?, ?, ?)", now)
+            if served is not None:
+                kept_served.write(self._db, served)
 
     def _stand_ins(self, jobs: Iterable[JobTotals]) -> list[int]:
         """The rows of pods that stood for one of these jobs while nobody could say which job theirs was."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ofu_exporter.jobs.clock_mark import Mark
+from ofu_exporter.jobs.kept_served import KeptServed
+from ofu_exporter.jobs.lookup import with_served
 from ofu_exporter.jobs.state_file import (
     BUSY_SECONDS,
     PRUNE_SECONDS,
@@ -37,6 +39,7 @@ class StateWriter:
         self._interval = interval
         self._current = current
         self._node = node
+        self._kept: Callable[[], KeptServed] = KeptServed
         self._store: StateFile | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -51,8 +54,12 @@ class StateWriter:
         self.writes: dict[str, int] = {"written": 0, "failed": 0}
         self.set_aside = 0
 
-    def open(self) -> Saved:
-        """Read what an earlier agent left; empty where there is no file or it cannot be read."""
+    def open(self, kept: Callable[[], KeptServed] = KeptServed) -> Saved:
+        """Read what an earlier agent left; empty where there is no file or it cannot be read.
+
+        `kept` is what pulled engines served by then, which each write takes.
+        """
+        self._kept = kept
         return self._attempt(lambda store: store.load(time.time(), _now()), Saved((), {}))
 
     def start(self) -> None:
@@ -93,12 +100,15 @@ class StateWriter:
 
     def _save(self, store: StateFile, snapshot: Snapshot) -> bool:
         news = [view for view in snapshot.jobs if _record_of(view) not in self._ended]
-        reports = self._totals(news, snapshot.source.simulated)
+        served = self._kept()
+        totals = self._totals(news, snapshot.source.simulated)
+        of_jobs = {name: of_job.served for name, of_job in served.jobs.items()}
+        jobs = [with_served(each, of_jobs) for each in totals]
         marks = {
             view.gpu.key: view.sampled_at for view in snapshot.gpus if view.sampled_at is not None
         }
         watched_until = time.time() - (time.monotonic() - snapshot.at)
-        store.save(reports, marks, watched_until, _now())
+        store.save(jobs, marks, watched_until, _now(), served)
         if time.monotonic() - self._pruned_at > PRUNE_SECONDS:
             store.prune(time.time())
             self._pruned_at = time.monotonic()

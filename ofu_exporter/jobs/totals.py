@@ -146,7 +146,7 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     reported: ReportedMfu | None = None
     """None where the job has reported nothing."""
     served: tuple[ServedTotals, ...] = ()
-    """What its pulled engines served since the agents that run now started, by model."""
+    """What its pulled engines served, by model."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

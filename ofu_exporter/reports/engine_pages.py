@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
@@ -82,6 +83,7 @@ class Series(NamedTuple):
     kind: str
     model: str
     labels: str
+    """A digest of the labels as they are written: engines and ranks differ by them."""
 
 
 class EnginePage(NamedTuple):
@@ -131,7 +133,12 @@ def _series(text: str) -> Iterator[tuple[Series, float]]:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
         named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
         model = named.get("model_name", named.get("model", ""))[:256]
-        yield Series(meaning[0], _kind(*meaning, named), model, labels), number
+        yield Series(meaning[0], _kind(*meaning, named), model, digest(labels)), number
+
+
+def digest(text: str) -> str:
+    """A short name of a text, the same in every process."""
+    return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _kind(measure: str, kind: str, named: Mapping[str, str]) -> str:

@@ -15,11 +15,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from ofu_exporter.errors import OfuError, SourceError
+from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.ofu.observed import observed
 from ofu_exporter.recordings import Options
 from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
+from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values import quantities
 from ofu_exporter.values.job import RECORDED
@@ -204,6 +206,7 @@ class Feeds:
         self._book = book
         self._settings: tuple[Sequence[PullSetting], Schedulers] | None = None
         self._own: list[OwnReports] = []
+        self._ledger = Ledger(snapshot)
         self.pulls = Pulls((), book.submit)
 
     def run(self, pulls: Sequence[PullSetting], schedulers: Schedulers) -> None:
@@ -213,7 +216,7 @@ class Feeds:
             return
         self.stop()
         self._settings = (pulls, schedulers)
-        self.pulls = Pulls(pulls, self._book.submit)
+        self.pulls = Pulls(pulls, self._book.submit, ledger=self._ledger)
         self.pulls.start()
         self._own = list(self._own_reports(schedulers))
         for each in self._own:
@@ -238,4 +241,12 @@ class Feeds:
 
     def served(self) -> Mapping[str, Served]:
         """What the pulled engines of each job served."""
-        return self.pulls.served()
+        return self._ledger.served()
+
+    def kept(self) -> KeptServed:
+        """What the next agent needs to go on counting that."""
+        return self._ledger.kept()
+
+    def resume(self, kept: KeptServed) -> None:
+        """Go on counting from there, once `run` is called."""
+        self._ledger.resume(kept)

@@ -19,10 +19,10 @@ from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.served import Tally
+from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.reasons import Reason
-from ofu_exporter.values.served import Served
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +64,10 @@ class PulledEngine:
 
     setting: PullSetting
     page: PageClient
+    tally: Tally
     last: _Counters | None = None
-    tally: Tally = field(default_factory=Tally)
     asked_at: float | None = None
     """When a gauge was last read, on the monotonic clock."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the tally changes or is copied."""
     outcomes: Counter[str] = field(default_factory=Counter)
     detail: str = ""
     """Why the last pull made no report."""
@@ -84,12 +82,18 @@ class Pulls:
         submit: Submit,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
+        ledger: Ledger | None = None,
     ) -> None:
+        """`ledger` has what the engines served so far."""
+        self._ledger = ledger or Ledger()
         self._submit = submit
         self._wall = wall
         self._clock = clock
         self._stop = threading.Event()
-        self.engines = [PulledEngine(each, PageClient(each.url, each.timeout)) for each in settings]
+        self.engines = [
+            PulledEngine(each, PageClient(each.url, each.timeout), tally)
+            for each, tally in zip(settings, self._ledger.tallies(settings), strict=True)
+        ]
         self._threads = [
             threading.Thread(target=self._run, args=(each,), name="ofu-pull", daemon=True)
             for each in self.engines
@@ -102,14 +106,6 @@ class Pulls:
             job_id = each.setting.job_id
             counts.update({(job_id, name): count for name, count in each.outcomes.items()})
         return counts
-
-    def served(self) -> Mapping[str, Served]:
-        """What the engines of each job served."""
-        jobs: dict[str, Served] = {}
-        for each in self.engines:
-            with each.lock:
-                jobs.setdefault(each.setting.job_id, Served()).add(each.tally.served)
-        return jobs
 
     def start(self) -> None:
         for thread in self._threads:
@@ -152,18 +148,32 @@ class Pulls:
         try:
             text = engine.page.fetch(MAX_PAGE_BYTES)
         except PageError:
-            with engine.lock:
+            with self._ledger.lock:
                 engine.tally.lose()
             raise
         at = (asked_at + self._clock()) / 2
         end = self._wall() - (self._clock() - at)
         if engine.setting.metric:
             return _of_gauge(engine, text, at, end)
-        has_work = _tallied(engine, text, end)
+        has_work = self._tallied(engine, text, end)
         outcome, report = _of_counter(engine, text, at, end)
         if outcome is PullOutcome.NO_COUNTER and has_work:
             return PullOutcome.SERVED, None
         return outcome, report
+
+    def _tallied(self, engine: PulledEngine, text: str, end: float) -> bool:
+        """Add what the page of a Unix time says of the engine's work; whether it says any. Raises PageError for a page
+        too large."""
+        try:
+            page = engine_pages.read(text)
+        except ValueError as error:
+            detail = f"{engine.page.shown_url}: {error}"
+            raise PageError(Reason.NOT_METRICS, detail) from error
+        if page is None:
+            return False
+        with self._ledger.lock:
+            engine.tally.take(page, end)
+        return True
 
     def _note(self, engine: PulledEngine, outcome: PullOutcome, detail: str) -> None:
         if outcome.value not in engine.outcomes:  # each kind of problem is logged once
@@ -175,21 +185,6 @@ class Pulls:
 
 
 _FINE = frozenset({PullOutcome.REPORTED, PullOutcome.BEGUN, PullOutcome.SERVED})
-
-
-def _tallied(engine: PulledEngine, text: str, end: float) -> bool:
-    """Add what the page of a Unix time says of the engine's work; whether it says any. Raises PageError for a page too
-    large."""
-    try:
-        page = engine_pages.read(text)
-    except ValueError as error:
-        detail = f"{engine.page.shown_url}: {error}"
-        raise PageError(Reason.NOT_METRICS, detail) from error
-    if page is None:
-        return False
-    with engine.lock:
-        engine.tally.take(page, end)
-    return True
 
 
 def _of_counter(

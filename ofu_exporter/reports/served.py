@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ofu_exporter.jobs.kept_served import KeptPage
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.engine_pages import EnginePage, Series
 from ofu_exporter.values.served import CACHED, PROMPT, RECOMPUTED, Served, add_to
@@ -21,29 +22,42 @@ class Tally:
     """The totals of one page. It begins at 0: what an engine served before it was first read is not known to be the
     job's."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Iterable[KeptPage] = ()) -> None:
+        """`kept` are the pages up to which an earlier one counted."""
         self.served = Served()
-        self._last: EnginePage | None = None
-        self._at = 0.0
         self._pages: dict[tuple[str, ...], tuple[EnginePage, float]] = {}
-        """The last page of each engine that answered and when it was read, by the starts of its processes."""
+        """The last page of each engine that answered and when it was read, by the starts of its processes; the one
+        read last stands last."""
         self._names: tuple[set[str], set[str]] = set(), set()
         """Models, and phases."""
+        for each in kept:
+            counters = {Series(*row[:4]): row[4] for row in each.counters}
+            self._pages[each.started] = self._named(EnginePage(counters, {}, each.started)), each.at
+
+    def kept(self) -> tuple[KeptPage, ...]:
+        """The pages up to which this one has counted."""
+        return tuple(
+            KeptPage.model_construct(
+                started=page.started,
+                at=at,
+                counters=tuple((*series, value) for series, value in page.counters.items()),
+            )
+            for page, at in self._pages.values()
+        )
 
     def take(self, page: EnginePage, at: float = 0.0) -> None:
         """Add a page that was read at a Unix time."""
         page = self._named(page)
-        last, self._last = self._last, page
+        last, last_at = next(reversed(self._pages.values()), (None, 0.0))
         before = self._pages.pop(page.started, None)
         self._pages[page.started] = page, at
         if len(self._pages) > MAX_PROCESSES:
             del self._pages[next(iter(self._pages))]
         if before is not None:
             self._add(grown(before[0], page), at - before[1])
-        elif last is not None and _is_after(page, last, self._at):
+        elif last is not None and _is_after(page, last, last_at):
             # it began at 0; what was served before the end is not seen
-            self._add(page.counters, at - self._at)
-        self._at = at
+            self._add(page.counters, at - last_at)
         for each, measure in ((self.served.running, "running"), (self.served.waiting, "waiting")):
             each.clear()
             for series, value in page.gauges.items():

@@ -1,4 +1,4 @@
-"""A real agent pulls a serving engine's page, which restarts in between: its sums are those that were served."""
+"""A real agent pulls a serving engine's page. Both restart in between: its sums are those that were served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.helpers.agent import agent, page_server, until
+from tests.helpers.agent import agent, call, page_server, until
 
 JOB = "1001"
 """A job of the simulated node."""
@@ -84,3 +84,74 @@ def test_tokens_and_requests_are_those_that_were_served(tmp_path: Path) -> None:
             assert "Served org/&#34;m&#34;: tokens prompt 7,500" in page
             assert "By the engine&#39;s own count memory moved" in page
             assert "At its 20 FLOPs a byte" in page
+
+
+def pulling(folder: Path, url: str, *jobs: str) -> tuple[str, ...]:
+    """The command line of an agent with a state file, which pulls the page for these jobs."""
+    file = folder / "config.yaml"
+    pulls = [{"job_id": job, "url": url, "every": 1} for job in jobs]
+    file.write_text(yaml.safe_dump({"pull": pulls}))
+    state = ("--state-file", str(folder / "state"), "--state-interval", "1s")
+    return ("demo", "--source", "simulate", "--config", str(file), *state)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_restart_of_the_agent_neither_loses_nor_doubles_tokens(
+    tmp_path: Path, killed: bool
+) -> None:
+    engine = Engine()
+    with page_server(engine.page) as url:
+        command = pulling(tmp_path, url, JOB)
+        with agent(*command) as first:
+            engine.pulled()
+            engine.serve(prompt=9000, cached=2000, answer=700, requests=12)
+            until(lambda: first.value("ofu_job_requests_total", job_id=JOB) == 12)
+            engine.restart()
+            engine.serve(prompt=500, cached=0, answer=60, requests=3)
+            until(lambda: first.value("ofu_job_requests_total", job_id=JOB) == 15)
+            written = first.value("ofu_exporter_state_writes_total", outcome="written") or 0
+            until(
+                lambda: (
+                    (first.value("ofu_exporter_state_writes_total", outcome="written") or 0)
+                    > written + 1
+                )
+            )
+            first.kill() if killed else first.stop()
+        engine.serve(prompt=100, cached=10, answer=5, requests=1)
+        for _ in range(2):  # the second has nothing new to find
+            with agent(*command) as second:
+                until(lambda: second.value("ofu_job_requests_total", job_id=JOB) == 16)
+                engine.pulled()
+                tokens = {
+                    kind: second.value("ofu_job_tokens_total", job_id=JOB, kind=kind)
+                    for kind in ("prompt", "cached", "generation")
+                }
+                assert tokens == {"prompt": 7500 + 90, "cached": 2010, "generation": 765}
+                assert second.value("ofu_job_requests_total", job_id=JOB) == 16
+                seconds = second.value("ofu_job_engine_seconds_total", job_id=JOB)
+                assert seconds is not None
+                assert seconds > 2
+                second.stop()
+
+
+def test_other_engines_in_the_configuration_and_the_end_of_all_keep_the_sums(
+    tmp_path: Path,
+) -> None:
+    engine = Engine()
+    with page_server(engine.page) as url:
+        with agent(*pulling(tmp_path, url, JOB)) as running:
+            engine.pulled()
+            engine.serve(prompt=9000, cached=2000, answer=700, requests=12)
+            until(lambda: running.value("ofu_job_requests_total", job_id=JOB) == 12)
+            pulling(tmp_path, url, JOB, "1002")
+            running.logs("configuration applied")
+            engine.serve(prompt=10, cached=0, answer=1, requests=1)
+            until(lambda: running.value("ofu_job_requests_total", job_id=JOB) == 13)
+            pulling(tmp_path, url)
+            until(lambda: sum("configuration applied" in line for line in running.log) == 2)
+            engine.serve(prompt=10, cached=0, answer=1, requests=1)
+            engine.serve(prompt=10, cached=0, answer=1, requests=1)
+            assert running.value("ofu_job_requests_total", job_id=JOB) == 13
+            running.stop()
+        shown = call("job", "show", JOB, "--state-file", str(tmp_path / "state"))
+    assert "requests 13" in shown.stdout, shown.stdout + shown.stderr

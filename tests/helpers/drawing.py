@@ -54,7 +54,7 @@ PLACES: Mapping[str, Place] = {
     ),
     "reports": Place(
         0,
-        2,
+        3,
         "job",
         "What a job says of itself, by POST, log or pull, and how that compares with OFU.",
     ),

@@ -19,6 +19,7 @@ from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.reports import pulls
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.pulls import Pulls
+from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting, Settings
 from tests.helpers.agent import SOON, page_server, until
 from tests.helpers.every import every
@@ -43,11 +44,13 @@ class Bench:
         self.now = 0.0
         self.refusal: OfuError | None = None
         self.reports: list[dict[str, Any]] = []
+        self.ledger = Ledger()
         self.pulls = Pulls(
             [PullSetting(job_id="ns/chat", url=url, **setting)],
             self._submit,
             wall=lambda: NOW + self.now,
             clock=lambda: self.now,
+            ledger=self.ledger,
         )
 
     def _submit(self, report: dict[str, Any]) -> None:
@@ -360,7 +363,7 @@ def test_an_engine_that_counts_tokens_alone_makes_no_report_and_is_counted(
     engine.page = "llamacpp:tokens_predicted_total 160\nllamacpp:requests_processing 0\n"
     assert bench.pull() == "served"
     assert bench.reports == []
-    served = bench.pulls.served()["ns/chat"]
+    served = bench.ledger.served()["ns/chat"]
     assert served.tokens == {("", "generation"): 60.0}
     assert served.running == {"": 0.0}
 
@@ -372,15 +375,7 @@ def test_what_runs_is_not_known_while_the_engine_cannot_be_read(
     bench.pull()
     engine.page = "<html>"
     assert bench.pull() == "not_metrics"
-    assert bench.pulls.served()["ns/chat"].running == {}
-
-
-def test_engines_of_one_job_are_added() -> None:
-    settings = [PullSetting(job_id="ns/chat", url=f"http://127.0.0.1:{n}/metrics") for n in (1, 2)]
-    both = Pulls(settings, lambda _: None)
-    for each, requests in zip(both.engines, (5.0, 7.0), strict=True):
-        each.tally.served.requests["m"] = requests
-    assert both.served()["ns/chat"].requests == {"m": 12.0}
+    assert bench.ledger.served()["ns/chat"].running == {}
 
 
 def test_a_trainers_gauge_becomes_its_reports(engine: Served) -> None:

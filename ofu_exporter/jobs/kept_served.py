@@ -1,0 +1,70 @@
+"""What the next agent needs to go on counting what engines serve: a row of the state file.
+
+The sums of jobs and the pages up to which they were counted are written together, so that an agent that is killed
+neither loses nor doubles what was served.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
+
+from ofu_exporter.jobs.served_totals import ServedTotals
+
+log = logging.getLogger(__name__)
+
+TABLE = "CREATE TABLE IF NOT EXISTS served (one INTEGER PRIMARY KEY, kept TEXT);"
+MAX_BYTES = 64 << 20
+"""Of the row; one of 100 engines has 3 MB."""
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class KeptPage(_Kept):
+    """The counters of an engine's page when it was last read."""
+
+    started: tuple[str, ...] = ()
+    """When its processes started, as the page wrote it."""
+    at: float
+    """Unix time."""
+    counters: tuple[tuple[str, str, str, str, NonNegativeFloat], ...] = ()
+    """Measure, kind, model and labels of a series, and its value."""
+
+
+class KeptJob(_Kept):
+    """What the engines of one job served."""
+
+    began: float | None = None
+    """When the job was first seen, which names its record; None where no scheduler had said that it runs."""
+    served: tuple[ServedTotals, ...] = ()
+
+
+class KeptServed(_Kept):
+    """What all pulled engines served."""
+
+    jobs: dict[str, KeptJob] = Field(default_factory=dict)
+    engines: dict[str, tuple[KeptPage, ...]] = Field(default_factory=dict)
+    """By engine, the last page of each of its processes, oldest first."""
+
+
+def write(db: sqlite3.Connection, kept: KeptServed) -> None:
+    """Raises sqlite3.Error."""
+    db.execute("INSERT OR REPLACE INTO served VALUES (0, ?)", (kept.model_dump_json(),))
+
+
+def read(db: sqlite3.Connection) -> KeptServed:
+    """Empty where an agent left none, or none that can be read. Raises sqlite3.Error."""
+    row = db.execute(
+        "SELECT kept FROM served WHERE length(CAST(kept AS BLOB)) <= ?", (MAX_BYTES,)
+    ).fetchone()
+    if row is None:
+        return KeptServed()
+    try:
+        return KeptServed.model_validate_json(row[0])
+    except ValidationError:
+        log.warning("what engines served cannot be read in the state file: counted from 0")
+        return KeptServed()

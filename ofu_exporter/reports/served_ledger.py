@@ -1,0 +1,105 @@
+"""Keeps what the pulled engines of every job served, over other settings, runs of a job and restarts of the agent."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from ofu_exporter.jobs.kept_served import KeptJob, KeptPage, KeptServed
+from ofu_exporter.jobs.served_totals import as_served, served_totals
+from ofu_exporter.reports.engine_pages import digest
+from ofu_exporter.reports.served import Tally
+from ofu_exporter.settings import PullSetting
+from ofu_exporter.values.served import Served
+from ofu_exporter.values.snapshot import Snapshot
+
+
+class Ledger:
+    """The sums of every job: those of the tallies in use, and of those before them."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None] = lambda: None) -> None:
+        self.lock = threading.Lock()
+        """Held while a tally changes or is copied."""
+        self._snapshot = snapshot
+        self._earlier: dict[str, Served] = {}
+        self._began: dict[str, float | None] = {}
+        """When the record began that the sums of a job belong to."""
+        self._pages: dict[str, tuple[KeptPage, ...]] = {}
+        self._tallies: dict[str, tuple[str, Tally]] = {}
+        """By engine: its job, and its tally."""
+
+    def resume(self, kept: KeptServed) -> None:
+        """Go on from where an earlier agent was, before any tally is made."""
+        with self.lock:
+            self._earlier = {job: as_served(each.served) for job, each in kept.jobs.items()}
+            self._began = {job: each.began for job, each in kept.jobs.items()}
+            self._pages = dict(kept.engines)
+
+    def tallies(self, settings: Sequence[PullSetting]) -> list[Tally]:
+        """A tally for each engine, from where the last one of it ended; none else counts from now on."""
+        # an address may have a password in it, which is not kept
+        engines = [digest(f"{each.job_id} {each.url}") for each in settings]
+        with self.lock:
+            for engine, (job, tally) in self._tallies.items():
+                tally.lose()
+                self._earlier.setdefault(job, Served()).add(tally.served)
+                self._pages[engine] = tally.kept()
+            self._tallies = {
+                engine: (each.job_id, Tally(self._pages.get(engine, ())))
+                for engine, each in dict(zip(engines, settings, strict=True)).items()
+            }
+            self._pages.clear()
+            self._forget()
+            return [self._tallies[engine][1] for engine in engines]
+
+    def served(self) -> dict[str, Served]:
+        """What the engines of each job served since the job's record began."""
+        with self.lock:
+            return self._served()
+
+    def kept(self) -> KeptServed:
+        """All that the next agent needs."""
+        with self.lock:
+            engines = {name: tally.kept() for name, (_, tally) in self._tallies.items()}
+            jobs = {
+                job: KeptJob(began=self._began.get(job), served=served_totals(served))
+                for job, served in self._served().items()
+            }
+        return KeptServed.model_construct(jobs=jobs, engines={**self._pages, **engines})
+
+    def _served(self) -> dict[str, Served]:
+        self._begin_anew()
+        jobs: dict[str, Served] = {}
+        of_tallies = ((job, tally.served) for job, tally in self._tallies.values())
+        for job, served in (*self._earlier.items(), *of_tallies):
+            jobs.setdefault(job, Served()).add(served)
+        return jobs
+
+    def _begin_anew(self) -> None:
+        """A job whose record is a new one is another job of the same id: its sums begin at 0, as its GPU-seconds do."""
+        for job, at in self._here().items():
+            before = self._began.get(job)
+            if before is not None and at > before:
+                self._earlier.pop(job, None)
+                for of_job, tally in self._tallies.values():
+                    if of_job == job:
+                        tally.served = Served()
+            self._began[job] = at
+
+    def _forget(self) -> None:
+        """Forget jobs that are not here and whose engines are not pulled any more."""
+        known = {job for job, _ in self._tallies.values()} | self._here().keys()
+        if self._snapshot() is not None:
+            self._earlier = {job: each for job, each in self._earlier.items() if job in known}
+        self._began = {job: at for job, at in self._began.items() if job in self._earlier}
+
+    def _here(self) -> dict[str, float]:
+        """When the record of each job on the page began that has sums or engines, by the id that these know."""
+        snapshot = self._snapshot()
+        wanted = {job for job, _ in self._tallies.values()} | self._earlier.keys()
+        return {
+            name: view.began
+            for view in (snapshot.jobs if snapshot else ())
+            for name in (view.job.job_id, *view.job.aliases)
+            if name in wanted
+        }
