@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, HTTPException
@@ -22,6 +24,9 @@ from ofu_exporter.settings import Settings
 from ofu_exporter.values.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
+
+BUSY_SECONDS, LOOK_SECONDS = 600.0, 5.0
+"""How long a slow job waits for the traces of others to end."""
 
 
 class Tracing:
@@ -74,6 +79,19 @@ class Tracing:
         for job_id, why in slow:
             log.info("job %s: %s: one process is traced", job_id, why)
             try:
-                self._desk.ask(job_id, TraceOrder(), TraceAsker(None, True, most=1))
+                self._ask(job_id)
             except HTTPException as error:
                 log.info("job %s cannot be traced: %s", job_id, error.detail)
+
+    def _ask(self, job_id: str) -> None:
+        """Begin a trace, after those that run already."""
+        end = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._desk.ask(job_id, TraceOrder(), TraceAsker(None, True, most=1))
+            except HTTPException as error:
+                if error.status_code != HTTPStatus.TOO_MANY_REQUESTS or time.monotonic() > end:
+                    raise
+            else:
+                return
+            time.sleep(LOOK_SECONDS)

@@ -1,0 +1,107 @@
+"""`--trace-below`: an agent whose clock runs fast sees a recorded job fall, and traces one process of it by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from ofu_exporter.recordings import recording
+from ofu_exporter.values.reading import Reading
+from tests.doubles.fast_clock import FastClock
+from tests.end_to_end.test_trace import Process
+from tests.helpers.agent import Agent, agent, until
+from tests.helpers.values import gpu, reading
+
+MINUTE, WINDOW = 60.0, 30.0
+FAST, SLOW = 900.0, 20.0
+"""How fast the agent's clock runs while nothing is to happen, and while a trace is taken: its own limits, such as 30 s
+for a process to ask, pass as fast."""
+FALLING = [(60, 0.6), (30, 0.2), (500, 0.05)]
+"""Minutes, and OFU in them, of job 1001."""
+LOW = [(60, 0.08)]
+"""Of job 1002, which ends."""
+
+
+def record(path: Path) -> None:
+    """Two jobs on a GPU each, at the tensor clock, so that OFU is the tensor activity."""
+    header = recording.RecordingHeader("nvml", False, "2026-01-01T00:00:00+00:00", {})
+    writer = recording.RecordingWriter(path, header, 0.0)
+    events: list[Reading] = []
+    for device, course in enumerate((FALLING, LOW)):
+        at = 0.0
+        for minutes, ofu in course:
+            for _ in range(round(minutes * MINUTE / WINDOW)):
+                window = (at, at + WINDOW, ofu, (1830e6,) * 2)
+                events.append(reading(*window, device=gpu(device)))
+                at += WINDOW
+        job = {"job_id": str(1001 + device), "gpus": [str(device)], "start": 0.0, "end": at}
+        writer.put([{"job": job}])
+    events.sort(key=lambda each: each.end)
+    writer.write(events)
+    writer.close()
+
+
+@contextmanager
+def watched(folder: Path, clock: FastClock) -> Iterator[Agent]:
+    record(folder / "recording")
+    flags = (
+        *("demo", "--source", "replay", "--path", str(folder / "recording")),
+        *("--interval", "30s", "--clock-interval", "15s", "--trace-below", "0.15", "--traces"),
+        *("--trace-socket-folder", str(folder / "s"), "--trace-folder", str(folder / "t")),
+    )
+    with agent(*flags, env=clock.env) as running:
+        yield running
+
+
+class Course:
+    """Where the agent's clock stands, in minutes since it began."""
+
+    def __init__(self, clock: FastClock) -> None:
+        self._clock, self._began = clock, clock.now()
+
+    def reach(self, minute: float) -> None:
+        """Let the time pass until then, and then slowly."""
+        self._clock.run_at(FAST)
+        time.sleep((self._began + minute * MINUTE - self._clock.now()) / FAST)
+        self._clock.run_at(SLOW)
+
+
+def named(running: Agent) -> list[str]:
+    """Which jobs were traced by themselves, and why."""
+    lines = (line for line in running.log if line.endswith(": one process is traced"))
+    said = re.compile(r".* job (\d+): its OFU of ten minutes is (.*): one.*")
+    return [said.sub(r"\1 \2", line) for line in lines]
+
+
+def test_who_becomes_slow_is_traced_once(tmp_path: Path) -> None:
+    clock = FastClock(tmp_path / "clock")
+    with watched(tmp_path, clock) as running:
+        course = Course(clock)
+        clock.run_at(SLOW)
+        until(lambda: len(running.values("ofu_job_info")) == 2)
+        some = [Process(tmp_path, 1001 + pid % 2, pid) for pid in range(4710, 4714)]
+        traces = partial(running.value, "ofu_exporter_traces_total", outcome="done")
+        course.reach(9)
+        assert named(running) == [], "both are young"
+        course.reach(11)
+        until(lambda: traces() == 1)
+        assert named(running) == ["1002 8.0%, below 15.0%"]
+        course.reach(67)
+        assert len(named(running)) == 1, "1001 is what it always was, and 1002 was traced"
+        until(lambda: traces() == 2)
+        assert named(running)[1].startswith("1001 2")
+        assert named(running)[1].endswith("%, below half of the hour's median, 60.0%")
+        course.reach(426)
+        assert len(named(running)) == 2, "at 5 % for hours, but traced within the last six"
+        until(lambda: traces() == 3)
+        assert named(running)[2] == "1001 5.0%, below 15.0%"
+        assert sum("1 processes of job" in line for line in running.log) == 3, "one of two"
+        reported = json.loads(running.get("/v1/jobs/1001")[1])["reported"]
+        assert reported["trace"]["findings"][0]["finding"] == "data_loader"
+        for each in some:
+            each.ends = True
