@@ -56,6 +56,8 @@ from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from ofu_exporter.agent.tracing import Tracing
 
 log = logging.getLogger(__name__)
@@ -85,8 +87,13 @@ _SET_AT_START = {
 class Daemon:
     """One agent: a sampler, a page and a server."""
 
-    def __init__(self, configured: Configured, load: Callable[[], Configured]) -> None:
-        """`load` reads the settings anew; it raises ConfigError when they cannot be used."""
+    def __init__(
+        self,
+        configured: Configured,
+        load: Callable[[], Configured],
+        more: APIRouter | None = None,
+    ) -> None:
+        """`load` reads the settings anew; it raises ConfigError when they cannot be used. `more` is served as well."""
         self._configured = configured
         self._load = load
         settings = configured.settings
@@ -114,6 +121,8 @@ class Daemon:
         app = create_app(self._page, self._book(), self._reports, guard, self._reading, self._hosts)
         if self._tracing is not None:
             app.include_router(self._tracing.routes())
+        if more is not None:
+            app.include_router(more)
         self._server = Server(app, self._listeners, self._stop, connection_limit())
         self._web = WebRenewal(web, self._reading, self._server, self._page.count_web_reload)
         self._reloads = Reloads(configured.file, self._reload)

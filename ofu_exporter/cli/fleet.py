@@ -42,7 +42,7 @@ def fleet() -> None:
 def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | None) -> None:
     """Serve the pages of all nodes of a simulated fleet.
 
-    SPEC is a YAML file, or a fleet that is shipped: paper, small.
+    SPEC is a YAML file, or a fleet that is shipped: month, paper, small.
     """
     from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock, serve
     from ofu_exporter.fleet.simulation.fleet import fleet_of

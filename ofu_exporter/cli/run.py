@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,7 @@ from ofu_exporter.agent.daemon import Daemon
 from ofu_exporter.agent.process import keep_heap_small
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.help import SubjectCommand
+from ofu_exporter.cli.option_types import flag, option
 from ofu_exporter.cli.settings import (
     COMMON,
     Given,
@@ -28,6 +30,9 @@ from ofu_exporter.cli.settings import (
 from ofu_exporter.recordings import H100_TRAINING, Options, recording
 from ofu_exporter.settings import Configured
 from ofu_exporter.values.text import shown
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 _OWN = Path(os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache"), "ofu-exporter")
 _DEMO = {
@@ -52,6 +57,7 @@ FIRST_COMPARISON = "two minutes"
 """Into the shipped recording, at its own pace: tests/end_to_end/test_readme.py."""
 SHOWN = " ".join(("config", *COMMON))
 """The options that --help shows."""
+_NOT_OF_A_DEMO = {"state_file", "web_config_file", "url"}
 
 
 @click.command(
@@ -72,7 +78,7 @@ def run(**flags: Any) -> None:
 @click.command(
     cls=SubjectCommand,
     short_help="Run the agent on a recording or simulated GPUs.",
-    common=SHOWN.replace("state_file", "port"),
+    common=" ".join(("config port fleet output", *COMMON - _NOT_OF_A_DEMO)),
 )
 @click.option(
     "--port",
@@ -80,10 +86,21 @@ def run(**flags: Any) -> None:
     metavar="N",
     help="The port on 127.0.0.1; short for --listen 127.0.0.1:N.",
 )
+@flag(
+    "--fleet", "Make the report of a made-up month of 64 GPUs too; it is served at /fleet-report."
+)
+@option(
+    "--output", "Write that report into this file, and serve nothing.", click.Path(path_type=Path)
+)
 @partial(setting_flags, preset=REPLAY)
-def demo(port: int | None, **flags: Any) -> None:
+def demo(port: int | None, fleet: bool, output: Path | None, **flags: Any) -> None:
     """Serve five recorded training jobs of an H100 (or the recording --path) over and over, or with --source simulate
     a simulated node of 8 GPUs."""
+    if output is not None and not fleet:
+        raise click.UsageError("--output goes with --fleet")
+    report = _made_month(output) if fleet else None
+    if output is not None:
+        return
     if port is not None:
         if flags.get("listen") is not None:
             raise click.UsageError("--port and --listen both name the port: give one of them")
@@ -93,7 +110,7 @@ def demo(port: int | None, **flags: Any) -> None:
     keep_heap_small()
     start_logging(configured)
     what = _what_is_shown(configured)
-    daemon = Daemon(configured, lambda: load(flags, preset))
+    daemon = Daemon(configured, lambda: load(flags, preset), report)
     say(f"{what}.")
     say(_when(configured))
     target = daemon.url.removeprefix("http://")
@@ -102,9 +119,23 @@ def demo(port: int | None, **flags: Any) -> None:
         f"- {{job_name: ofu-demo, static_configs: [{{targets: ['{target}']}}]}}"
     )
     say(f"Metrics: {daemon.url}{configured.settings.telemetry_path}")
+    if report is not None:
+        say(f"Fleet report (simulated): {daemon.url}/fleet-report")
     say(f"Page: {daemon.url}/")
     daemon.run()
     leave()
+
+
+def _made_month(output: Path | None) -> APIRouter | None:
+    """The report of a made-up month: written into a file, or else what serves it. The agent needs none of it."""
+    from ofu_exporter.cli import demo_fleet
+
+    page = demo_fleet.month_page(time.time())
+    if output is None:
+        return demo_fleet.route_of(page)
+    demo_fleet.write(page, output)
+    say(f"{output}: the report of a simulated fleet, no GPU was measured")
+    return None
 
 
 def _preset(flags: Mapping[str, Any]) -> Layer:

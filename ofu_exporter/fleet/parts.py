@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.prometheus import PrometheusClient, Series
+from ofu_exporter.fleet.prometheus import QueryCost, Series
 from ofu_exporter.values.reasons import QueryReason
 
 AnswerT = TypeVar("AnswerT")
@@ -26,6 +26,25 @@ _LOST_IN_A_ROW = 3
 
 SOME_SERIES = "some series"
 """What is missing where a server answers with a part of its data."""
+
+
+class HistoryServer(Protocol):
+    """Whoever answers queries: prometheus.py asks one, and says what each means."""
+
+    cost: QueryCost
+    shown_url: str
+
+    def instant(self, expression: str, at: float | None = None) -> list[Series]: ...
+
+    def recorded(self, selector: str, start: float, end: float) -> list[Series]: ...
+
+    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]: ...
+
+    def partial_answer(self) -> str: ...
+
+    def server_time(self) -> float: ...
+
+    def close(self) -> None: ...
 
 
 class MissingPart(NamedTuple):
@@ -57,7 +76,7 @@ class PartReader:
 
     def __init__(
         self,
-        client: PrometheusClient,
+        client: HistoryServer,
         progress: Progress = lambda *_: None,
         hours_at_once: int = HOURS_AT_ONCE,
     ) -> None:

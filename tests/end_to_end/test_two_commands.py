@@ -1,7 +1,10 @@
-"""A fresh checkout and Python alone: `./demo` serves the recording, and `tests/run` says what it could not run."""
+"""A fresh checkout and Python alone: `./demo` serves the recording, or writes the report of a made-up month as the
+README's second command does, and `tests/run` says what it could not run."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +16,7 @@ import pytest
 from tests.helpers.agent import bare_environment
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 COPIED = ("demo", "pyproject.toml", "README.md", "LICENSE", "ofu_exporter", "helm", "deploy")
 
 
@@ -38,10 +42,10 @@ def served(process: subprocess.Popen[str]) -> str:
     raise AssertionError(process.stderr.read() if process.stderr else "it ended")
 
 
-def demo(checkout: Path, *args: str) -> subprocess.Popen[str]:
+def demo(checkout: Path, *args: str, cwd: Path = Path("/")) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [checkout / "demo", *args],
-        cwd="/",
+        cwd=cwd,
         env={**bare_environment(), "PYTHONUNBUFFERED": "1", "PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -61,6 +65,20 @@ def test_the_demo_serves_from_a_checkout_alone(checkout: Path, visit: str) -> No
         _, said = process.communicate(timeout=20)
     assert ("Installing into" in said) == (visit == "first")
     assert process.returncode == 0
+
+
+def test_the_second_command_of_the_readme_writes_a_fleets_report(
+    checkout: Path, tmp_path: Path
+) -> None:
+    command = re.findall(r"^    (\./demo.*?)(?:  +#.*)?$", README.read_text(), re.MULTILINE)[1]
+    words = shlex.split(command)
+    with demo(checkout, *words[1:], cwd=tmp_path) as process:
+        said, complaints = process.communicate(timeout=120)
+    assert process.returncode == 0, complaints
+    file = tmp_path / words[words.index("--output") + 1]
+    assert str(file.name) in said
+    assert "SIMULATED, no GPU was measured" in file.read_text()
+    assert "notebook of marie" in file.read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,69 @@
+"""Makes the page of `demo --fleet`: the fleet report of a made-up month, from data made in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from ofu_exporter.cli.fleet_report import rendered, write
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from ofu_exporter.fleet.changes.result import ChangesReport
+    from ofu_exporter.fleet.reports.result import FleetReport
+    from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+
+PATH = "/fleet-report"
+"""`write` is that of `fleet report`."""
+__all__ = ["PATH", "month_page", "month_report", "route_of", "write"]
+_DAY = 86400.0
+_MONTH = 30 * _DAY
+_LEAST_FACTOR = 1.1
+"""Of a change; the default of `fleet changes`."""
+
+
+def month_report(now: float) -> tuple[FleetReport, ChangesReport]:
+    """What is reported of the 30 days before the last midnight (UTC), by the code that reports on real fleets."""
+    from ofu_exporter.fleet.actions import first_actions
+    from ofu_exporter.fleet.changes.report import changes_report, read_changes
+    from ofu_exporter.fleet.changes.survey import Kind
+    from ofu_exporter.fleet.parts import PartReader
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.prices import Prices
+    from ofu_exporter.fleet.simulation.server import SimulatedServer
+
+    made, end, kinds = _month(), now // _DAY * _DAY, get_args(Kind)
+    server = SimulatedServer(made, end - 60.0 * made.spec.length)
+    reader = PartReader(server, hours_at_once=made.spec.length // 60)
+    collected = read_changes(reader, (end - _MONTH, end), kinds)
+    prices = Prices(currency="EUR", gpu_hour={"*": 2.10})
+    report = fleet_report(collected.history, ReportOptions("user", prices), reader)
+    changed = changes_report(collected, _LEAST_FACTOR, kinds)
+    return report.model_copy(update={"actions": first_actions(report, changed)}), changed
+
+
+def month_page(now: float) -> bytes:
+    """The report as HTML. `now` in Unix seconds."""
+    report, changed = month_report(now)
+    return rendered(report, "html", 0, changed)
+
+
+def _month() -> SimulatedFleet:
+    from ofu_exporter.fleet.simulation.fleet import fleet_of
+    from ofu_exporter.fleet.simulation.spec import read
+
+    return fleet_of(read(Path("month")))
+
+
+def route_of(page: bytes) -> APIRouter:
+    """What serves the page beside those of a node."""
+    from fastapi import APIRouter
+    from fastapi.responses import HTMLResponse
+
+    async def answer() -> HTMLResponse:
+        return HTMLResponse(page, headers={"x-content-type-options": "nosniff"})
+
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route(PATH, answer)
+    return router

@@ -1,0 +1,185 @@
+"""Answers the queries of reports about a simulated fleet as a Prometheus with our rules would, within the process.
+
+Every answer has one value an hour, made from what the fleet's jobs truly do. Faults are not in it. What is not known
+here is refused, so that a report says that it lacks it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.changes import peer_hours
+from ofu_exporter.fleet.hours import HOUR
+from ofu_exporter.fleet.prometheus import Labels, QueryCost, Series
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
+from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
+from ofu_exporter.values.reasons import QueryReason
+
+TARGET = 0.4
+"""OFU; that of helm/ofu-exporter/files/rules/target.yaml."""
+URL = "http://simulated.invalid"
+"""Stands for a server that nobody can ask (RFC 2606)."""
+_PEERS = 4
+"""GPUs of a job from which on they are compared with each other."""
+
+
+class SimulatedServer:
+    """A whole number of hours of a fleet that began at this Unix time."""
+
+    def __init__(self, fleet: SimulatedFleet, begin_unix: float) -> None:
+        self.cost = QueryCost()
+        self.shown_url = URL
+        self._fleet = fleet
+        self._begin = begin_unix
+        self._hours = fleet.spec.length // 60
+        self._cluster = {"cluster": fleet.spec.cluster}
+        self._series: dict[str, list[Series]] = defaultdict(list)
+        self._used = [0.0] * self._hours
+        self._held = [0.0] * self._hours
+        for truth in fleet.jobs:
+            self._add_job(truth)
+        self._add_gpus()
+
+    def instant(self, expression: str, at: float | None = None) -> list[Series]:
+        """The values at a time. Raises QueryError for an expression that is not known."""
+        del at  # both answers are the same for the whole time
+        if expression == peer_hours.MODELS:
+            return [
+                Series(Labels(self._cluster, instance=node.name, model=node.model.names[0]), [])
+                for node in self._fleet.nodes
+            ]
+        return self._known(expression)
+
+    def recorded(self, selector: str, start: float, end: float) -> list[Series]:
+        """The samples after `start`, until `end`. Raises QueryError."""
+        return self.steps(selector, start, end, HOUR)
+
+    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
+        """The values at the ends of hours. Raises QueryError."""
+        if step != HOUR:
+            raise QueryError(QueryReason.REFUSED, f"{URL}: has whole hours alone")
+        cut = [
+            Series(each.labels, each.points[_after(each, start) : _after(each, end)])
+            for each in self._known(expression)
+        ]
+        return [each for each in cut if each.points]
+
+    def partial_answer(self) -> str:
+        """Why an answer had only a part of the data: none has."""
+        return ""
+
+    def server_time(self) -> float:
+        """The end of the fleet."""
+        return self._begin + HOUR * self._hours
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _known(self, expression: str) -> list[Series]:
+        self.cost.queries += 1
+        if expression in self._series:
+            return self._series[expression]
+        if expression in _NOTHING:
+            return []
+        raise QueryError(QueryReason.REFUSED, f"{URL}: knows no {expression}")
+
+    def _add(self, expression: str, values: Mapping[int, float], **labels: str) -> None:
+        """Add a series by the number of each hour, from 0 on."""
+        points = [(self._begin + HOUR * (hour + 1), value) for hour, value in values.items()]
+        if points:
+            self._series[expression].append(Series(Labels(self._cluster, **labels), points))
+
+    def _add_job(self, truth: JobTruth) -> None:
+        hours = hours_of_job(truth, self._fleet)
+        job = {"job_id": truth.job.draft.job_id}
+        for quantity in queries.JOB_HOURS:
+            field, names = quantity.name, names_of(truth) if quantity.name == "held" else {}
+            self._add(quantity.recorded, _filled(hours, field), **job, **names)
+        self._add(queries.SIZE.recorded, dict.fromkeys(hours, truth.gpu_shares), **job)
+        self._add(queries.IDLE.recorded, _filled(hours, "idle"), **job)
+        for part in sorted({part for each in hours.values() for part in each.lost}):
+            lost = {hour: each.lost.get(part, 0.0) for hour, each in hours.items()}
+            self._add(queries.LOST.recorded, lost, part=part, **job)
+        for kind in (queries.VERDICT, queries.CAUSE):
+            told = {hour: getattr(each, kind.name) for hour, each in hours.items()}
+            for value in sorted({*told.values()} - {""}):
+                nodes = {
+                    hour: float(len(truth.job.devices)) for hour in hours if told[hour] == value
+                }
+                self._add(kind.recorded, nodes, **job, **{kind.name: value})
+        for hour, each in hours.items():
+            self._used[hour] += each.utilized
+            self._held[hour] += each.held
+        if truth.job.size >= _PEERS:
+            self._add_peers(truth, hours)
+
+    def _add_peers(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
+        """Each GPU of a job beside the others, in hours that the job had from begin to end."""
+        whole = {hour: each for hour, each in hours.items() if each.held >= truth.gpu_shares}
+        for node, devices in truth.job.devices.items():
+            for device in devices:
+                gpu = self._fleet.nodes[node].devices[device]
+                labels = {
+                    "instance": self._fleet.nodes[node].name,
+                    "uuid": gpu.uuid,
+                    "gpu": gpu.index,
+                    "job_id": truth.job.draft.job_id,
+                }
+                share = truth.share_of(node, device) / truth.mean_share
+                ofu = {hour: each.utilized / each.held * share for hour, each in whole.items()}
+                hz = min(truth.job.draft.clock_hz, truth.limit_hz(node, device))
+                busy = {hour: hz for hour in whole if ofu[hour] > 0}
+                self._add(peer_hours.WORK.recorded, ofu, **labels)
+                self._add(peer_hours.CLOCK.recorded, busy, **labels)
+
+    def _add_gpus(self) -> None:
+        """What is known of all GPUs, all of one model, and of the cluster."""
+        (model,) = {node.model.names[0] for node in self._fleet.nodes}
+        gpus = sum(sum(node.shares) for node in self._fleet.nodes)
+        free = [max(0.0, gpus - held) for held in self._held]
+        nothing = [0.0] * self._hours
+        observed, utilized = queries.MODEL_HOURS
+        of_model: Sequence[tuple[str, Sequence[float]]] = (
+            (observed.recorded, [gpus] * self._hours),
+            (utilized.recorded, self._used),
+            (queries.INSTALLED.recorded, [gpus] * self._hours),
+            *zip((each.recorded for each in queries.JOBLESS), (free, nothing, free), strict=True),
+        )
+        for expression, values in of_model:
+            self._add(expression, dict(enumerate(values)), model=model)
+        always = dict.fromkeys(range(self._hours), 1.0)
+        self._add(queries.COVERED.recorded, always)
+        self._add(queries.SIMULATED.recorded, always, simulated="1")
+        self._add(queries.TARGET, dict.fromkeys(always, TARGET))
+
+
+_NOTHING = frozenset(
+    (
+        queries.AGENTS,
+        queries.ABSENT,
+        queries.GAINED.recorded,
+        queries.ENERGY.recorded,
+        queries.IDLE_ENERGY.recorded,
+    )
+)
+"""What a fleet without faults, agents' own series and counters of energy has no series of."""
+
+
+def _filled(hours: Mapping[int, HourOfJob], field: str) -> dict[int, float]:
+    """The hours in which something is known."""
+    return dict(_known_hours(hours, field))
+
+
+def _known_hours(hours: Mapping[int, HourOfJob], field: str) -> Iterator[tuple[int, float]]:
+    for hour, each in hours.items():
+        if (value := getattr(each, field)) is not None:
+            yield hour, value
+
+
+def _after(series: Series, time: float) -> int:
+    """How many points lie not after a time."""
+    return bisect_right(series.points, time, key=lambda point: point[0])

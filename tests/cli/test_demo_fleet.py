@@ -1,0 +1,94 @@
+"""`demo --fleet`: the report of a made-up month names what was planted, with its GPU-hours, in a file or served."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.cli.demo_fleet import month_report
+from ofu_exporter.fleet.changes.result import ChangesReport
+from ofu_exporter.fleet.reports.result import FleetReport
+from tests.helpers.agent import agent
+from tests.helpers.in_process import call
+
+NOW = 1_780_000_000.0
+"""2026-05-28, 20:26 UTC."""
+MONTH = 720.0
+"""Hours."""
+NOTEBOOK = 4 * MONTH
+"""GPU-hours: four GPUs for the whole month."""
+HALVED = 8 * (30 - 12) * 24 * 0.5
+"""Eight GPUs, for 18 days at half the speed: half of these GPU-hours would have done."""
+
+Reported = tuple[FleetReport, ChangesReport]
+
+
+@pytest.fixture(scope="module")
+def month() -> Reported:
+    return month_report(NOW)
+
+
+@pytest.mark.slow
+def test_what_was_planted_stands_in_do_first_with_its_hours(month: Reported) -> None:
+    report, _ = month
+    notebook, halved = report.actions[:2]
+    assert (notebook.kind, notebook.who) == ("held_idle", "notebook of marie")
+    assert notebook.gpu_hours == pytest.approx(NOTEBOOK, rel=0.01)
+    assert notebook.cost == pytest.approx(2.10 * NOTEBOOK, rel=0.01)
+    assert (halved.kind, halved.who) == ("regression", "robot-vla of alan")
+    assert halved.gpu_hours == pytest.approx(HALVED, rel=0.01)
+    wrong = next(row for row in report.actions if row.kind == "wrong_number")
+    assert wrong.who == "moe-pretrain of grace"
+    assert "full_attention_counted" in wrong.why
+    hours = [row.gpu_hours for row in report.actions if row.gpu_hours is not None]
+    assert hours == sorted(hours, reverse=True)
+
+
+@pytest.mark.slow
+def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: Reported) -> None:
+    report, changed = month
+    assert report.time.start == "2026-04-28T00:00:00Z"
+    assert report.time.end == "2026-05-28T00:00:00Z"
+    assert (report.missing, changed.missing, report.notes) == ([], [], [])
+    assert next(step.gpu_hours for step in report.funnel if step.name == "installed") == 64 * MONTH
+    assert [row.labels["job_name"] for row in changed.changes if row.kind == "job"] == ["robot-vla"]
+    assert changed.slow == []
+
+
+@pytest.mark.slow
+def test_it_is_written_into_a_file_and_says_that_it_is_simulated(tmp_path: Path) -> None:
+    file = tmp_path / "month.html"
+    done = call("demo", "--fleet", "--output", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{file}: the report of a simulated fleet, no GPU was measured\n"
+    text = re.sub(r"<[^>]*>", " ", file.read_text())
+    assert "SIMULATED, no GPU was measured." in text
+    assert text.index("notebook of marie") < text.index("robot-vla of alan")
+
+
+def test_a_file_alone_is_none_of_a_demonstration(tmp_path: Path) -> None:
+    done = call("demo", "--output", str(tmp_path / "month.html"))
+    assert done.returncode == 2
+    assert "--output goes with --fleet" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    done = call("demo", "--fleet", "--output", str(tmp_path / "none" / "month.html"))
+    assert done.returncode == 2
+    assert "--output: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_it_is_served_beside_the_demonstration() -> None:
+    with agent("demo", "--fleet") as running:
+        assert running.logs(f"Fleet report (simulated): {running.url}/fleet-report")
+        status, text = running.get("/fleet-report")
+        assert status == 200
+        assert "SIMULATED, no GPU was measured." in text
+        assert running.get("/")[0] == 200
+    with agent("demo") as running:
+        assert running.get("/fleet-report")[0] == 404

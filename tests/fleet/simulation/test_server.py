@@ -1,0 +1,102 @@
+"""The server within the process says what is true of a fleet, and what a real Prometheus says of the same one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.result import FleetReport, JobRow
+from ofu_exporter.fleet.simulation.server import SimulatedServer
+from tests.helpers import fleet_truth
+from tests.helpers.fleets import BEGIN, with_history
+from tests.helpers.stored_fleet import stored
+
+HALF_A_DAY = """
+length: 12h
+cluster: test
+nodes:
+  - {name: n, count: 3, model: H100, gpus: 8, partition: batch}
+jobs:
+  - {name: honest, users: [ada], account: physics, gpus: 8, mfu: 0.40, report: {every: 10m, framework: megatron}}
+  - {name: smaller, users: [ada], gpus: 1, mfu: 0.20, report: {every: 5m}}
+  - {name: wrong, users: [grace], account: ml, gpus: 4, start: 90m, mfu: 0.30,
+     report: {mistake: sparse_peak}}
+  - {name: notebook, users: [marie], gpus: 2, start: 2h, lasts: 7h, work: idle}
+  - {name: crashing, users: [eve], gpus: 4, mfu: 0.25, crashes: {every: 3h, pause: 4m}}
+  - {name: chat, users: [eve], gpus: 1, ofu: 0.2, work: inference}
+"""
+LOOKS = 3.0
+"""GPU-hours of 288 by which free GPUs are off in Prometheus, which looks every five minutes at which have a job."""
+
+
+def report_of(reader: PartReader) -> FleetReport:
+    history = read_history(reader, BEGIN, BEGIN + 12 * HOUR)
+    return fleet_report(history, ReportOptions("user", Prices()), reader)
+
+
+def test_every_number_of_a_job_is_true(tmp_path: Path) -> None:
+    made = with_history(HALF_A_DAY, tmp_path)
+    report = report_of(PartReader(SimulatedServer(made, BEGIN)))
+    assert report.missing == []
+    assert report.headline.startswith("SIMULATED, no GPU was measured. ")
+    found = fleet_truth.misses(report, {job["job_id"]: job for job in fleet_truth.facts(made)})
+    assert found.jobs == found.flagged_wrongly == 0
+    assert found.held < 1e-9
+    assert found.ofu < 1e-6
+    assert found.mfu < 0.002
+    wrong = next(row for row in report.jobs if row.job_name == "wrong")
+    assert (wrong.verdict, wrong.cause) == ("mfu_below_ofu", "sparse_peak")
+
+
+def test_what_it_does_not_know_is_refused_and_missing_in_the_report(tmp_path: Path) -> None:
+    server = SimulatedServer(with_history(HALF_A_DAY, tmp_path), BEGIN)
+    with pytest.raises(QueryError, match="knows no up"):
+        server.instant("up")
+    with pytest.raises(QueryError, match="whole hours alone"):
+        server.steps(queries.TARGET, BEGIN, BEGIN + HOUR, 60.0)
+    reader = PartReader(server)
+    assert list(reader.stepped("what is up", ["up"], TimeSpan(BEGIN, BEGIN + HOUR))) == []
+    assert [each.what for each in reader.missing] == ["what is up"]
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_a_real_prometheus_says_the_same_of_the_same_fleet(tmp_path: Path) -> None:
+    """Its history is what our recording rules make of the agents' pages."""
+    made = with_history(HALF_A_DAY, tmp_path)
+    fleet_truth.write(made, BEGIN, tmp_path / "stored")
+    with stored(tmp_path / "stored") as prometheus:
+        client = PrometheusClient(prometheus.url)
+        expected = report_of(PartReader(client))
+        client.close()
+    found = report_of(PartReader(SimulatedServer(made, BEGIN)))
+    assert expected.missing == found.missing == []
+    for row, other in zip(by_id(found), by_id(expected), strict=True):
+        assert numbers(row) == pytest.approx(numbers(other), rel=0.02, abs=0.2), row.job_name
+        for name in ("job_name", "user", "account", "partition", "framework", "verdict", "cause"):
+            assert getattr(row, name) == getattr(other, name), (row.job_name, name)
+    for step, other_step in zip(found.funnel, expected.funnel, strict=True):
+        assert step.gpu_hours == pytest.approx(other_step.gpu_hours, rel=0.02, abs=LOOKS), step.name
+
+
+def by_id(report: FleetReport) -> list[JobRow]:
+    return sorted(report.jobs, key=lambda row: row.job_id)
+
+
+def numbers(row: JobRow) -> dict[str, float]:
+    """All that a row has: hours and ratios in percent."""
+    values = row.model_dump()
+    return {
+        name: 100 * value if abs(value) <= 1 else value
+        for name, value in values.items()
+        if isinstance(value, float)
+    }
