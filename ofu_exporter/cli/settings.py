@@ -172,8 +172,8 @@ OptionOwner = tuple[str, str]
 
 def option_models() -> dict[OptionOwner, type[BaseModel]]:
     return {
-        **{("source", name): sources.load(name).Options for name in sources.names()},
-        **{("scheduler", name): schedulers.load(name).Options for name in schedulers.names()},
+        **{("source", name): sources.options(name).Options for name in sources.names()},
+        **{("scheduler", name): schedulers.options(name).Options for name in schedulers.names()},
     }
 
 

@@ -1,12 +1,12 @@
 """Finds a scheduler by its name, which is the name of its folder, and says what a scheduler offers.
 
 A scheduler says which job owns which GPU of this node. It is one folder of this package, which needs no
-other registration (`slurm/` is `--scheduler slurm`). Its `driver.py` has three public names:
+other registration (`slurm/` is `--scheduler slurm`). Its `driver.py` has `Scheduler`, built with its
+options, and used as the protocol below says. Its `options.py`, which every command loads, has
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
-- `AUTO_RANK`: its place among the schedulers that `auto` looks for, lowest first; None = only on request;
-- `Scheduler`: built with its options, and used as the protocol below says.
+- `AUTO_RANK`: its place among those that `auto` tries, lowest first; None = only on request.
 """
 
 from __future__ import annotations
@@ -47,19 +47,26 @@ class Scheduler(Protocol):
         return
 
 
-class SchedulerModule(Protocol):
-    """What a module of this package offers."""
+class OptionsModule(Protocol):
+    """What every `options.py` of this package offers."""
 
-    __doc__: str | None
     Options: type[BaseModel]
     AUTO_RANK: int | None
+
+
+class SchedulerModule(Protocol):
+    """What every `driver.py` of this package offers."""
 
     def Scheduler(self, options: BaseModel) -> Scheduler:
         """Build the scheduler; touches nothing yet."""
 
 
+_RESERVED = ("auto", "none")
 _DRIVERS: Registry[SchedulerModule] = Registry(
-    __name__, "scheduler", inner="driver", reserved=("auto", "none")
+    __name__, "scheduler", inner="driver", reserved=_RESERVED
 )
-names, load = _DRIVERS.names, _DRIVERS.load
-summary, automatic = _DRIVERS.summary, _DRIVERS.automatic
+_OPTIONS: Registry[OptionsModule] = Registry(
+    __name__, "scheduler", inner="options", reserved=_RESERVED
+)
+names, load, summary = _DRIVERS.names, _DRIVERS.load, _DRIVERS.summary
+options, automatic = _OPTIONS.load, _OPTIONS.automatic

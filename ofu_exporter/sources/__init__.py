@@ -1,12 +1,12 @@
 """Finds a counter source by its name, which is the name of its folder, and says what a source offers.
 
 A source is one folder of this package, which needs no other registration (`dcgm_exporter/` is
-`--source dcgm-exporter`). Its `driver.py` has three public names:
+`--source dcgm-exporter`). Its `driver.py` has `Source`, built with its options and a
+clock, and used as the protocol below says. Its `options.py`, which every command loads, has
 
 - `Options`: a frozen pydantic model; its fields become flags, environment variables and keys of
   the configuration file, with their defaults, checks and help;
-- `AUTO_RANK`: its place among the sources that `auto` tries, lowest first; None = only on request;
-- `Source`: built with its options and a clock, and used as the protocol below says.
+- `AUTO_RANK`: its place among those that `auto` tries, lowest first; None = only on request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import Clock, Fault, Reading
 
-__all__ = ["Clock", "Probe", "Source", "SourceModule", "automatic", "load", "names", "summary"]
+__all__ = [
+    "Clock",
+    "Probe",
+    "Source",
+    "SourceModule",
+    "automatic",
+    "load",
+    "names",
+    "options",
+    "summary",
+]
 
 
 class Probe(Protocol):
@@ -87,17 +97,24 @@ class Source(Protocol):
         return
 
 
-class SourceModule(Protocol):
-    """What a module of this package offers."""
+class OptionsModule(Protocol):
+    """What every `options.py` of this package offers."""
 
-    __doc__: str | None
     Options: type[BaseModel]
     AUTO_RANK: int | None
+
+
+class SourceModule(Protocol):
+    """What every `driver.py` of this package offers."""
 
     def Source(self, options: BaseModel, clock: Clock) -> Source:
         """Build the source; touches nothing yet."""
 
 
-_DRIVERS: Registry[SourceModule] = Registry(__name__, "source", inner="driver", reserved=("auto",))
-names, load = _DRIVERS.names, _DRIVERS.load
-summary, automatic = _DRIVERS.summary, _DRIVERS.automatic
+_RESERVED = ("auto",)
+_DRIVERS: Registry[SourceModule] = Registry(__name__, "source", inner="driver", reserved=_RESERVED)
+_OPTIONS: Registry[OptionsModule] = Registry(
+    __name__, "source", inner="options", reserved=_RESERVED
+)
+names, load, summary = _DRIVERS.names, _DRIVERS.load, _DRIVERS.summary
+options, automatic = _OPTIONS.load, _OPTIONS.automatic

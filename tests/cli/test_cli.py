@@ -42,7 +42,7 @@ def test_every_setting_is_a_flag_of_a_command_that_serves(command: str) -> None:
     text = shown(command, "--help-all")
     models: list[type[BaseModel]] = [
         Settings,
-        *(sources.load(name).Options for name in sources.names()),
+        *(sources.options(name).Options for name in sources.names()),
     ]
     for model in models:
         for name, field in model.model_fields.items():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
+from tests.helpers import rooms
 from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, call, until
 from tests.helpers.values import gpu, reading
 
@@ -146,3 +148,32 @@ def test_a_thread_that_hangs_does_not_hold_up_the_end() -> None:
         "threading.Thread(target=threading.Event().wait).start(); leave()"
     )
     assert subprocess.run([COMMAND[0], "-c", program], timeout=SOON, check=False).returncode == 0
+
+
+MOST_LINES = 27_000
+NEEDED = ("sources.nvml", "schedulers.slurm")
+NOT_FOR_AN_AGENT = ("fleet", "flops.trace.", "terminal", "traces", "validation")
+ASKED = ("/metrics", "/", "/v1/gpus", "/v1/jobs", "/v1/node", "/readyz")
+
+
+@pytest.mark.slow
+def test_an_agent_with_nvml_and_slurm_loads_what_it_needs_and_no_more() -> None:
+    """What a program loads can break it, costs memory, and has to be known by who takes it over."""
+    python = (sys.executable, "-v", "-m", "ofu_exporter")
+    with agent("run", "--source", "nvml", "--scheduler", "slurm", command=python) as running:
+
+        def loaded() -> set[str]:
+            line = r"import 'ofu_exporter\.(\S+)' # <"
+            return {*re.findall(line, "\n".join(running.log))}
+
+        until(lambda: {f"{driver}.driver" for driver in NEEDED} <= loaded())
+        for path in ASKED:
+            running.get(path)
+        running.stop()
+        modules = loaded()
+    assert "serving.pages.node_page" in modules
+    assert not [name for name in modules if name.startswith(NOT_FOR_AN_AGENT)]
+    drivers = {name.removesuffix(".driver") for name in modules if name.endswith(".driver")}
+    assert drivers == {*NEEDED}
+    lines = sum(len(rooms.SOURCES[name].read_text().splitlines()) for name in modules)
+    assert 10_000 < lines <= MOST_LINES

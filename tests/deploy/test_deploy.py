@@ -58,7 +58,7 @@ def test_the_sample_uncommented_is_the_defaults(tmp_path: Path) -> None:
 def test_the_sample_shows_every_setting_of_the_default_source() -> None:
     known = set(Settings.model_fields)
     for name in sources.automatic():
-        known |= set(sources.load(name).Options.model_fields)
+        known |= set(sources.options(name).Options.model_fields)
     assert set(yaml.safe_load(uncommented((SYSTEMD / "ofu-exporter.yaml").read_text()))) == known
 
 

@@ -35,7 +35,7 @@ class PodNode:
         builder = partial(driver.Scheduler, options, server)
         self.attribution = Attribution([(driver.NAME, builder)], 300.0, time.monotonic)
         simulate = sources.load("simulate")
-        source = partial(simulate.Source, simulate.Options(), time.monotonic)
+        source = partial(simulate.Source, sources.options("simulate").Options(), time.monotonic)
         plan = SamplingPlan([("simulate", source)], SamplingPace(0.2, 0.2))
         self.sampler = Sampler(plan, self.snapshots.append, time.monotonic, self.attribution)
         self.attribution.start(self.sampler.cut)

@@ -25,22 +25,22 @@ def test_a_schedulers_name_is_its_folders_name_with_dashes() -> None:
 
 @every_scheduler
 def test_a_scheduler_has_options_a_rank_and_a_scheduler(name: str) -> None:
-    module = schedulers.load(name)
-    assert issubclass(module.Options, BaseModel)
-    assert module.AUTO_RANK is None or isinstance(module.AUTO_RANK, int)
+    module, options = schedulers.load(name), schedulers.options(name)
+    assert issubclass(options.Options, BaseModel)
+    assert options.AUTO_RANK is None or isinstance(options.AUTO_RANK, int)
     for member in ("claims", "close", "poll_seconds", "rejected"):
         assert hasattr(module.Scheduler, member)
 
 
 @every_scheduler
 def test_options_are_frozen_and_refuse_what_they_do_not_know(name: str) -> None:
-    config = schedulers.load(name).Options.model_config
+    config = schedulers.options(name).Options.model_config
     assert (config.get("frozen"), config.get("extra")) == (True, "forbid")
 
 
 @every_scheduler
 def test_every_option_says_what_it_is_in_a_sentence(name: str) -> None:
-    for key, field in schedulers.load(name).Options.model_fields.items():
+    for key, field in schedulers.options(name).Options.model_fields.items():
         assert field.description, key
         assert field.description.endswith("."), key
 
@@ -54,8 +54,8 @@ def test_no_option_has_the_name_of_a_setting_or_of_another_drivers_option() -> N
     """They are all flags of one command. Drivers that share a model share its flags."""
     models: set[type[BaseModel]] = {
         Settings,
-        *(sources.load(name).Options for name in sources.names()),
-        *(schedulers.load(name).Options for name in schedulers.names()),
+        *(sources.options(name).Options for name in sources.names()),
+        *(schedulers.options(name).Options for name in schedulers.names()),
     }
     uses = Counter(key for model in models for key in model.model_fields)
     assert [key for key, count in uses.items() if count > 1] == []
@@ -66,7 +66,7 @@ def test_auto_never_makes_jobs_up() -> None:
 
 
 def test_auto_asks_the_lowest_rank_first() -> None:
-    ranks = [schedulers.load(name).AUTO_RANK for name in schedulers.automatic()]
+    ranks = [schedulers.options(name).AUTO_RANK for name in schedulers.automatic()]
     assert ranks == sorted(rank for rank in ranks if rank is not None)
     assert len(ranks) == len(set(ranks)) > 0
 

@@ -21,22 +21,22 @@ def test_a_sources_name_is_its_files_name_with_dashes() -> None:
 
 @every_source
 def test_a_source_has_options_a_rank_and_a_source(name: str) -> None:
-    module = sources.load(name)
-    assert issubclass(module.Options, BaseModel)
-    assert module.AUTO_RANK is None or isinstance(module.AUTO_RANK, int)
+    module, options = sources.load(name), sources.options(name)
+    assert issubclass(options.Options, BaseModel)
+    assert options.AUTO_RANK is None or isinstance(options.AUTO_RANK, int)
     for member in ("open", "close", "simulated", "rejected"):
         assert hasattr(module.Source, member)
 
 
 @every_source
 def test_options_are_frozen_and_refuse_what_they_do_not_know(name: str) -> None:
-    config = sources.load(name).Options.model_config
+    config = sources.options(name).Options.model_config
     assert (config.get("frozen"), config.get("extra")) == (True, "forbid")
 
 
 @every_source
 def test_every_option_says_what_it_is_in_a_sentence(name: str) -> None:
-    for key, field in sources.load(name).Options.model_fields.items():
+    for key, field in sources.options(name).Options.model_fields.items():
         assert field.description, key
         assert field.description.endswith("."), key
 
@@ -64,7 +64,7 @@ def test_auto_never_makes_values_up() -> None:
 
 
 def test_auto_tries_the_lowest_rank_first() -> None:
-    ranks = [sources.load(name).AUTO_RANK for name in sources.automatic()]
+    ranks = [sources.options(name).AUTO_RANK for name in sources.automatic()]
     assert ranks == sorted(rank for rank in ranks if rank is not None)
     assert len(ranks) == len(set(ranks)) > 0
 

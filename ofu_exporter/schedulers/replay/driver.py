@@ -9,11 +9,9 @@ from dataclasses import replace
 from ofu_exporter import recordings, schedulers
 from ofu_exporter.errors import SchedulerError, SourceError
 from ofu_exporter.recordings.jobs import RecordedJob, RecordedJobs, read_jobs
+from ofu_exporter.schedulers.replay.options import Options as Options
 from ofu_exporter.values.job import RECORDED, Claim
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
-
-Options = recordings.Options
-AUTO_RANK = None
 
 
 class Scheduler(schedulers.Scheduler):

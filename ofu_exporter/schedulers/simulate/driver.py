@@ -7,20 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-
 from ofu_exporter import schedulers
+from ofu_exporter.schedulers.simulate.options import Options as Options
 from ofu_exporter.values.job import Claim, Job
-
-AUTO_RANK = None
 
 PAUSE_SECONDS = 20.0
 """Time between the end of a job and the start of the next on the same GPUs."""
 FIRST_JOB = 1001
-
-
-class Options(BaseModel, frozen=True, extra="forbid"):
-    """This scheduler has no settings."""
 
 
 @dataclass(frozen=True, slots=True)

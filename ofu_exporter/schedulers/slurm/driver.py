@@ -19,21 +19,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, Field
-
 from ofu_exporter import schedulers
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import ended_files, job_files
 from ofu_exporter.schedulers.slurm.job_files import SCHEDULER, JobFile, is_job_id
+from ofu_exporter.schedulers.slurm.options import Options as Options
 from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refused, look, read_all
 from ofu_exporter.support.boot import boot_id
-from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
-
-AUTO_RANK = 1
 
 SETTLE_SECONDS = 2.0
 """How long after a change every poll reads the directory again.
@@ -48,19 +44,6 @@ corrected."""
 
 ValueT = TypeVar("ValueT")
 _Stamp = tuple[object, ...]
-
-
-class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
-    """Where the job files are, and how long they are believed."""
-
-    job_dir: Path = Field(default=job_files.DIRECTORY, examples=["DIR"])
-    """Directory of the files that `ofu-exporter job` writes."""
-    slurm_poll: Seconds = Field(default=0.25, gt=0, examples=["1s"])
-    """Time between two looks at it."""
-    dcgm_job_dir: Path | None = Field(default=None, examples=["DIR"])
-    """Directory of the job mapping written for dcgm-exporter, to be read as well."""
-    job_max_age: Seconds = Field(default=30 * 86400.0, gt=0, examples=["720h"])
-    """Files of jobs that began longer ago are rejected."""
 
 
 class _WatchedDirectory(Generic[ValueT]):

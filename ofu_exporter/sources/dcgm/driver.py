@@ -13,45 +13,22 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, Field
-
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.sources import Clock
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine, Wall, running
 from ofu_exporter.sources.dcgm.library import DcgmError, Library, RefusedError
+from ofu_exporter.sources.dcgm.options import Options as Options
 from ofu_exporter.sources.dcgm.samples import Anchor
 from ofu_exporter.sources.dcgm.session import Session
-from ofu_exporter.support.durations import Seconds
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import (
-    LONGEST_WINDOW_SECONDS,
-    SHORTEST_WINDOW_SECONDS,
     Fault,
     Reading,
 )
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
-
-AUTO_RANK = 1
-
-
-class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
-    """Which host engine is read, and what it is asked to do."""
-
-    dcgm_address: str = Field(
-        default="127.0.0.1:5555",
-        pattern=r"^(embedded|unix:/.+|(\[[0-9A-Fa-f:.]+\]|[^:/\s\[\]]+)(:\d{1,5})?)$",
-        examples=["ADDRESS"],
-    )
-    """Host engine of this node: HOST:PORT, [IPV6]:PORT, unix:/PATH, or embedded to start one."""
-    dcgm_interval: Seconds = Field(
-        default=1.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["1s"]
-    )
-    """Time between two samples that the host engine takes; half of it for the tensor counter."""
-    dcgm_pre_hopper: bool = False
-    """Profile GPUs before Hopper too: other profilers then get no counters, and the host engine must run as root."""
 
 
 class Source(sources.Source):

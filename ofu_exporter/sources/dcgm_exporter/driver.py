@@ -18,27 +18,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, Field
-
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, PageError, SourceError
 from ofu_exporter.sources import Clock
+from ofu_exporter.sources.dcgm_exporter.options import Options as Options
 from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, Places, parse
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
-from ofu_exporter.support.durations import Seconds
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import (
-    LONGEST_WINDOW_SECONDS,
-    SHORTEST_WINDOW_SECONDS,
     Fault,
     Reading,
 )
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)
-
-AUTO_RANK = 2
 
 MAX_PAGE_BYTES = 16 << 20
 """A page of 128 MIG instances and all fields has less than 4 MiB."""
@@ -64,25 +58,6 @@ TOO_MANY_GPUS = (
     "%s names %d GPUs and MIG instances more than are measured: those known longest and then the first %d of the page "
     "are measured; if the others are real, raise --most-gpus"
 )
-
-
-class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
-    """Where the page is, and how dcgm-exporter makes it."""
-
-    url: str = Field(
-        default="http://localhost:9400/metrics", pattern=r"^https?://[^/]+", examples=["URL"]
-    )
-    """Page of the dcgm-exporter to read; for https the system's authorities count, or those of SSL_CERT_FILE."""
-    collect_interval: Seconds = Field(
-        default=30.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["30s"]
-    )
-    """Collection interval of that dcgm-exporter (its -c flag)."""
-    unchanged_limit: Seconds = Field(default=300.0, gt=0, le=86400.0, examples=["5m"])
-    """Time after which a GPU's values are rejected if none of them has changed."""
-    most_gpus: int = Field(default=128, ge=1, le=4096)
-    """Most GPUs and MIG instances of the page that are measured."""
-    timeout: Seconds = Field(default=5.0, gt=0, le=60.0, examples=["5s"])
-    """Time to wait for the page."""
 
 
 @dataclass(slots=True)

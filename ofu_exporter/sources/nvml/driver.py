@@ -13,8 +13,6 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
 from ofu_exporter import sources
 from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.hardware import unrated
@@ -32,11 +30,11 @@ from ofu_exporter.sources.nvml.nvml_errors import (
     errors,
     reason,
 )
+from ofu_exporter.sources.nvml.options import Options as Options
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
-AUTO_RANK: int | None = 0
 LOADED = threading.Event()
 """Set once the library of this process has worked with the driver."""
 NO_COUNTERS = "the driver has no GPM counters for this GPU"
@@ -57,10 +55,6 @@ CORES_PER_SM: Mapping[tuple[int, int | None], int] = {
     (12, None): 128,
 }
 """Keys are compute capabilities; a minor version of None stands for all minor versions."""
-
-
-class Options(BaseModel, frozen=True, extra="forbid"):
-    """This source has no settings."""
 
 
 class Source(sources.Source):

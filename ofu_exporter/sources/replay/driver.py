@@ -13,13 +13,12 @@ from ofu_exporter.errors import GpuError, SourceError
 from ofu_exporter.recordings import recording
 from ofu_exporter.recordings.jobs import read_jobs
 from ofu_exporter.sources import Clock
+from ofu_exporter.sources.replay.options import Options as Options
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.reading import ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
-Options = recordings.Options
-AUTO_RANK = None
 DATE_LENGTH = len("2026-01-31")
 
 

@@ -13,31 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, Field
-
 from ofu_exporter import sources
 from ofu_exporter.sources import Clock
+from ofu_exporter.sources.simulate.options import Options as Options
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Activity, ClockSample, CycleTotals, Fault, Reading
-
-AUTO_RANK = None
 
 STEP_SECONDS = 0.1
 """The simulated clock changes this often."""
 _MEMORY_SECONDS = 0.5
 """Correlation time of the clock's noise: how long the clock stays near where it was."""
 _MAX_CLOCK_HZ = 1980e6
-
-
-class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=True):
-    """What the simulation has."""
-
-    simulated_gpus: int = Field(default=8, ge=1, le=72)
-    """Number of simulated GPUs."""
-    seed: int = 1
-    """Seed of the simulated clocks and loads."""
-    simulated_cycles: bool = False
-    """Whether the simulated driver has cycle counters."""
 
 
 @dataclass(frozen=True, slots=True)
