@@ -18,11 +18,11 @@ from ofu_exporter.cli.fleet_report import (
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import option
-from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.fleet.changes_result import Kind
 from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.changes.result import ChangesReport
+    from ofu_exporter.fleet.changes_result import ChangesReport
 
 FORMATS = ("text", "json", "markdown")
 

@@ -13,7 +13,7 @@ from ofu_exporter.cli import fleet_changes, fleet_job, fleet_report
 from ofu_exporter.cli.fleet_server import server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.errors import ConfigError, OfuError
-from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.fleet.changes_result import Kind
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.support.extras import install_command
 
@@ -69,8 +69,7 @@ def tools(
         since: Since = default, until: Until = None, by: By = "user", rows: Rows = 20
     ) -> str:
         """Where the GPU-hours of the fleet went, by user, account, model and so on, and who reports too much."""
-        query = {**during(since, until), "source": "agents"}
-        return answered(lambda: _report(query, by, rows))
+        return answered(lambda: _report(during(since, until), by, rows))
 
     def job(job_id: str, since: Since = default, until: Until = None, cluster: str = "") -> str:
         """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
@@ -88,12 +87,11 @@ def tools(
 
 
 def _report(query: dict[str, Any], by: By, rows: int) -> bytes:
-    from ofu_exporter.fleet.actions import first_actions
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
+    from ofu_exporter.fleet.whole_report import WholeReport
 
-    answer = fleet_report.read_report(query, ReportOptions(by, Prices(), None))
+    answer = fleet_report.read_report(query, WholeReport(ReportOptions(by, Prices(), None)))
     if not answer.jobs and not answer.clusters:
         raise OfuError("no data of the agents in this time")
-    answer = answer.model_copy(update={"actions": first_actions(answer, None)})
     return fleet_report.rendered(answer, "markdown", rows)

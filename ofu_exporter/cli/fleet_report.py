@@ -11,15 +11,15 @@ import click
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
-from ofu_exporter.cli.option_types import FILE, RATIO, option
+from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.changes.result import ChangesReport
-    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
+    from ofu_exporter.fleet.changes_result import ChangesReport
     from ofu_exporter.fleet.reports.result import FleetReport
+    from ofu_exporter.fleet.whole_report import WholeReport
 
 FORMATS = ("text", "html", "json", "csv", "markdown", "focus", "parquet")
 WITH_CHANGES = ("text", "html", "markdown", "json")
@@ -52,57 +52,62 @@ OUTPUT = option(
 @TARGET
 @option(
     "--changes",
-    "Answer of `fleet changes --format json`, to include in the report (text, html, markdown; json: its actions).",
+    "Answer of `fleet changes --format json`, to take instead of looking for changes.",
     FILE,
 )
+@flag("--no-changes", "Look for no changes: a shorter report, and fewer queries.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @option("--rows", "Most rows of a table of text.", click.IntRange(1), default=20, show_default=True)
 @OUTPUT
 def report(
-    format_: str, rows: int, changes: Path | None, output: Path | None, **options: Any
+    format_: str,
+    rows: int,
+    changes: Path | None,
+    no_changes: bool,
+    output: Path | None,
+    **options: Any,
 ) -> None:
-    """Where the GPU-hours went, who reports too much, and what it cost.
+    """Where the GPU-hours went, what changed, what to do first, and what it cost.
 
     Exit codes: 3 no data at all, or nobody answers; 4 a part of the time could not be read, or
     jobs held more than there is, as the report says.
     """
-    from ofu_exporter.fleet.actions import first_actions
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
+    from ofu_exporter.fleet.whole_report import WholeReport
 
-    changed = _changed(changes, format_)
+    changed = _changed(changes, no_changes, format_)
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
-    answer = read_report(options, ReportOptions(options["by"], prices, options["target"]))
+    wanted = ReportOptions(options["by"], prices, options["target"])
+    looks = not no_changes and format_ in WITH_CHANGES
+    answer = read_report(options, WholeReport(wanted, options["source"], changed, looks))
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
-    answer = answer.model_copy(update={"actions": first_actions(answer, changed)})
-    write(rendered(answer, format_, rows, changed), output)
+    write(rendered(answer, format_, rows), output)
     sys.exit(0 if answer.is_sound else EXIT_INCOMPLETE)
 
 
-def read_report(options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
-    from ofu_exporter.fleet.reports.fleet_report import fleet_report
-    from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
-    from ofu_exporter.fleet.reports.history import read_history
+def read_report(options: dict[str, Any], wanted: WholeReport) -> FleetReport:
+    from ofu_exporter.fleet.whole_report import whole_report
 
-    read = read_dcgm_history if options["source"] == "dcgm-exporter" else read_history
     with asked_server(options) as (reader, times):
-        history = read(reader, *times)
-    return fleet_report(history, wanted, reader)
+        return whole_report(reader, times, wanted)
 
 
-def _changed(path: Path | None, format_: str) -> ChangesReport | None:
+def _changed(path: Path | None, is_unwanted: bool, format_: str) -> ChangesReport | None:
     """What changed, as the file has it. Raises ConfigError."""
-    from ofu_exporter.fleet.changes.result import read_changes
+    from ofu_exporter.fleet.changes_result import read_changes
 
-    if path is not None and format_ not in WITH_CHANGES:
+    if path is None:
+        return None
+    if is_unwanted:
+        raise ConfigError("--changes and --no-changes exclude each other")
+    if format_ not in WITH_CHANGES:
         raise ConfigError(f"--changes goes with --format {', '.join(WITH_CHANGES)}")
-    return None if path is None else read_changes(path)
+    return read_changes(path)
 
 
-def rendered(
-    answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None = None
-) -> bytes:
+def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
     from ofu_exporter.fleet.reports import rows
 
     if format_ == "parquet":
@@ -113,16 +118,14 @@ def rendered(
         return rows.as_csv(*rows.rows(answer)).encode()
     if format_ == "json":
         return shown_json(answer.model_dump_json(indent=2)).encode() + b"\n"
-    written = _for_people(answer, format_, most_rows, changed)
-    return written.encode(errors="backslashreplace") + b"\n"
+    return _for_people(answer, format_, most_rows).encode(errors="backslashreplace") + b"\n"
 
 
-def _for_people(
-    answer: FleetReport, format_: str, most_rows: int, changed: ChangesReport | None
-) -> str:
+def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     from ofu_exporter.fleet.changes import text as changes_text
     from ofu_exporter.fleet.reports import report_page, tables
 
+    changed = answer.changes
     if format_ == "html":
         return report_page.page(answer, changes_text.document(changed) if changed else None)
     changes = changes_text.document(changed, most_rows) if changed else None

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from ofu_exporter.cli import cli
 from ofu_exporter.errors import QueryError
-from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport
+from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport
 from tests.helpers.changed_fleet import DROPPED, END, HALVED, MENDED, changed_fleet
 from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus

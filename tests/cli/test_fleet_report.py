@@ -66,16 +66,26 @@ class TestOnARealPrometheus:
         ("format_", "heading"),
         [("text", "What changed: "), ("markdown", "# What changed"), ("html", "What changed</h2>")],
     )
-    def test_what_changed_stands_in_it_when_its_file_is_given(
-        self, prometheus: Prometheus, format_: str, heading: str, tmp_path: Path
+    def test_what_changed_stands_in_it_unless_it_is_unwanted(
+        self, prometheus: Prometheus, format_: str, heading: str
     ) -> None:
-        path = tmp_path / "changes.json"
-        asked = [*UNTIL, "--format", "json", "--output", str(path)]
-        made = CliRunner().invoke(cli, ["fleet", "changes", "--prometheus", prometheus.url, *asked])
-        assert made.exit_code == 0, made.output
-        shown = run(prometheus.url, *UNTIL, "--format", format_, "--changes", str(path)).stdout
+        shown = run(prometheus.url, *UNTIL, "--format", format_).stdout
         assert heading in shown
         assert "There is too little data to say whether anything changed." in shown
+        without = run(prometheus.url, *UNTIL, "--format", format_, "--no-changes").stdout
+        assert "hat changed" not in without
+
+    def test_what_a_file_says_has_changed_is_taken_instead(
+        self, prometheus: Prometheus, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "changes.json"
+        asked = [*UNTIL, "--format", "json", "--least", "3", "--output", str(path)]
+        made = CliRunner().invoke(cli, ["fleet", "changes", "--prometheus", prometheus.url, *asked])
+        assert made.exit_code == 0, made.output
+        shown = run(prometheus.url, *UNTIL, "--format", "json", "--changes", str(path)).stdout
+        changes = FleetReport.model_validate_json(shown).changes
+        assert changes is not None
+        assert changes.least_factor == 3
 
     def test_a_file_is_written_instead(self, prometheus: Prometheus, tmp_path: Path) -> None:
         path = tmp_path / "report.md"
@@ -207,6 +217,7 @@ def test_wrong_credentials_are_one_line_with_the_flags_to_look_at() -> None:
         (("--output", "/nonexistent/report"), "--output: /nonexistent/report: No such file"),
         (("--bearer-token-file", "/nonexistent"), "bearer token file"),
         (("--changes", "/nonexistent"), "--changes: /nonexistent: No such file"),
+        (("--changes", "x", "--no-changes"), "--changes and --no-changes exclude each other"),
         (
             ("--changes", "x", "--format", "csv"),
             "--changes goes with --format text, html, markdown, json",

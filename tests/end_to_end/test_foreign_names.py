@@ -19,7 +19,7 @@ import pytest
 
 from ofu_exporter.cli import cli, fleet_changes
 from ofu_exporter.cli.fleet_mcp import tools
-from ofu_exporter.fleet.changes.result import NeighbourRow
+from ofu_exporter.fleet.changes_result import NeighbourRow
 from tests.cli.test_tail import megatron
 from tests.cli.test_validate import simulated
 from tests.fleet.changes.test_text import change, report, slow

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
 from ofu_exporter.support.registry import Registry
 
@@ -31,18 +30,16 @@ class Action(NamedTuple):
 class ActionModule(Protocol):
     """What every module of this package offers."""
 
-    def find(self, report: FleetReport, changes: ChangesReport | None) -> Iterator[Action]:
-        """What this kind sees; `changes` is None where nobody looked for them."""
+    def find(self, report: FleetReport) -> Iterator[Action]:
+        """What this kind sees; the report's `changes` are None where nobody looked for them."""
 
 
 _MODULES: Registry[ActionModule] = Registry(__name__, "action")
 
 
-def first_actions(report: FleetReport, changes: ChangesReport | None) -> list[ActionRow]:
+def first_actions(report: FleetReport) -> list[ActionRow]:
     """At most five, those with most GPU-hours first; the last place is for one without hours, where there is one."""
-    found = [
-        each for name in _MODULES.names() for each in _MODULES.load(name).find(report, changes)
-    ]
+    found = [each for name in _MODULES.names() for each in _MODULES.load(name).find(report)]
     least = max(LEAST_HOURS, LEAST_SHARE * report.total.held_gpu_hours)
     gains = [each for each in found if (each.row.gpu_hours or 0.0) >= least]
     chosen = sorted(

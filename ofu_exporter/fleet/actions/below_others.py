@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.reachable import busy_gap
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.tables import share
@@ -14,7 +13,7 @@ LEAST_GAP = 0.2
 """Of the busy GPU-hours; three of four jobs are below an upper quartile."""
 
 
-def find(report: FleetReport, _changes: ChangesReport | None) -> Iterator[Action]:
+def find(report: FleetReport) -> Iterator[Action]:
     for rows in by_name(row for row in report.jobs if row.recoverable_gpu_hours is not None):
         gap = sum(busy_gap(row) or 0.0 for row in rows)
         busy = sum(row.observed_gpu_hours - row.idle_gpu_hours for row in rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.tables import hours
@@ -14,7 +13,7 @@ MOSTLY = 0.5
 """Share of the measured GPU-hours."""
 
 
-def find(report: FleetReport, _changes: ChangesReport | None) -> Iterator[Action]:
+def find(report: FleetReport) -> Iterator[Action]:
     idle = [
         row
         for row in report.jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, ids, price_of
-from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport
+from ofu_exporter.fleet.changes_result import ChangeRow
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
 from ofu_exporter.fleet.reports.tables import share
 
@@ -13,8 +13,8 @@ OF_JOBS = ("name", "job")
 """Kinds of series; changes of a model or a node are made of those of jobs."""
 
 
-def find(report: FleetReport, changes: ChangesReport | None) -> Iterator[Action]:
-    for change in changes.changes if changes else ():
+def find(report: FleetReport) -> Iterator[Action]:
+    for change in report.changes.changes if report.changes else ():
         if change.sure and change.direction == "regression" and change.kind in OF_JOBS:
             rows = [row for row in report.jobs if _is_of(change, row)]
             if rows:

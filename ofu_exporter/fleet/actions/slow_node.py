@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.tables import counted, share
 
 
-def find(_report: FleetReport, changes: ChangesReport | None) -> Iterator[Action]:
-    for slow in changes.slow if changes else ():
+def find(report: FleetReport) -> Iterator[Action]:
+    for slow in report.changes.slow if report.changes else ():
         if slow.sure:
             row = ActionRow(
                 kind="slow_node",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, by_name, named
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.tables import points, share
 
 
-def find(report: FleetReport, _changes: ChangesReport | None) -> Iterator[Action]:
+def find(report: FleetReport) -> Iterator[Action]:
     for rows in by_name(row for row in report.jobs if is_flagged(row)):
         first = rows[0]
         cause = f"; likeliest cause: {first.cause}" if first.cause else ""

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from ofu_exporter.fleet.changes.point import IDLE, NORMAL_MAD
-from ofu_exporter.fleet.changes.result import Compared, PeerRow, SlowRow
+from ofu_exporter.fleet.changes_result import Compared, PeerRow, SlowRow
 
 FEWEST_PEERS = 3
 """Fewest peers that a GPU or node needs in a job: of two that differ, nobody can say which is slow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,26 +11,26 @@ from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
 from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.result import (
-    ChangeRow,
-    ChangesReport,
-    Compared,
-    KindRow,
-    NeighbourRow,
-    ShareRow,
-)
 from ofu_exporter.fleet.changes.series import HourReader, job_hours, long_jobs, models, runs
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,
-    Kind,
     LevelChange,
     OfuSeries,
     Survey,
     survey,
 )
 from ofu_exporter.fleet.changes.text import headline
-from ofu_exporter.fleet.hours import DAY
+from ofu_exporter.fleet.changes_result import (
+    ChangeRow,
+    ChangesReport,
+    Compared,
+    Kind,
+    KindRow,
+    NeighbourRow,
+    ShareRow,
+)
+from ofu_exporter.fleet.hours import DAY, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
@@ -54,12 +55,23 @@ class Collected:
     left_out: Mapping[str, int]
     peers: list[tuple[PeerComparison, PeerComparison]]
     """Of GPUs and of nodes."""
+    peer_span: TimeSpan
+    """The time of which single GPUs were compared."""
 
 
 def read_changes(
     reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
 ) -> Collected:
-    history = read_history(reader, *times)
+    return collect(reader, read_history(reader, *times), kinds)
+
+
+def collect(
+    reader: PartReader,
+    history: FleetHistory,
+    kinds: Sequence[Kind],
+    most_gpu_hours: float = math.inf,
+) -> Collected:
+    """What is compared, of a history that was read; of single GPUs the last hours, at most so many of theirs."""
     jobs = fleet_report(history, WANTED, reader).jobs
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
@@ -67,10 +79,10 @@ def read_changes(
         by_hour = job_hours(HourReader(reader, history))
         series += models(by_hour, history.clock, jobs) if "model" in kinds else []
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
-    peers = PeerReader(reader, history) if "node" in kinds else None
-    compared = _read_peers(peers, series, history) if peers else []
+    last = history.last(most_gpu_hours)
+    compared = _read_peers(PeerReader(reader, last), series, last) if "node" in kinds else []
     fleet = fleet_report(history, WANTED, reader)  # anew, with all that could not be read
-    return Collected(history, fleet, series, left_out, compared)
+    return Collected(history, fleet, series, left_out, compared, last.span)
 
 
 def _read_peers(
@@ -184,6 +196,11 @@ def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
     for why, count in collected.left_out.items():
         if count and "name" in kinds:
             yield f"{count} jobs are in no series of jobs: they {why}."
+    if collected.peers and collected.peer_span != collected.history.span:
+        yield (
+            f"GPUs and nodes were compared with their peers in the last {collected.peer_span.hours} hours alone; "
+            "ofu-exporter fleet changes compares all."
+        )
     if collected.peers and not any(gpus.row.count for gpus, _ in collected.peers):
         yield (
             "No GPU could be compared with others of its job: that needs jobs of four GPUs or more for twelve hours, "

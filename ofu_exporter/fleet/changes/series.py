@@ -8,7 +8,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.survey import Kind, OfuSeries
+from ofu_exporter.fleet.changes.survey import OfuSeries
+from ofu_exporter.fleet.changes_result import Kind
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from ofu_exporter.fleet.changes.alarms import most_false
 from ofu_exporter.fleet.changes.alike import Likeness
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.segments import Break, breaks, learned
+from ofu_exporter.fleet.changes_result import Kind
 
-Kind = Literal["name", "model", "node", "job"]
-"""What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
-job."""
 SURE_LEVEL = 0.01
 """Chance that a sure change may have: in the whole report by the tails of distributions (Holm), and in its own series
 by the orders of its points, which trust the noise less."""

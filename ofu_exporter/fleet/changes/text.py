@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.changes.alarms import ALIKE
-from ofu_exporter.fleet.changes.result import (
+from ofu_exporter.fleet.changes_result import (
     ChangeRow,
     ChangesReport,
     NeighbourRow,

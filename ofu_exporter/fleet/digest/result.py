@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from ofu_exporter.fleet.reports.result import AskedTime, GroupRow, JobRow, ResultRow
+from ofu_exporter.fleet.answer import AskedTime, ResultRow
+from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 
 DigestBy = Literal["user", "account"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
@@ -56,7 +57,9 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _gaps(self) -> Iterator[_Gap]:
         nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for one in self._reader.series("nodes", queries.ABSENT, self._history.span):
+        for one in chain.from_iterable(
+            self._reader.read("nodes", self._history.span, self._absent)
+        ):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             for time, share in one.points:
                 nodes[place][self._history.clock.hour_of(time)] = share
@@ -70,6 +73,17 @@ class AbsentNodeReader(HistoryAnswers):
             for at in range(0, len(names), NODES_AT_ONCE):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
                 yield _Gap(cluster, first, last, some)
+
+    def _absent(self, part: TimeSpan) -> list[Series]:
+        """The shares of hours in which nodes were away; only nodes that may have been are asked about by hour."""
+        client = self._reader.client
+        maybe = client.instant(queries.maybe_absent(part.hours), part.end)
+        names = sorted({one.labels.get("instance", "") for one in maybe})
+        asked = [
+            queries.ABSENT.replace("NODES", any_of("instance", names[at : at + NODES_AT_ONCE]))
+            for at in range(0, len(names), NODES_AT_ONCE)
+        ]
+        return [one for each in asked for one in client.steps(each, *part, HOUR)]
 
     def _of_nodes(
         self, gap: _Gap, nodes: Iterable[str], time: float, expression: str

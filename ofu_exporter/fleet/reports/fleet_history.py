@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import ServerClock, TimeSpan
+from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.values.losses import Loss
 
 SPLIT_TOLERANCE = 0.002
@@ -198,6 +199,16 @@ class FleetHistory:
     def clusters(self) -> list[str]:
         names = {cluster for cluster, _ in self.recorded | self.raw | set(self.covered)}
         return sorted(names | {key.cluster for key in self.jobs})
+
+    def last(self, gpu_hours: float) -> FleetHistory:
+        """The same for as many of its last hours as have this many GPU-hours, an hour at least."""
+        installed = sum(sums.installed for sums in self.models.values())
+        hours = self.span.hours
+        if installed > gpu_hours:
+            hours = max(1, math.floor(hours * gpu_hours / installed))
+        span = TimeSpan(self.span.end - hours * HOUR, self.span.end)
+        raw = {place for place in self.raw if place[1] > self.clock.hour_of(span.start)}
+        return replace(self, span=span, raw=raw)
 
     def job(self, key: JobKey) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
@@ -24,15 +25,12 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.result import (
     ALL_JOBS,
-    AskedTime,
     By,
-    ClusterRow,
     FleetReport,
     FunnelStep,
     GroupRow,
     HourRow,
     JobRow,
-    ReadingCost,
 )
 from ofu_exporter.support.percent import percent
 

@@ -9,6 +9,7 @@ from statistics import median
 
 from pydantic import Field
 
+from ofu_exporter.fleet.answer import MissingRow, ResultRow
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
@@ -16,7 +17,7 @@ from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.result import JobRow, MissingRow, ResultRow
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.tables import hours, verdict
 from ofu_exporter.values.losses import Loss
 

@@ -6,12 +6,13 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from ofu_exporter.fleet.answer import MissingRow
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import MissingPart
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
-from ofu_exporter.fleet.reports.result import JobRow, MissingRow
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.values.reported import Verdict
 
 JOULES_PER_KWH = 3.6e6

@@ -184,14 +184,29 @@ RAW_NAMES = (
     'ofu_job_info{CLUSTER}[1h]), "namespace", "$1", "exported_namespace", "(.+)"))'
 )
 
-_PRESENT = "group by (cluster, instance) (node:ofu_gpu_info:topk1{NODES} or ofu_exporter_build_info{NODES})"
+_TELL_OF_NODES = ("node:ofu_gpu_info:topk1", "ofu_exporter_build_info")
+_PRESENT = (
+    f"group by (cluster, instance) ({' or '.join(f'{each}{{NODES}}' for each in _TELL_OF_NODES)})"
+)
 PRESENT = f"last_over_time(({_PRESENT})[10m:5m])"
 """1 for every node that is there. `NODES` stands for a matcher of nodes."""
 _BEFORE = f"max_over_time(({_PRESENT})[1d:1h] offset 1h)"
-ABSENT = (
-    f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_BEFORE})) > 0.1"
-).replace("{NODES}", "")
+ABSENT = f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_BEFORE})) > 0.1"
 """The share of the hour in which a node was not seen, of nodes that were there in the day before."""
+
+
+def maybe_absent(hours: int) -> str:
+    """Nodes that may have been away in these hours, at a fraction of the cost: no single series tells of all looks.
+
+    Of two looks in a row, one is here.
+    """
+    there = " or ".join(f"max_over_time({each}[{hours + 24}h:1h])" for each in _TELL_OF_NODES)
+    within = f"[{60 * hours - 1}m59s999ms:10m]"
+    looks = " or ".join(f"count_over_time({each}{within})" for each in _TELL_OF_NODES)
+    by = "by (cluster, instance)"
+    return f"group {by} ({there}) unless max {by} ({looks}) >= {hours * LOOKS // 2}"
+
+
 NODE_GPUS = (
     "sum by (cluster, instance, model) (last_over_time(gpu:ofu_gpu_share:ratio{NODES}[1h])) or "
     f"sum by (cluster, instance, model) ((max by ({GPU}) (last_over_time(ofu_gpu_instance_share_ratio{{NODES}}[1h])) "

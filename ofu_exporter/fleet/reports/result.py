@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
+
+from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
+from ofu_exporter.fleet.changes_result import ChangesReport
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 
@@ -19,33 +22,6 @@ StepName = Literal[
     "active",
     "effective",
 ]
-
-
-class ResultRow(BaseModel):
-    """A part of what is told: frozen, and without a field that the schema lacks."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class AskedTime(ResultRow):
-    """The time that a report is about, in whole hours."""
-
-    start: str = Field(description="UTC, ISO 8601.")
-    end: str
-    hours: int
-    covered_ratio: float | None = Field(
-        description="Share of the time of which data is there, over all clusters by their GPUs."
-    )
-
-
-class ClusterRow(ResultRow):
-    """How much is known of one cluster."""
-
-    cluster: str = Field(description="Its label, empty where there is none.")
-    gpus: float | None = Field(description="GPUs that agents knew of, mean over the covered time.")
-    covered_ratio: float
-    recorded_hours: int = Field(description="Hours that the recording rules kept.")
-    raw_hours: int = Field(description="Hours computed from the agents' own series.")
 
 
 class FunnelStep(ResultRow):
@@ -210,19 +186,6 @@ class SizeRow(ResultRow):
     absolute_error_deviation: float | None
 
 
-class MissingRow(ResultRow):
-    """A stretch of time of which something could not be read."""
-
-    what: str
-    start: str
-    end: str
-    why: str
-
-    @property
-    def words(self) -> str:
-        return f"{self.what}, {self.start} to {self.end}: {self.why}"
-
-
 class DayRow(ResultRow):
     """One day (UTC) of one account and GPU model; or of a model's GPUs not held by exactly one job, busy or not."""
 
@@ -266,16 +229,6 @@ class ActionRow(ResultRow):
     link: str = Field(description="The page of the documentation that says more.")
 
 
-class ReadingCost(ResultRow):
-    """What the report cost the server."""
-
-    queries: int
-    seconds: float
-    samples: int | None = Field(
-        description="Samples that the server read; null where it does not say."
-    )
-
-
 class FleetReport(ResultRow):
     """Where the GPU-hours of a fleet went."""
 
@@ -316,6 +269,10 @@ class FleetReport(ResultRow):
     )
     notes: list[str]
     reading: ReadingCost
+    changes: ChangesReport | None = Field(
+        default=None,
+        description="What fleet changes says of the same time; null where nobody looked.",
+    )
 
     @property
     def is_sound(self) -> bool:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ofu_exporter.fleet.answer import AskedTime, MissingRow
 from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import (
     ActionRow,
     Agreement,
-    AskedTime,
     FleetReport,
     FunnelStep,
     GroupRow,
     JobRow,
-    MissingRow,
     SizeRow,
     SumsRow,
     WaterfallStep,

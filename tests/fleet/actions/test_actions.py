@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ofu_exporter.fleet.actions import MOST, first_actions
-from ofu_exporter.fleet.changes.result import ChangeRow, ChangesReport, SlowRow
+from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.report_page import page
@@ -65,8 +65,8 @@ def changes_of(*rows: ChangeRow, slow: tuple[SlowRow, ...] = ()) -> ChangesRepor
 
 
 def acted(*jobs: JobHistory, changes: ChangesReport | None = None) -> FleetReport:
-    found = report(history(*jobs, installed=40_320.0))
-    return found.model_copy(update={"actions": first_actions(found, changes)})
+    found = report(history(*jobs, installed=40_320.0)).model_copy(update={"changes": changes})
+    return found.model_copy(update={"actions": first_actions(found)})
 
 
 def test_planted_stories_come_in_the_order_of_their_hours() -> None:

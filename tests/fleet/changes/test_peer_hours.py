@@ -10,8 +10,7 @@ import pytest
 
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.changes.report import changes_report, read_changes
-from ofu_exporter.fleet.changes.result import ChangesReport, SlowRow
-from ofu_exporter.fleet.changes.survey import Kind
+from ofu_exporter.fleet.changes_result import ChangesReport, Kind, SlowRow
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.changes.result import (
+from ofu_exporter.fleet.answer import AskedTime, MissingRow, ReadingCost
+from ofu_exporter.fleet.changes.text import chance, document, headline, subject
+from ofu_exporter.fleet.changes_result import (
     ChangeRow,
     ChangesReport,
     KindRow,
@@ -14,8 +16,6 @@ from ofu_exporter.fleet.changes.result import (
     PeerRow,
     SlowRow,
 )
-from ofu_exporter.fleet.changes.text import chance, document, headline, subject
-from ofu_exporter.fleet.reports.result import AskedTime, MissingRow, ReadingCost
 
 
 def test_sure_changes_come_first() -> None:

@@ -9,16 +9,12 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.fleet.changes.survey import Kind
-from ofu_exporter.fleet.reports.result import (
-    AskedTime,
-    ClusterRow,
-    MissingRow,
-    ReadingCost,
-    ResultRow,
-)
+from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.support.small_files import read_small
 
+Kind = Literal["name", "model", "node", "job"]
+"""What each point is: a job of one name and user, an hour of all jobs on a GPU model, six hours of a node, an hour of a
+job."""
 Compared = Literal["ofu", "sm_clock"]
 MOST_BYTES = 64 << 20
 _NEEDED: Mapping[Kind, Set[str]] = {

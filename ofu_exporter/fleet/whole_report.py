@@ -1,0 +1,56 @@
+"""Puts a report over a fleet together: the numbers, what changed, and what to do first."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+from ofu_exporter.fleet.actions import first_actions
+from ofu_exporter.fleet.changes.report import changes_report, collect
+from ofu_exporter.fleet.changes_result import ChangesReport, Kind
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.result import FleetReport
+
+LEAST_FACTOR = 1.1
+"""Smallest change that is told."""
+MOST_PEER_GPU_HOURS = 500_000.0
+"""GPU-hours of single GPUs that are compared with their peers: every value of every GPU is read for it."""
+
+
+class WholeReport(NamedTuple):
+    """What is asked for beside the time."""
+
+    options: ReportOptions
+    source: Literal["agents", "dcgm-exporter"] = "agents"
+    changes: ChangesReport | None = None
+    """Found before; else they are looked for, if that is wanted."""
+    finds_changes: bool = True
+
+
+def whole_report(
+    reader: PartReader, times: tuple[float, float], wanted: WholeReport
+) -> FleetReport:
+    read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
+    history = read(reader, *times)
+    changes = wanted.changes
+    looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
+    if changes is None and looks:
+        changes = _changes(reader, history)
+    report = fleet_report(history, wanted.options, reader)
+    report = report.model_copy(update={"changes": changes and _without_twice(changes, report)})
+    return report.model_copy(update={"actions": first_actions(report)})
+
+
+def _changes(reader: PartReader, history: FleetHistory) -> ChangesReport:
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    return changes_report(collect(reader, history, kinds, MOST_PEER_GPU_HOURS), LEAST_FACTOR, kinds)
+
+
+def _without_twice(changes: ChangesReport, report: FleetReport) -> ChangesReport:
+    """What changed, without what the report says itself."""
+    notes = [each for each in changes.notes if each not in report.notes]
+    missing = [each for each in changes.missing if each not in report.missing]
+    return changes.model_copy(update={"notes": notes, "missing": missing})
