@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from ofu_exporter.cli.fleet_report import rendered, write
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from ofu_exporter.fleet.changes.result import ChangesReport
     from ofu_exporter.fleet.reports.result import FleetReport
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 
@@ -19,34 +18,26 @@ PATH = "/fleet-report"
 __all__ = ["PATH", "month_page", "month_report", "route_of", "write"]
 _DAY = 86400.0
 _MONTH = 30 * _DAY
-_LEAST_FACTOR = 1.1
-"""Of a change; the default of `fleet changes`."""
 
 
-def month_report(now: float) -> tuple[FleetReport, ChangesReport]:
+def month_report(now: float) -> FleetReport:
     """What is reported of the 30 days before the last midnight (UTC), by the code that reports on real fleets."""
-    from ofu_exporter.fleet.actions import first_actions
-    from ofu_exporter.fleet.changes.report import changes_report, read_changes
-    from ofu_exporter.fleet.changes.survey import Kind
     from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.prices import Prices
     from ofu_exporter.fleet.simulation.server import SimulatedServer
+    from ofu_exporter.fleet.whole_report import WholeReport, whole_report
 
-    made, end, kinds = _month(), now // _DAY * _DAY, get_args(Kind)
+    made, end = _month(), now // _DAY * _DAY
     server = SimulatedServer(made, end - 60.0 * made.spec.length)
     reader = PartReader(server, hours_at_once=made.spec.length // 60)
-    collected = read_changes(reader, (end - _MONTH, end), kinds)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.10})
-    report = fleet_report(collected.history, ReportOptions("user", prices), reader)
-    changed = changes_report(collected, _LEAST_FACTOR, kinds)
-    return report.model_copy(update={"actions": first_actions(report, changed)}), changed
+    return whole_report(reader, (end - _MONTH, end), WholeReport(ReportOptions("user", prices)))
 
 
 def month_page(now: float) -> bytes:
     """The report as HTML. `now` in Unix seconds."""
-    report, changed = month_report(now)
-    return rendered(report, "html", 0, changed)
+    return rendered(month_report(now), "html", 0)
 
 
 def _month() -> SimulatedFleet:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.cli.demo_fleet import month_report
-from ofu_exporter.fleet.changes.result import ChangesReport
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.helpers.agent import agent
 from tests.helpers.in_process import call
@@ -22,33 +21,31 @@ NOTEBOOK = 4 * MONTH
 HALVED = 8 * (30 - 12) * 24 * 0.5
 """Eight GPUs, for 18 days at half the speed: half of these GPU-hours would have done."""
 
-Reported = tuple[FleetReport, ChangesReport]
-
 
 @pytest.fixture(scope="module")
-def month() -> Reported:
+def month() -> FleetReport:
     return month_report(NOW)
 
 
 @pytest.mark.slow
-def test_what_was_planted_stands_in_do_first_with_its_hours(month: Reported) -> None:
-    report, _ = month
-    notebook, halved = report.actions[:2]
+def test_what_was_planted_stands_in_do_first_with_its_hours(month: FleetReport) -> None:
+    notebook, halved = month.actions[:2]
     assert (notebook.kind, notebook.who) == ("held_idle", "notebook of marie")
     assert notebook.gpu_hours == pytest.approx(NOTEBOOK, rel=0.01)
     assert notebook.cost == pytest.approx(2.10 * NOTEBOOK, rel=0.01)
     assert (halved.kind, halved.who) == ("regression", "robot-vla of alan")
     assert halved.gpu_hours == pytest.approx(HALVED, rel=0.01)
-    wrong = next(row for row in report.actions if row.kind == "wrong_number")
+    wrong = next(row for row in month.actions if row.kind == "wrong_number")
     assert wrong.who == "moe-pretrain of grace"
     assert "full_attention_counted" in wrong.why
-    hours = [row.gpu_hours for row in report.actions if row.gpu_hours is not None]
+    hours = [row.gpu_hours for row in month.actions if row.gpu_hours is not None]
     assert hours == sorted(hours, reverse=True)
 
 
 @pytest.mark.slow
-def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: Reported) -> None:
-    report, changed = month
+def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) -> None:
+    report, changed = month, month.changes
+    assert changed is not None
     assert report.time.start == "2026-04-28T00:00:00Z"
     assert report.time.end == "2026-05-28T00:00:00Z"
     assert (report.missing, changed.missing, report.notes) == ([], [], [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.fleet.hours import HOUR
+from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.whole_report import _without_twice
 from tests.fleet.changes.test_text import change
 from tests.fleet.changes.test_text import report as changes_report
@@ -10,7 +11,7 @@ from tests.fleet.reports.test_fleet_report import SPAN, history, report
 
 
 def test_what_the_report_says_itself_is_not_said_of_changes_too() -> None:
-    whole = report(history(installed=0.0))
+    whole = report(prices=Prices())
     assert whole.notes
     changes = changes_report([change()], [])
     twice = changes.model_copy(update={"notes": [*whole.notes, "its own"]})

@@ -40,6 +40,8 @@ class SimulatedServer:
         self._series: dict[str, list[Series]] = defaultdict(list)
         self._used = [0.0] * self._hours
         self._held = [0.0] * self._hours
+        lengths = range(1, self._hours + 1)
+        self._nothing = {*_NOTHING, *map(queries.maybe_absent, lengths)}
         for truth in fleet.jobs:
             self._add_job(truth)
         self._add_gpus()
@@ -83,7 +85,7 @@ class SimulatedServer:
         self.cost.queries += 1
         if expression in self._series:
             return self._series[expression]
-        if expression in _NOTHING:
+        if expression in self._nothing:
             return []
         raise QueryError(QueryReason.REFUSED, f"{URL}: knows no {expression}")
 
@@ -160,7 +162,6 @@ class SimulatedServer:
 _NOTHING = frozenset(
     (
         queries.AGENTS,
-        queries.ABSENT,
         queries.GAINED.recorded,
         queries.ENERGY.recorded,
         queries.IDLE_ENERGY.recorded,
