@@ -55,6 +55,7 @@ class ReportedMfu(Reported, ComparedSums):
         adjusted, shares = self.adjusted, self.precision or {}
         wrong = {
             "finding_seconds": not are_seconds(self.finding_seconds),
+            "traced_seconds": self.traced_seconds < 0,
             "outcomes": len(self.outcomes) > MOST_OUTCOMES
             or not all(_OUTCOME.fullmatch(name) for name in self.outcomes)
             or min(self.outcomes.values(), default=0) < 0,
@@ -130,6 +131,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
         adjusted=_merged_adjusted([one.adjusted for one in ordered if one.adjusted]),
         trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
         finding_seconds=_added(one.finding_seconds for one in parts),
+        traced_seconds=math.fsum(one.traced_seconds for one in parts),
     )
 
 

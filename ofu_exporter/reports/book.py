@@ -105,6 +105,7 @@ class ReportBook:
             adjusted=adjusted,
             trace=reported.trace,
             finding_seconds=dict(reported.finding_seconds),
+            traced_seconds=reported.traced_seconds,
         )
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:

@@ -168,6 +168,7 @@ class Entry:
     trace: TraceSummary | None = None
     finding_seconds: dict[str, float] = field(default_factory=dict)
     """Over all traces."""
+    traced_seconds: float = 0.0
     adjusted: Adjusted | None = None
     adjusted_until: tuple[float, float] | None = None
     """The job's utilization and GPU-seconds up to which `adjusted` has counted; None = it has not begun."""
@@ -241,6 +242,7 @@ class Entry:
         self.progress = self.progress.merged(other.progress)
         self.outcomes.update(other.outcomes)
         self.trace = self.trace or other.trace
+        self.traced_seconds += other.traced_seconds
         for name, seconds in other.finding_seconds.items():
             self.finding_seconds[name] = self.finding_seconds.get(name, 0.0) + seconds
         return self
@@ -255,6 +257,7 @@ class Entry:
             progress=self.progress,
             adjusted=self.adjusted,
             finding_seconds=dict(self.finding_seconds),
+            traced_seconds=self.traced_seconds,
         )
 
     def take_trace(self, trace: TraceSummary | None) -> None:
@@ -262,6 +265,7 @@ class Entry:
         if trace is None:
             return
         self.trace = trace
+        self.traced_seconds += trace.seconds
         for each in trace.findings:
             before = self.finding_seconds.get(each.finding)
             if before is not None or len(self.finding_seconds) < MOST_FINDINGS:
@@ -305,6 +309,7 @@ class Entry:
             adjusted=self.adjusted,
             trace=self.trace,
             finding_seconds=dict(self.finding_seconds),
+            traced_seconds=self.traced_seconds,
             horizon=self.horizon,
             settled=self.coverage.life,
         )

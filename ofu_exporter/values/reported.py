@@ -266,6 +266,8 @@ class Reported(ABC):
     """Where the time of its last trace went; None where there was none."""
     finding_seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of ranks that findings of all its traces cost at most, by finding."""
+    traced_seconds: float = 0.0
+    """Seconds of ranks in all these traces."""
 
     @property
     @abstractmethod

@@ -106,7 +106,7 @@ def test_every_recorded_series_says_what_it_is(path: Path) -> None:
 
 def series_of_a_job() -> set[str]:
     """All that a job on Slurm has whose GPUs are its own, and whose reports agree with OFU."""
-    seldom = re.compile("waiting|shared|tile_overhead|adjusted|divergence_cause|finding")
+    seldom = re.compile("waiting|shared|tile_overhead|adjusted|divergence_cause|finding|traced")
     specs: list[Metric[...]] = [*JOB_METRICS, *REPORT_METRICS]
     return {spec.shown_name for spec in specs if not seldom.search(spec.name)}
 

@@ -115,13 +115,13 @@ def test_it_reads_what_exists(file: str, rule: dict[str, Any]) -> None:
 def test_a_join_has_one_series_on_its_one_side(file: str, rule: dict[str, Any]) -> None:
     """What group_left takes labels from is cut to one series for what it's matched on."""
     for on, one_side in re.findall(
-        r"on \(([^)]*)\)\s+group_left \([^)]*\)\s+\(?(\w+ by \([^)]*\) \(\s*1,|max\(|job:\w+:\w+)",
+        r"on \(([^)]*)\)\s+group_left \([^)]*\)\s+\(?(\w+ by \([^)]*\) \(\s*1,|sum by \([^)]*\)|max\(|job:\w+:\w+)",
         rule["expr"],
     ):
         if on and not one_side.startswith("job:"):
-            assert one_side.startswith(f"topk by ({on})")
+            assert one_side.startswith((f"topk by ({on})", f"sum by ({on})"))
     joins = len(re.findall("group_left", rule["expr"]))
-    seen = len(re.findall(r"group_left \([^)]*\)\s+\(?(?:topk by|max\(|job:)", rule["expr"]))
+    seen = len(re.findall(r"group_left \([^)]*\)\s+\(?(?:topk by|sum by|max\(|job:)", rule["expr"]))
     assert seen == joins
 
 

@@ -100,6 +100,9 @@ class ScheduledJob:
     idle_gpu: int | None = None
     """This GPU of every node does nothing."""
 
+    finding: str = ""
+    """What half of the time of its traces went to, on its first node, from its second hour on."""
+
     def ofu_of(self, gpu: int) -> float:
         return 0.0 if gpu == self.idle_gpu else self.ofu * (0.5 if gpu == self.slow_gpu else 1.0)
 
@@ -209,6 +212,11 @@ def put_job(put: Put, job: ScheduledJob, node: StoredNode, times: Sequence[float
     if job.cause:
         cause = job.labels(node, cause=job.cause)
         put("ofu_job_divergence_cause", cause, ((t, 1.0) for t in running))
+    if job.finding and node == job.nodes[0]:
+        traced = [t for t in shown if t >= BEGIN + (job.begin + 1) * HOUR]
+        put("ofu_job_traced_seconds_total", job.labels(node), ((t, 4.0) for t in traced))
+        cost = job.labels(node, finding=job.finding)
+        put("ofu_job_finding_seconds_total", cost, ((t, 2.0) for t in traced))
 
 
 def put_names(put: Put, job: ScheduledJob, node: StoredNode, shown: Sequence[float]) -> None:

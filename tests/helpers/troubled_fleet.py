@@ -37,7 +37,12 @@ FREE = StoredNode("b", "m2:9846", A100, 4, alone=(0.3,))
 """No job has it, and one of its GPUs is busy all the same."""
 IDLING = StoredNode("b", "m3:9846", A100, 4)
 NODES = (N1, N2, RESTARTED, GONE, FREE, IDLING)
-LONG = ScheduledJob("1", "alice", (N1,), 1, 11, 0.42, 0.40, verdict="agree", framework="nemo")
+LONG = ScheduledJob(
+    *("1", "alice", (N1,), 1, 11, 0.42, 0.40),
+    verdict="agree",
+    framework="nemo",
+    finding="host_bound",
+)
 OVER = ScheduledJob(
     "2", "bob", (RESTARTED,), 2, 10.1, 0.2, 0.5, verdict="mfu_above_ofu", cause="sparse_peak"
 )

@@ -227,6 +227,7 @@ _REPORTS = ReportsView(
     adjusted=Adjusted(0.02, "lower", 44.0, 90.0),
     trace=_TRACE,
     finding_seconds={"host_bound": 1.0},
+    traced_seconds=4.0,
 )
 
 
@@ -234,6 +235,7 @@ _REPORTS = ReportsView(
     ("field", "value"),
     [
         *(("finding_seconds", f'{{"host_bound": {value}}}') for value in ("-5", "NaN", "1e999")),
+        *(("traced_seconds", value) for value in ("-1", "NaN", "1e999")),
         ("finding_seconds", '{"a\\"b": 1}'),
         ("finding_seconds", json.dumps({f"x{n}": 1 for n in range(1000)})),
         *(("trace.seconds", value) for value in ("NaN", "0", "-1", "1e999")),

@@ -91,6 +91,7 @@ def test_a_job_keeps_its_last_trace_and_adds_up_what_findings_cost(desk: Desk) -
     assert of_job.trace is not None
     assert (of_job.trace.ranks, of_job.trace.parts["idle"]) == (4, 0.25)
     assert of_job.finding_seconds == {"host_bound": pytest.approx(1.4)}
+    assert of_job.traced_seconds == pytest.approx(TRACE["seconds"] + more["seconds"])
 
 
 def test_a_job_has_five_series_of_findings_at_most(desk: Desk) -> None:
@@ -114,6 +115,7 @@ def test_a_trace_goes_through_the_state_file_and_to_the_next_agent(desk: Desk) -
     assert again is not None
     assert again.trace == saved.reported.trace
     assert again.finding_seconds == saved.reported.finding_seconds
+    assert again.traced_seconds == saved.reported.traced_seconds > 0
 
 
 def test_of_several_nodes_the_last_trace_counts_and_costs_are_added(desk: Desk) -> None:
@@ -127,6 +129,7 @@ def test_of_several_nodes_the_last_trace_counts_and_costs_are_added(desk: Desk) 
     assert both.trace is not None
     assert both.trace.ranks == 9
     assert both.finding_seconds["host_bound"] == pytest.approx(0.4 + 0.8)
+    assert both.traced_seconds == pytest.approx(3 * TRACE["seconds"])
 
 
 @pytest.mark.parametrize("share", ["NaN", "Infinity", '"x"'])

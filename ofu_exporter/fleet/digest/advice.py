@@ -12,17 +12,20 @@ from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.reported import Verdict
+from ofu_exporter.values.trace import are_seconds
 
 IDLE_SHARE = 0.1
 """Idle GPU-hours are mentioned from this share of a job's measured ones on."""
 IDLE_HOURS = 1.0
 ALL_IDLE = 0.9
 """Share of the measured GPU-hours from which on the whole job is called idle."""
+TRACED_SHARE = 0.05
+"""What cost less of the time of a job's traces is not worth a line."""
 MOST_NAMED = 3
 """Idle GPUs that are named."""
 FEWEST_COMPARED = 3
 """Least number of GPUs of a job of which one can be called slow."""
-_CAUSE_PAGE = "docs/explain.md"
+_CAUSE_PAGE, _TRACE_PAGE = "docs/explain.md", "docs/where.md"
 
 
 def of_job(
@@ -37,6 +40,8 @@ def of_job(
         yield AdviceRow(kind="slow_gpu", text=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
         yield AdviceRow(kind="low_clock", text=_LOW_CLOCK.format(percent(signs.clock)))
+    if traced := _of_trace(row):
+        yield AdviceRow(kind="trace", text=traced)
     is_busy = row.idle_gpu_hours < row.observed_gpu_hours / 2  # else the idle time is reported
     if row.ofu is not None and target is not None and row.ofu < target and is_busy:
         yield AdviceRow(kind="low_ofu", text=_LOW_OFU.format(percent(row.ofu), percent(target)))
@@ -50,6 +55,17 @@ _LOW_OFU = (
     "OFU {}; the target is {}. Usual reasons are data loading, communication, small batches, and work outside "
     "the tensor pipes. `ofu-exporter fleet job` draws it over time."
 )
+
+
+def _of_trace(row: JobRow) -> str:
+    """What cost most in the job's traces."""
+    ratio = row.finding_ratio or 0.0
+    if row.finding is None or ratio < TRACED_SHARE or not are_seconds({row.finding: ratio}):
+        return ""
+    return (
+        f"Traces of it show what cost up to {percent(ratio)} of their time: {row.finding}. {_TRACE_PAGE} says what "
+        "helps, and the job's page what proves it."
+    )
 
 
 def _of_slow(signs: JobSigns) -> str:

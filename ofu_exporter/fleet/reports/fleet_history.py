@@ -117,6 +117,8 @@ class JobHistory:
     verdicts: dict[str, float] = field(default_factory=dict)
     """Node-hours."""
     causes: dict[str, float] = field(default_factory=dict)
+    findings: dict[str, float] = field(default_factory=dict)
+    """Shares of the time of its traced ranks."""
     frameworks: dict[str, float] = field(default_factory=dict)
     """By the hours for which it had told them."""
     models: dict[str, float] = field(default_factory=dict)

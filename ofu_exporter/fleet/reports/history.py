@@ -147,6 +147,9 @@ class _Collector(HistoryAnswers):
         for quantity in (queries.VERDICT, queries.CAUSE):
             for labels, values, job in self._of_jobs(quantity):
                 add_up(getattr(job, f"{quantity.name}s"), labels.get(quantity.name, ""), values)
+        for labels, values, job in self._of_jobs(queries.FINDING):
+            name = labels.get("finding", "")
+            job.findings[name] = max(job.findings.get(name, 0.0), *values)
         self._read_idle()
 
     def read_losses(self) -> None:

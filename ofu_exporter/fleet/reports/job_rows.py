@@ -39,6 +39,8 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "relative_error": None if error is None or not ofu else abs(error) / ofu,
             "verdict": longest(decided or job.verdicts),
             "cause": longest(job.causes),
+            "finding": longest(job.findings),
+            "finding_ratio": max(job.findings.values(), default=None),
             **sums_of(total, target, prices.of_mix(job.models)),
         }
     )

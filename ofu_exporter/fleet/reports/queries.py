@@ -301,6 +301,13 @@ CAUSE = Quantity(
     f"sum_over_time(({over_nodes('ofu_job_divergence_cause{CLUSTER}', f'{JOB}, cause')}){WITHIN}) / {LOOKS}",
 )
 """Node-hours for which agents named a cause of a job's divergence as the likeliest."""
+FINDING = Quantity(
+    "finding",
+    f"max by ({JOB}, finding) (max_over_time(job:ofu_job_finding:ratio{WITHIN}))",
+    f"max_over_time(({over_nodes('ofu_job_finding_seconds_total{CLUSTER}', f'{JOB}, finding')} / on ({JOB}) "
+    f"group_left () ({over_nodes('ofu_job_traced_seconds_total{CLUSTER}')} > 0)){WITHIN})",
+)
+"""Share of the time of a job's traced ranks that a finding cost at most."""
 
 JOB_MODELS = Quantity(
     "models of jobs",

@@ -127,6 +127,12 @@ class JobRow(SumsRow):
     relative_error: float | None = Field(description="|MFU - OFU| / OFU.")
     verdict: str | None = Field(description="The verdict that its agents held longest.")
     cause: str | None = Field(description="The cause that its agents named longest.")
+    finding: str | None = Field(
+        default=None, description="What cost most in its traces; null where none was taken."
+    )
+    finding_ratio: float | None = Field(
+        default=None, description="Share of the time of its traced ranks that this cost at most."
+    )
 
     @property
     def shown_name(self) -> str:

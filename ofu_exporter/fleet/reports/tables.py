@@ -204,6 +204,14 @@ def verdict(row: JobRow) -> str:
     return f"{words}: {row.cause}" if row.cause else str(words)
 
 
+def _verdict_and_trace(row: JobRow) -> str:
+    """The verdict, and what cost most in the job's traces."""
+    if row.finding is None:
+        return verdict(row)
+    traced = f"trace: {row.finding} {share(row.finding_ratio)}"
+    return traced if row.verdict is None else f"{verdict(row)}; {traced}"
+
+
 def points(value: float | None) -> str:
     """A difference of ratios in percentage points."""
     return NONE if value is None else number(100 * value, 1)
@@ -305,7 +313,7 @@ def _jobs(currency: str) -> list[Column[JobRow]]:
         *_SUMS,
         ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, currency)),
         ("MFU - OFU", RIGHT, lambda row: points(row.error)),
-        ("verdict and cause", LEFT, verdict),
+        ("verdict and cause", LEFT, _verdict_and_trace),
     ]
 
 

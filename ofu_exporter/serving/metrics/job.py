@@ -176,6 +176,11 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
         lambda _, reports: reports.finding_seconds,
         "finding",
     ),
+    REPORTS.counter(
+        "ofu_job_traced_seconds",
+        "Seconds of the job's ranks in these traces: what findings cost is a share of them.",
+        lambda _, reports: reports.traced_seconds or None,
+    ),
     REPORTS.gauge(
         "ofu_job_divergence_verdict",
         f"1 for what the comparison says: {', '.join(verdict.value for verdict in Verdict)}.",

@@ -81,6 +81,18 @@ def test_a_verdict_that_the_sums_of_the_whole_time_contradict_is_not_told() -> N
     assert said(sums, verdicts={"mfu_above_ofu": 1.0}) == {}
 
 
+def test_what_a_trace_showed_is_told() -> None:
+    assert said(FINE, findings={"data_loader": 0.255, "host_bound": 0.1}) == {
+        "trace": "Traces of it show what cost up to 25.5% of their time: data_loader. docs/where.md says what helps, "
+        "and the job's page what proves it."
+    }
+
+
+@every([{"<b>": 0.5}, {"host_bound": 0.04}])
+def test_what_is_no_finding_or_a_small_one_is_not_told(findings: dict[str, float]) -> None:
+    assert said(FINE, findings=findings) == {}
+
+
 @every([(20, 0.4, True), (40, 0.4, False), (20, None, False)])
 def test_a_low_ofu_is_told_where_an_aim_is_known(
     ofu: float, target: float | None, is_told: bool

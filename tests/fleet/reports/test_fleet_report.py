@@ -84,6 +84,19 @@ def report(
     return fleet_report(found, ReportOptions(by, prices), reader)
 
 
+@every([({}, "agrees"), ({"verdicts": {}}, "trace: host_bound 30.0%")])
+def test_a_trace_stands_beside_the_verdict(known: dict[str, object], begin: str) -> None:
+    """Of two findings the one that cost more."""
+    given = {"verdicts": {"agree": 5.0}, "findings": {"padding": 0.1, "host_bound": 0.3}, **known}
+    found = report(history(job("1", "alice", JobSums(80, 80, 32), **given)))
+    (row,) = found.jobs
+    assert (row.finding, row.finding_ratio) == ("host_bound", 0.3)
+    for words in in_words(found):  # Markdown escapes the line below
+        (line,) = (each for each in words.replace("\\", "").splitlines() if "trace: " in each)
+        assert begin in line
+        assert "trace: host_bound 30.0%" in line
+
+
 def in_words(found: FleetReport, most_rows: int = 20) -> tuple[str, str]:
     """The report as text and in Markdown."""
     document = tables.document(found, most_rows)

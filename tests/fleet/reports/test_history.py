@@ -43,7 +43,12 @@ N1, N2, N3 = (StoredNode("a", f"n{each}:9846", H100, 4) for each in (1, 2, 3))
 M1 = StoredNode("b", "m1:9846", A100, 4, simulated=10.0)
 NODES = (N1, N2, N3, M1)
 HOURS = 30
-HONEST = ScheduledJob("1", "alice", (N1, N2), 2, 20, 0.42, 0.40, verdict="agree", framework="nemo")
+HONEST = ScheduledJob(
+    *("1", "alice", (N1, N2), 2, 20, 0.42, 0.40),
+    verdict="agree",
+    framework="nemo",
+    finding="host_bound",
+)
 WRONG = ScheduledJob(
     *("2", "bob", (N3,), 1.5, 10.25, 0.2, 0.5),
     verdict="mfu_above_ofu",
@@ -164,6 +169,11 @@ def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHi
     assert {*job.causes} == {"sparse_peak"}
     assert {*job.models} == {H100}
     assert {*history.jobs[JobKey("b", "1")].models} == {A100}
+
+
+def test_what_cost_most_in_the_traces_of_a_job_is_its_share_of_them(history: FleetHistory) -> None:
+    assert history.jobs[JobKey("a", "1")].findings == {"host_bound": pytest.approx(0.5)}
+    assert history.jobs[JobKey("a", "2")].findings == {}
 
 
 def test_what_is_installed_and_covered_is_every_gpu_at_every_time(history: FleetHistory) -> None:
