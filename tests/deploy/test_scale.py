@@ -185,6 +185,7 @@ EXPECTED = {
     "namespace:ofu:ratio_rate5m",
     "namespace:mfu:ratio_rate15m",
     "namespace:ofu_compared:ratio_rate15m",
+    "job:ofu_job_finding:ratio",
     "job:ofu_job_tokens:rate5m",
     "job:joules_per_token:ratio_rate5m",
     "job:tokens_per_gpu_second:ratio_rate5m",
@@ -192,7 +193,7 @@ EXPECTED = {
     "job:memory_busy:ratio_rate5m",
 }
 """What the rules record once a minute of this fleet: it measures all GPUs but not their memory, and its jobs have no
-partition or namespace, and serve nothing."""
+partition or namespace, serve nothing and are not traced."""
 
 
 def names(answer: Answer) -> set[str]:
