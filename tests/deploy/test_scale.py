@@ -191,9 +191,18 @@ EXPECTED = {
     "job:tokens_per_gpu_second:ratio_rate5m",
     "job:idle_engine_watts:rate5m",
     "job:memory_busy:ratio_rate5m",
+    "job:lost_progress_paused_gpus:rate1m",
+    # A minute of quick rules is two seconds, in which agents measure once or not at all.
+    "job:lost_progress_gpus:rate1m",
+    "job:lost_progress_utilization:rate1m",
+    "job:starting_gpus:rate1m",
+    "job:standing_gpus:sum1m",
+    "job:busy_gpus:sum1m",
+    "job:idle_gpus:sum1m",
+    "job_gpu:engine_idle:ratio1m",
 }
 """What the rules record once a minute of this fleet: it measures all GPUs but not their memory, and its jobs have no
-partition or namespace, serve nothing and are not traced."""
+partition or namespace, state no step, serve nothing and are not traced."""
 
 
 def names(answer: Answer) -> set[str]:

@@ -219,6 +219,7 @@ def replay(
             f"-replay.timeFrom={first}",
             f"-replay.timeTo={last}",
             "-replay.rulesDelay=0s",
+            "-datasource.queryStep=0",  # each rule at its own interval; five minutes are for asking at one time
             "-replay.disableProgressBar",
         ],
         check=True,

@@ -89,6 +89,7 @@ SECONDS = range(LATE, round(HOURS * HOUR) + 1, SCRAPE)
 def _of_gpu(job: SteadyJob, here: dict[str, str], gpu: int) -> Iterator[Sample]:
     which = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
     device, clock = labelled(**which), clock_hz(here["instance"], gpu)
+    idle = labelled(**which, part="idle")
     without_job = labelled(**which, model=MODELS[job.cluster])
     with_job = labelled(**which, model=MODELS[job.cluster], job_id=job.job_id)
     for second in SECONDS:
@@ -98,6 +99,7 @@ def _of_gpu(job: SteadyJob, here: dict[str, str], gpu: int) -> Iterator[Sample]:
         yield "ofu_gpu_observed_seconds_total", device, second, float(second)
         yield "ofu_gpu_utilization_seconds_total", device, second, job.ofu * ran
         yield "ofu_gpu_idle_energy_joules_total", device, second, 20.0 * ran
+        yield "ofu_gpu_lost_seconds_total", idle, second, ran * (0.25 if job.ofu else 1.0)
         yield "ofu_gpu_sm_clock_hertz", device, second, clock + 1e8 * turn
         yield "ofu_gpu_tensor_active_ratio", device, second, job.ofu * (1.25 + 0.1 * turn)
 
@@ -121,6 +123,10 @@ def _totals(job: SteadyJob, here: dict[str, str]) -> Iterator[Sample]:
         (labelled(**here, job_id=job.job_id, part=part), share * (1 - job.ofu))
         for part, share in (("no_tensor", 0.75), ("idle", 0.25))
     ]
+    no_progress = [
+        (labelled(**here, job_id=job.job_id, reason=reason), share)
+        for reason, share in (("starting", 0.0), ("done_again", 0.1), ("checkpoint", 0.05))
+    ]
     for second in SECONDS:
         ran = second - job.begin * HOUR
         if ran < 0:
@@ -130,5 +136,10 @@ def _totals(job: SteadyJob, here: dict[str, str]) -> Iterator[Sample]:
             yield f"ofu_job_{name}_seconds_total", own, second, share * GPUS * ran
         for labels, share in lost:
             yield "ofu_job_lost_seconds_total", labels, second, share * GPUS * ran
+        for labels, share in no_progress:
+            seconds = share * GPUS * ran
+            yield "ofu_job_lost_progress_gpu_seconds_total", labels, second, seconds
+        yield "ofu_job_step", own, second, float(ran // 10)
+        yield "ofu_job_restarts_total", own, second, 0.0
         yield "ofu_job_gained_seconds_total", own, second, 0.0
         yield "ofu_job_energy_joules_total", own, second, 500.0 * GPUS * ran

@@ -55,6 +55,10 @@ SHORT = tuple(
 """Half an hour each, with 18 minutes between them."""
 SERVED = {LONG: 1000.0, IDLE: 0.0}
 """Jobs whose engines are pulled, and the tokens that they generate in a second."""
+STANDS = (BEGIN + 4 * HOUR, BEGIN + 5 * HOUR)
+"""When the first GPU of OVER stands, and the others wait for it."""
+LOST_PROGRESS = {"starting": 0.04, "done_again": 0.1, "evaluation": 0.05, "checkpoint": 0.02}
+"""Shares of the time of LONG and OVER that agents say were no progress."""
 JOBS = (LONG, OVER, LEFT, IDLE, *SHORT)
 
 
@@ -122,8 +126,18 @@ def _put_more(put: Put, node: StoredNode, jobs: list[ScheduledJob], times: list[
                 which.replace("}", ',reason="lost"}'),
                 ((t, 1.0) for t in times[60:90]),
             )
+        idle = ((t, _idle_seconds(node, gpu, jobs, t)) for t in times)
+        put("ofu_gpu_lost_seconds_total", which.replace("}", ',part="idle"}'), idle)
         put("ofu_gpu_sm_clock_hertz", which, ((t, 1.5e9) for t in times))
         put("ofu_gpu_tensor_active_ratio", which, active)
+
+
+def _idle_seconds(node: StoredNode, gpu: int, jobs: list[ScheduledJob], time: float) -> float:
+    """A GPU runs no kernel without a job, and in a quarter of the time with one that works."""
+    busy = sum(0.75 * seconds_of(job, time) for job in jobs if job.ofu)
+    if node == RESTARTED and gpu == 0:
+        busy -= 0.75 * max(0.0, min(time, STANDS[1]) - STANDS[0])
+    return time - BEGIN - busy
 
 
 def _put_parts(put: Put, job: ScheduledJob, node: StoredNode, times: list[float]) -> None:
@@ -137,6 +151,12 @@ def _put_parts(put: Put, job: ScheduledJob, node: StoredNode, times: list[float]
     put("ofu_job_gained_seconds_total", job.labels(node), ((t, 0.0) for t in shown))
     energy = ((t, 500.0 * gpus * seconds_of(job, t)) for t in shown)
     put("ofu_job_energy_joules_total", job.labels(node), energy)
+    if job in (LONG, OVER):
+        put("ofu_job_step", job.labels(node), ((t, seconds_of(job, t) // 20) for t in shown))
+        put("ofu_job_restarts_total", job.labels(node), ((t, (t - BEGIN) // 8000) for t in shown))
+        for reason, share in LOST_PROGRESS.items():
+            seconds = ((t, share * node.gpus * seconds_of(job, t)) for t in shown)
+            put("ofu_job_lost_progress_gpu_seconds_total", job.labels(node, reason=reason), seconds)
     if job.mfu is not None:
         count = ((t, float(seconds_of(job, t) // 30)) for t in shown)
         put("ofu_job_report_timestamp_seconds", job.labels(node), ((t, t - 9.0) for t in shown))

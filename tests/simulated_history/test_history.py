@@ -24,6 +24,11 @@ from tests.simulated_history.raw_pages import raw_lines
 from tests.simulated_history.series import RecordedSeries
 
 PER_GPU = ("gpu:", "job_gpu:", "job:idle_gpu_hours:")
+OF_PROGRESS = (
+    *("job:busy_gpus:", "job:idle_gpus:sum1m", "job:standing_gpus:", "job:starting_gpus:"),
+    *("job:lost_progress_", "job:ofu_job_step:", "job:restarts:"),
+)
+"""What the written history lacks: it takes a minute of each GPU, and steps."""
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
 LOADS = """
 length: 130m
@@ -102,7 +107,7 @@ def is_kept_at(minute: int) -> Callable[[str], bool]:
     """Whether a series of this name has a sample at a minute: hours and baselines are not evaluated at each."""
 
     def kept(name: str) -> bool:
-        if name.startswith(PER_GPU):
+        if name.startswith((*PER_GPU, *OF_PROGRESS)):
             return False
         if name.endswith(("increase1h", "topk1_1h", "avg1h")):
             return minute % 60 == 0
@@ -187,7 +192,7 @@ def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> N
         "job:idle_engine_watts:rate5m",
     }
     no_card_counts_its_memory = {"job:memory_busy:ratio_rate5m"}
-    of_gpus = {rule for rule in rules if rule.startswith(PER_GPU)}
+    of_gpus = {rule for rule in rules if rule.startswith((*PER_GPU, *OF_PROGRESS))}
     assert rules - made == (
         of_gpus
         | no_report_is_refused

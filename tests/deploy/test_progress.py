@@ -1,0 +1,106 @@
+"""The rules say how much of a job's time was no progress, within a hundredth of what was planted, on both engines.
+
+Scrapes fail, agents are started anew, jobs are requeued and continued under another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from tests.helpers import progress_fleet
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, record_in, stored
+
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("progress")]
+
+NAMES = "job:lost_progress_gpu_hours:sum1h job:lost_progress_utilized_gpu_hours:sum1h"
+OF_FLEET = 0.01
+"""Of the installed GPU-hours."""
+OF_JOB = 0.02
+"""Of the GPU-hours that the job held."""
+OF_PEAK = 0.002
+SECONDS_OF_A_SCRAPE = ("--query.lookback-delta=40s",)
+"""A page that failed ends its series, which what is read in from a file can't say."""
+
+
+@contextmanager
+def briefly(folder: Path) -> Iterator[Prometheus]:
+    with stored(folder, SECONDS_OF_A_SCRAPE) as prometheus:
+        yield prometheus
+
+
+@contextmanager
+def engine(
+    name: str, fleet: progress_fleet.ProgressFleet, names: str, folder: Path
+) -> Iterator[PrometheusClient]:
+    """An engine with the pages of a fleet, and what its own rules made of them."""
+    end = BEGIN + fleet.hours * HOUR
+    if name == "victoria":
+        with progress_fleet.victoria(fleet.pages(), folder) as victoria:
+            record_in(victoria, BEGIN, end, names)
+            client = PrometheusClient(victoria.url)
+            yield client
+    else:
+        read_in(folder, fleet.pages())
+        record(folder, BEGIN, end, names, briefly)
+        with stored(folder) as prometheus:
+            client = PrometheusClient(prometheus.url)
+            yield client
+    client.close()
+
+
+def over(client: PrometheusClient, name: str, by: str, end: float) -> dict[tuple[str, ...], float]:
+    asked = client.instant(f"sum by ({by}) (sum_over_time({name}[100h]))", end)
+    return {
+        tuple(one.labels.get(label, "") for label in by.split(", ")): one.points[0][1]
+        for one in asked
+    }
+
+
+@pytest.mark.parametrize(("name", "seed"), [("prometheus", 1), ("victoria", 2)])
+def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> None:
+    fleet = progress_fleet.planned(seed)
+    end = BEGIN + fleet.hours * HOUR
+    with engine(name, fleet, NAMES, tmp_path) as client:
+        found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
+        used = over(client, "job:lost_progress_utilized_gpu_hours:sum1h", "cluster", end)
+    planted, held = fleet.lost(), fleet.held()
+    reasons = {reason for _, reason in planted}
+    assert reasons == {
+        *("starting", "held_idle", "alone", "done_again", "evaluation", "checkpoint")
+    }
+    for job, hours in held.items():
+        for reason in reasons:
+            is_, was = found.get((job, reason), 0.0), planted.get((job, reason), 0.0)
+            assert is_ == pytest.approx(was, abs=OF_JOB * hours), (job, reason)
+    for reason in reasons:
+        is_, was = (
+            sum(hours for (_, each), hours in some.items() if each == reason)
+            for some in (found, planted)
+        )
+        assert is_ == pytest.approx(was, abs=OF_FLEET * fleet.installed), reason
+    was = fleet.used("start", "hang", "straggler", "pause", "checkpoint", "evaluation")
+    assert sum(used.values()) == pytest.approx(was, abs=OF_PEAK * fleet.installed)
+
+
+@pytest.mark.parametrize("name", ["prometheus", "victoria"])
+def test_200_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
+    name: str, tmp_path: Path
+) -> None:
+    fleet = progress_fleet.healthy(200)
+    end = BEGIN + fleet.hours * HOUR
+    with engine(name, fleet, NAMES, tmp_path) as client:
+        found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
+    held = fleet.held()
+    assert len({job for job, _ in found}) == len(held) == 200
+    wrong = {
+        (job, reason): hours
+        for (job, reason), hours in found.items()
+        if reason not in ("starting", "checkpoint") and hours > 0.005 * held[job]
+    }
+    assert not wrong
