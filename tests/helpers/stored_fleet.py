@@ -32,7 +32,7 @@ IDLE_WATTS = 50.0
 CREATE_BLOCKS = (
     *("promtool", "tsdb", "create-blocks-from", "openmetrics"),
     # Otherwise it reads the file once for every two hours of it.
-    "--max-block-duration=162h",
+    "--max-block-duration=1458h",
 )
 RETENTION = ("--storage.tsdb.retention.time=100y",)
 

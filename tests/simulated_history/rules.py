@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import accumulate
@@ -26,6 +27,7 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
     "-": operator.sub,
 }
+JOINING = {**ARITHMETIC, ">": lambda value, other: value if value > other else ABSENT}
 COMBINING: Mapping[str, Callable[[float, float], float]] = {
     "count": operator.add,
     "max": max,
@@ -85,6 +87,32 @@ def _count_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[
     return (count or ABSENT for count in counts)
 
 
+def _lowest(
+    one: RecordedSeries,
+    ends: range,
+    window: int,
+    is_kept: Callable[[float, float], bool] = operator.lt,
+) -> Iterator[float]:
+    """The lowest sample of each range, or with `operator.gt` the highest."""
+    samples = ((one.first + n * one.step, value) for n, value in enumerate(one.values))
+    coming = ((minute, value) for minute, value in samples if is_there(value))
+    ahead = next(coming, None)
+    kept: deque[tuple[int, float]] = deque()
+    for end in ends:
+        while ahead and ahead[0] <= end:
+            while kept and not is_kept(kept[-1][1], ahead[1]):
+                kept.pop()
+            kept.append(ahead)
+            ahead = next(coming, None)
+        while kept and kept[0][0] < end - window:
+            kept.popleft()
+        yield kept[0][1] if kept else ABSENT
+
+
+def _highest_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
+    return _lowest(one, ends, window, operator.gt)
+
+
 def _last_over_time(one: RecordedSeries, ends: range, window: int) -> Iterator[float]:
     ranges = ((one.at(end - back) for back in range(window + 1)) for end in ends)
     return (next(filter(is_there, values), ABSENT) for values in ranges)
@@ -94,6 +122,8 @@ RANGES: Mapping[str, Callable[[RecordedSeries, range, int], Iterator[float]]] = 
     "count_over_time": _count_over_time,
     "increase": _increase,
     "last_over_time": _last_over_time,
+    "max_over_time": _highest_over_time,
+    "min_over_time": _lowest,
     "rate": _rate,
     "sum_over_time": _sum_over_time,
 }
@@ -186,8 +216,8 @@ class _Evaluation:
                 return _each(self.of(left), lambda v: (is_bool or v) if v > number else ABSENT)
             return _each(self.of(left), lambda value: ARITHMETIC[sign](value, number))
         matching, these, others = _Matching(expression.modifier), self.of(left), self.of(right)
-        if sign in ARITHMETIC:
-            return matching.joined(these, others, ARITHMETIC[sign])
+        if sign in JOINING:
+            return matching.joined(these, others, JOINING[sign])
         if sign == "or":
             return [*these, *matching.where(others, these, False)]
         return matching.where(these, others, {"and": True, "unless": False}[sign])
