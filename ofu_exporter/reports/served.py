@@ -55,7 +55,9 @@ class Tally:
             del self._pages[next(iter(self._pages))]
         if before is not None:
             self._add(grown(before[0], page), at - before[1])
-        elif last is not None and _is_after(page, last, last_at):
+        elif last is None:  # what it served before is not counted, but that it counts is known
+            self._add(dict.fromkeys(page.counters, 0.0), 0.0)
+        elif _is_after(page, last, last_at):
             # it began at 0; what was served before the end is not seen
             self._add(page.counters, at - last_at)
         for each, measure in ((self.served.running, "running"), (self.served.waiting, "waiting")):

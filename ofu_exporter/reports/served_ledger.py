@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ofu_exporter.jobs.kept_served import KeptJob, KeptPage, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
@@ -12,6 +13,11 @@ from ofu_exporter.reports.served import Tally
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import Snapshot
+
+
+class _Engine(NamedTuple):
+    setting: PullSetting
+    tally: Tally
 
 
 class Ledger:
@@ -25,8 +31,7 @@ class Ledger:
         self._began: dict[str, float | None] = {}
         """When the record began that the sums of a job belong to."""
         self._pages: dict[str, tuple[KeptPage, ...]] = {}
-        self._tallies: dict[str, tuple[str, Tally]] = {}
-        """By engine: its job, and its tally."""
+        self._tallies: dict[str, _Engine] = {}
 
     def resume(self, kept: KeptServed) -> None:
         """Go on from where an earlier agent was, before any tally is made."""
@@ -40,17 +45,17 @@ class Ledger:
         # an address may have a password in it, which is not kept
         engines = [digest(f"{each.job_id} {each.url}") for each in settings]
         with self.lock:
-            for engine, (job, tally) in self._tallies.items():
+            for engine, (setting, tally) in self._tallies.items():
                 tally.lose()
-                self._earlier.setdefault(job, Served()).add(tally.served)
+                self._earlier.setdefault(setting.job_id, Served()).add(tally.served)
                 self._pages[engine] = tally.kept()
             self._tallies = {
-                engine: (each.job_id, Tally(self._pages.get(engine, ())))
+                engine: _Engine(each, Tally(self._pages.get(engine, ())))
                 for engine, each in dict(zip(engines, settings, strict=True)).items()
             }
             self._pages.clear()
             self._forget()
-            return [self._tallies[engine][1] for engine in engines]
+            return [self._tallies[engine].tally for engine in engines]
 
     def served(self) -> dict[str, Served]:
         """What the engines of each job served since the job's record began."""
@@ -60,7 +65,7 @@ class Ledger:
     def kept(self) -> KeptServed:
         """All that the next agent needs."""
         with self.lock:
-            engines = {name: tally.kept() for name, (_, tally) in self._tallies.items()}
+            engines = {name: each.tally.kept() for name, each in self._tallies.items()}
             jobs = {
                 job: KeptJob(began=self._began.get(job), served=served_totals(served))
                 for job, served in self._served().items()
@@ -70,9 +75,12 @@ class Ledger:
     def _served(self) -> dict[str, Served]:
         self._begin_anew()
         jobs: dict[str, Served] = {}
-        of_tallies = ((job, tally.served) for job, tally in self._tallies.values())
+        of_tallies = ((each.setting.job_id, each.tally.served) for each in self._tallies.values())
         for job, served in (*self._earlier.items(), *of_tallies):
             jobs.setdefault(job, Served()).add(served)
+        for setting, _ in self._tallies.values():
+            if not setting.metric:
+                jobs[setting.job_id].engines[setting.role] += 1.0
         return jobs
 
     def _begin_anew(self) -> None:
@@ -81,22 +89,25 @@ class Ledger:
             before = self._began.get(job)
             if before is not None and at > before:
                 self._earlier.pop(job, None)
-                for of_job, tally in self._tallies.values():
-                    if of_job == job:
+                for setting, tally in self._tallies.values():
+                    if setting.job_id == job:
                         tally.served = Served()
             self._began[job] = at
 
     def _forget(self) -> None:
         """Forget jobs that are not here and whose engines are not pulled any more."""
-        known = {job for job, _ in self._tallies.values()} | self._here().keys()
+        known = self._pulled() | self._here().keys()
         if self._snapshot() is not None:
             self._earlier = {job: each for job, each in self._earlier.items() if job in known}
         self._began = {job: at for job, at in self._began.items() if job in self._earlier}
 
+    def _pulled(self) -> set[str]:
+        return {each.setting.job_id for each in self._tallies.values()}
+
     def _here(self) -> dict[str, float]:
         """When the record of each job on the page began that has sums or engines, by the id that these know."""
         snapshot = self._snapshot()
-        wanted = {job for job, _ in self._tallies.values()} | self._earlier.keys()
+        wanted = self._pulled() | self._earlier.keys()
         return {
             name: view.began
             for view in (snapshot.jobs if snapshot else ())

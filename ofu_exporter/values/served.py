@@ -38,6 +38,8 @@ class Served:
     running: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Requests that run, by model, at the last pull; empty when that had no page."""
     waiting: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    engines: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Engines that are read, by their role."""
 
     def add(self, other: Served) -> None:
         """Add another engine of the same job."""

@@ -188,3 +188,11 @@ def test_no_address_is_kept() -> None:
     text = ledger.kept().model_dump_json()
     assert "secret" not in text
     assert "127.0.0.1" not in text
+
+
+def test_engines_are_counted_by_the_role_that_the_configuration_gives_them() -> None:
+    decoding = SECOND.model_copy(update={"role": "decode"})
+    gauge = FIRST.model_copy(update={"metric": "mfu", "url": "http://127.0.0.1:3/metrics"})
+    ledger = Ledger()
+    ledger.tallies([FIRST, decoding, gauge])
+    assert ledger.served()["chat"].engines == {"both": 1.0, "decode": 1.0}

@@ -190,8 +190,14 @@ def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> N
         "job:joules_per_token:ratio_rate5m",
         "job:tokens_per_gpu_second:ratio_rate5m",
         "job:idle_engine_watts:rate5m",
+        "job:tokens:increase1h",
+        "job:idle_engine_joules:increase1h",
     }
-    no_card_counts_its_memory = {"job:memory_busy:ratio_rate5m"}
+    no_card_counts_its_memory = {
+        "job:memory_busy:ratio_rate5m",
+        "job:memory_gpu_hours:increase1h",
+        "job:memory_busy_gpu_hours:increase1h",
+    }
     of_gpus = {rule for rule in rules if rule.startswith((*PER_GPU, *OF_PROGRESS))}
     assert rules - made == (
         of_gpus

@@ -14,6 +14,7 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.fleet_history import JobKey, ratio
 from ofu_exporter.fleet.reports.job_rows import known_sum
+from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.percent import percent
@@ -28,6 +29,8 @@ def exemption(row: JobRow, signs: JobSigns, wanted: Exemptions) -> str | None:
     ):
         if name and any(fnmatchcase(name, pattern) for pattern in patterns):
             return f"its {what} is exempt"
+    if is_memory_bound(row):
+        return f"it serves, bound by memory: that was busy {percent(row.memory_ratio)} of the time"
     lasted = 3600 * row.held_gpu_hours / row.gpus if row.gpus else None
     if lasted is not None and lasted < wanted.shorter_than:
         return f"shorter than {lasting(wanted.shorter_than)}"

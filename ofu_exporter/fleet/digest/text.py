@@ -12,6 +12,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.served_tables import served_words
 from ofu_exporter.fleet.reports.tables import counted, gpus, hours, money, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.support.templates import render
@@ -84,6 +85,7 @@ def facts(digest: Digest) -> Iterator[str]:
             f"Of {hours(total.observed_gpu_hours)} measured GPU-hours {went} went to idle engines: "
             "GPUs that were held, and on which no kernel ran."
         )
+    yield from served_words(total, digest.currency)
     if total.mfu is not None:
         yield (
             f"Where jobs report, MFU is {share(total.mfu)}, and OFU over the same time {share(total.ofu_compared)}."

@@ -26,6 +26,12 @@ class HistoryAnswers:
         self._agents: set[ClusterHour] = set()
         """Hours of which the agents' own series are there."""
 
+    def about(self, jobs: str) -> HistoryAnswers:
+        """The same for the jobs that a matcher selects."""
+        answers = HistoryAnswers(self._reader, self._history, jobs)
+        answers._agents = self._agents
+        return answers
+
     def values_at_end(
         self, what: str, expression: str
     ) -> Iterator[tuple[Mapping[str, str], float]]:

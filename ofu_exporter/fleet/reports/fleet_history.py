@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.reports.served_sums import ServedSums
 from ofu_exporter.values.losses import Loss
 
 SPLIT_TOLERANCE = 0.002
@@ -122,6 +123,7 @@ class JobHistory:
     frameworks: dict[str, float] = field(default_factory=dict)
     """By the hours for which it had told them."""
     models: dict[str, float] = field(default_factory=dict)
+    served: ServedSums | None = None
     first_hour: int | None = None
     last_hour: int | None = None
 

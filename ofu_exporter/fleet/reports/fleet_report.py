@@ -32,6 +32,7 @@ from ofu_exporter.fleet.reports.result import (
     HourRow,
     JobRow,
 )
+from ofu_exporter.fleet.reports.served_sums import served_models
 from ofu_exporter.support.percent import percent
 
 
@@ -84,6 +85,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         groups=groups.groups_by(jobs, wanted.by, target),
         jobs=rows,
         days=groups.days(history, jobs, target, wanted.prices),
+        served_models=served_models(groups.served_of(jobs)),
         hours=_hours(history),
         missing=missing_rows(reader.missing),
         contradictions=too_much,

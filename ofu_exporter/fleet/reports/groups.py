@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import DAY
@@ -27,6 +27,7 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
     SizeRow,
 )
+from ofu_exporter.fleet.reports.served_sums import PricedServed, served_columns
 
 _MOST_SIZES = 24
 """With more sizes than these, the table has powers of two."""
@@ -54,6 +55,7 @@ def group_row(
             "flagged_jobs": sum(map(is_flagged, rows)),
             "priced_ratio": ratio(priced, sums.held),
             **sums_of(sums, target, None),
+            **served_columns(served_of(jobs)),
             "cost": known_sum(row.cost for row in rows),
             "wasted_cost": known_sum(row.wasted_cost for row in rows),
             "idle_cost": known_sum(row.idle_cost for row in rows),
@@ -61,6 +63,14 @@ def group_row(
             "recoverable_cost": known_sum(row.recoverable_cost for row in rows),
         }
     )
+
+
+def served_of(jobs: Iterable[RatedJob]) -> Iterator[PricedServed]:
+    """What those of the jobs served that serve."""
+    for job in jobs:
+        if job.history.served is not None:
+            price = None if job.row.cost is None else ratio(job.row.cost, job.row.held_gpu_hours)
+            yield PricedServed(job.history.served, price)
 
 
 def groups_by(jobs: Sequence[RatedJob], by: By, target: float | None) -> list[GroupRow]:

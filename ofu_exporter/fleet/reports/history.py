@@ -31,6 +31,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     JobSums,
 )
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
+from ofu_exporter.fleet.reports.served import read_served
 
 
 @collector_paused()
@@ -54,6 +55,7 @@ def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -
     collector.read_facts_of_jobs()
     if not jobs:
         collector.read_losses()
+        read_served(history, collector.about)
     collector.read_job_models()
     collector.read_simulated()
     return history

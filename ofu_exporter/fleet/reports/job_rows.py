@@ -13,13 +13,14 @@ from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.served_sums import PricedServed, served_columns
 from ofu_exporter.values.reported import Verdict
 
 JOULES_PER_KWH = 3.6e6
 
 
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
-    total = job.total
+    total, price = job.total, prices.of_mix(job.models)
     names = names_of(job)
     mfu, ofu = total.mfu, total.ofu_compared
     error = None if mfu is None or ofu is None else mfu - ofu
@@ -41,7 +42,8 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             "cause": longest(job.causes),
             "finding": longest(job.findings),
             "finding_ratio": max(job.findings.values(), default=None),
-            **sums_of(total, target, prices.of_mix(job.models)),
+            **sums_of(total, target, price),
+            **served_columns([PricedServed(job.served, price)] if job.served else ()),
         }
     )
 

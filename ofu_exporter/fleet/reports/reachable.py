@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.jobs.served_text import MEMORY_BOUND
 
 FEWEST_ALIKE = 5
 """Jobs of one model and size from which on their upper quartile counts."""
@@ -15,7 +16,8 @@ DEFINITION = (
     "Can be had back: GPU-hours in which a job held GPUs and no kernel ran (where no counter tells: no tensor pipe was "
     "used), and of the hours with tensor work what the same work would not take at the OFU that the best quarter of "
     "jobs of the same GPU model and size reaches, or at the target where there are fewer than "
-    f"{FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others."
+    f"{FEWEST_ALIKE}; a job that is better has 0 and takes nothing from others. A job that serves is measured against "
+    "the OFU that it would have with its memory busy all the time, and has 0 where that bounds it already."
 )
 Kind = tuple[str | None, int]
 """A GPU model and a number of GPUs."""
@@ -32,7 +34,7 @@ def reach(rows: Iterable[JobRow]) -> dict[Kind, float]:
     alike: dict[Kind, list[float]] = defaultdict(list)
     for row in rows:
         ofu = busy_ofu(row)
-        if ofu is not None and row.gpus is not None:
+        if ofu is not None and row.gpus is not None and not is_memory_bound(row):
             alike[_kind(row)].append(ofu)
     return {
         kind: statistics.quantiles(values, n=4, method="inclusive")[2]
@@ -45,6 +47,21 @@ def busy_ofu(row: JobRow) -> float | None:
     """The OFU over the hours in which tensor pipes were used; None without such."""
     busy = row.observed_gpu_hours - row.idle_gpu_hours
     return row.effective_gpu_hours / busy if busy > 0 else None
+
+
+def is_memory_bound(row: JobRow) -> bool:
+    """Whether a job serves, and memory and not tensor pipes bounds what it does: its low OFU is no waste."""
+    busy = row.memory_ratio
+    return busy is not None and busy >= max(MEMORY_BOUND, row.ofu or 0.0)
+
+
+def _within_memory(row: JobRow, known: float) -> float:
+    """The OFU that a job can have: of one that serves, at most what it would have with its memory busy all the time,
+    because its FLOPs a byte stay what they are."""
+    ofu, busy = busy_ofu(row), row.memory_ratio
+    if ofu is None or busy is None or not ofu <= busy:
+        return known
+    return ofu if is_memory_bound(row) else min(known, ofu / busy)
 
 
 def unused(row: JobRow) -> float:
@@ -69,6 +86,7 @@ def _rated(row: JobRow, reached: Mapping[Kind, float], target: float | None) -> 
     busy = max(0.0, row.observed_gpu_hours - row.idle_gpu_hours)
     if not row.observed_gpu_hours or (busy and not known):
         return row  # nothing to measure it against
+    known = known and _within_memory(row, known)
     gap = max(0.0, busy - row.effective_gpu_hours / known) if known else 0.0
     hours = unused(row) + gap
     is_priced = row.cost is not None and row.held_gpu_hours > 0

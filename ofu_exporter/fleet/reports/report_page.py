@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.reports import pictures, tables
+from ofu_exporter.fleet.reports import pictures, served_tables, tables
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
@@ -46,7 +46,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         ),
         hours=_hours(report),
         changes=changes,
-        sections=[*tables.details(report, MOST_ROWS)],
+        sections=[*tables.details(report, MOST_ROWS), *served_tables.sections(report, MOST_ROWS)],
         remarks=tables.remarks(report.missing, report.notes),
     )
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.fleet.changes_result import ChangesReport
+from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
 
@@ -108,7 +109,7 @@ class SumsRow(ResultRow):
     recoverable_cost: float | None = None
 
 
-class JobRow(SumsRow):
+class JobRow(ServedColumns, SumsRow):
     """One job."""
 
     cluster: str
@@ -144,7 +145,7 @@ NOT_KNOWN, NO_JOB, ALL_JOBS = "(not known)", "(no job)", "all jobs"
 """Stand where there is no name."""
 
 
-class GroupRow(SumsRow):
+class GroupRow(ServedColumns, SumsRow):
     """Some jobs that have something in common."""
 
     name: str
@@ -267,6 +268,9 @@ class FleetReport(ResultRow):
     groups: list[GroupRow]
     jobs: list[JobRow] = Field(description="By held GPU-hours.")
     days: list[DayRow]
+    served_models: list[ServedModelRow] = Field(
+        default=[], description="What jobs served, by the model that the engines name."
+    )
     hours: list[HourRow]
     missing: list[MissingRow]
     contradictions: list[str] = Field(

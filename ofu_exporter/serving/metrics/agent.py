@@ -238,6 +238,12 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
         lambda counts: _by_job(counts, lambda served: served.waiting),
         *("job_id", "served_model"),
     ),
+    AGENT.gauge(
+        "ofu_job_engines",
+        "The job's pulled engines, by the role that the configuration gives them: prefill, decode or both.",
+        lambda counts: _by_job(counts, lambda served: served.engines),
+        *("job_id", "role"),
+    ),
     AGENT.counter(
         "ofu_job_forward_seconds",
         "Seconds of forward passes of the job's pulled engines, of all their ranks, by the phase that they name.",

@@ -12,6 +12,7 @@ from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.reports.test_fleet_report import history, job, report
 
 GOOD = [job(f"good-{n}", f"user{n}", JobSums(500, 500, 200)) for n in range(8)]
@@ -155,3 +156,45 @@ def test_a_job_of_kernels_without_tensor_work_does_not_rest(
     assert row.recoverable_gpu_hours is not None
     assert row.recoverable_gpu_hours >= rested
     assert row.recoverable_gpu_hours <= rested + 5.0
+
+
+def serving(job_id: str, user: str, ofu: float, memory: float) -> JobHistory:
+    """A job that serves on 8 GPUs for 100 hours: prices, tokens and energy do not matter here."""
+    served = ServedSums(held=800, memory=800, memory_busy=800 * memory)
+    served.add_hour({("m", "generation"): 1e9}, 0.0, 8e8)
+    return job(job_id, user, JobSums(800, 800, 800 * ofu), served=served)
+
+
+def test_a_serving_job_that_memory_bounds_is_no_waste() -> None:
+    """One that lets its memory rest is, as far as more requests at once would help."""
+    bound, slack = serving("bound", "ann", 0.03, 0.85), serving("slack", "ben", 0.03, 0.3)
+    found = acted(*GOOD, bound, slack)
+    assert [(row.kind, row.who) for row in found.actions] == [("below_others", "train-ben of ben")]
+    rows = {row.job_id: row for row in found.jobs}
+    assert rows["bound"].recoverable_gpu_hours == 0
+    assert rows["slack"].recoverable_gpu_hours == pytest.approx(800 * (1 - 0.3))
+    assert [
+        row.who for row in acted(*GOOD, job("train", "ann", JobSums(800, 800, 24))).actions
+    ] == ["train-ann of ann"]
+
+
+def test_a_serving_job_whose_tensor_pipes_are_busier_than_its_memory_is_held_against_others() -> (
+    None
+):
+    found = acted(*GOOD, serving("prefill", "ann", 0.2, 0.1))
+    (row,) = (row for row in found.jobs if row.job_id == "prefill")
+    assert row.recoverable_gpu_hours == pytest.approx(800 * (1 - 0.2 / 0.4))
+
+
+def test_a_memory_that_was_measured_for_less_than_half_of_the_time_bounds_nothing() -> None:
+    served = ServedSums(held=800, memory=300, memory_busy=290)
+    served.add_hour({("m", "generation"): 1e9}, 0.0, 8e8)
+    found = acted(*GOOD, job("9", "ann", JobSums(800, 800, 24), served=served))
+    assert [row.who for row in found.actions] == ["train-ann of ann"]
+
+
+def test_jobs_that_memory_bounds_do_not_lower_what_others_can_reach() -> None:
+    decoding = [serving(f"d{n}", "ann", 0.03, 0.9) for n in range(30)]
+    slow = job("slow", "bob", JobSums(800, 800, 160))
+    (row,) = (row for row in acted(*GOOD, slow, *decoding).jobs if row.job_id == "slow")
+    assert row.recoverable_gpu_hours == pytest.approx(800 * (1 - 0.2 / 0.4))

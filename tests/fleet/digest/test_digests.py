@@ -12,8 +12,10 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.digests import DigestSource, digests, exemption
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
+from ofu_exporter.fleet.digest.text import text
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of
 from tests.helpers.every import every
@@ -235,3 +237,23 @@ def test_for_any_jobs_digests_are_the_reports_rows(jobs: list[tuple[str, JobSums
     ]
     places = [each.rank_by_waste.place for each in found if each.rank_by_waste]
     assert not places or min(places) == 1
+
+
+def test_a_serving_job_that_memory_bounds_is_exempt_and_says_so() -> None:
+    served = ServedSums(held=80, memory=80, memory_busy=68)
+    served.add_hour({("m", "generation"): 3e7}, 0.0, 9e7)
+    bound = job("1", "ada", JobSums(80, 80, 2.4), served=served)
+    (found,) = of(bound)
+    (told,) = found.jobs
+    assert told.exempt == "it serves, bound by memory: that was busy 85.0% of the time"
+    assert told.advice == []
+    assert "Served 30 M tokens at 3 J a token and 5.33 USD a million." in text(found, 5)
+
+
+def test_a_serving_job_that_lets_its_memory_rest_has_advice() -> None:
+    served = ServedSums(held=80, memory=80, memory_busy=16)
+    served.add_hour({("m", "generation"): 3e7}, 0.0, None)
+    (found,) = of(job("1", "ada", JobSums(80, 80, 2.4), served=served))
+    assert found.jobs[0].exempt is None
+    assert [each.kind for each in found.jobs[0].advice] == ["low_ofu"]
+    assert "J a token" not in text(found, 5)
