@@ -123,13 +123,13 @@ def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
 
 def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     from ofu_exporter.fleet.changes import text as changes_text
-    from ofu_exporter.fleet.reports import report_page, served_tables, tables
+    from ofu_exporter.fleet.reports import report_page, report_text, served_tables
 
     changed = answer.changes
     if format_ == "html":
         return report_page.page(answer, changes_text.document(changed) if changed else None)
     changes = changes_text.document(changed, most_rows) if changed else None
-    document = tables.document(answer, most_rows)
+    document = report_text.document(answer, most_rows)
     served = served_tables.sections(answer, most_rows)
     document = document._replace(sections=[*document.sections, *served])
     if format_ == "markdown":

@@ -12,6 +12,7 @@ from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import FleetReport
 
 LEAST_FACTOR = 1.1
@@ -39,7 +40,9 @@ def whole_report(
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:
         changes = _changes(reader, history)
-    report = fleet_report(history, wanted.options, reader)
+    is_whole = wanted.source == "agents" and not reader.missing and bool(history.recorded)
+    before = read_before(reader, history.span, wanted.options.by) if is_whole else []
+    report = with_periods(fleet_report(history, wanted.options, reader), before)
     report = report.model_copy(update={"changes": changes and _without_twice(changes, report)})
     return report.model_copy(update={"actions": first_actions(report)})
 

@@ -7,7 +7,7 @@ the rules kept the looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import add, attrgetter
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from ofu_exporter.fleet.reports.result import (
     NO_JOB,
     FunnelStep,
     GroupRow,
+    JobRow,
     StepName,
     SumsRow,
     WaterfallStep,
@@ -59,7 +60,9 @@ class PricedJobs:
 
     def of(self, name: str) -> PricedHours:
         """The sum of a field of SumsRow. Its cost is known where the price of each job's GPUs is."""
-        value = attrgetter(f"{name}_gpu_hours")
+        return self.sum(attrgetter(f"{name}_gpu_hours"))
+
+    def sum(self, value: Callable[[JobRow], float | None]) -> PricedHours:
         return _priced(((value(row) or 0.0, price) for row, price in self._priced), self._prices)
 
 
@@ -208,13 +211,30 @@ def lost_hours(row: SumsRow) -> dict[Loss, float]:
     return dict(sorted(measured.items(), key=lambda part: -part[1]))
 
 
+HELD_NO_KERNEL, WAITING = "held_no_kernel", "waiting_for_host"
+_WORDS: Mapping[str, str] = {
+    "unclaimed": "busy without a known job",
+    "unknown": "no job, and not known",
+    "unmeasured": "held, not measured",
+    HELD_NO_KERNEL: "held, no kernel",
+    WAITING: "waiting for the host",
+    Loss.CLOCK.value: "below the clock",
+    "delivered": "became work",
+}
+
+
 def step_words(step: WaterfallStep) -> str:
-    return Loss(step.name).words if step.name in set(Loss) else step.name
+    if step.name == Loss.CLOCK and (step.gpu_hours or 0.0) < 0:
+        return "above the clock, gained"
+    other = Loss(step.name).words if step.name in set(Loss) else step.name
+    return _WORDS.get(step.name, other)
 
 
 def is_shown(step: WaterfallStep) -> bool:
-    """Whether a step is worth a line: the ends are, and what is not 0."""
-    return bool(step.gpu_hours) or step.name in ("installed", "delivered")
+    """Whether a step is worth a line: the ends are, and what is more than 0.0%."""
+    is_end = step.name in ("installed", "delivered")
+    seen = step.gpu_hours if step.share is None else round(step.share, 3)
+    return is_end or bool(seen)
 
 
 def largest_loss(total: GroupRow) -> str:
@@ -232,11 +252,8 @@ def waterfall(
     """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
-    of_jobs = [
-        (loss.value, loss.meaning, jobs.of(f"lost_{loss.value}"), ADVICE[loss])
-        for loss in lost_hours(total)
-    ]
-    delivered = ("delivered", "what jobs used of the peak: OFU", jobs.of("effective"), "")
+    of_jobs = sorted(_lost(jobs, total), key=lambda each: -(each[2].gpu_hours or 0.0))
+    delivered = ("delivered", "in GPU-hours at the full peak: OFU", jobs.of("effective"), "")
     before = [
         WaterfallStep(**by_name[name].model_dump(), advice="", page="docs/fleet.md")
         for name in ("installed", *BEFORE_JOBS)
@@ -253,3 +270,28 @@ def waterfall(
         )
         for name, meaning, (hours, cost), advice in (*of_jobs, delivered)
     ]
+
+
+_Lost = tuple[str, str, PricedHours, str]
+"""Name, meaning, hours and advice of a step."""
+
+
+def _lost(jobs: PricedJobs, total: GroupRow) -> Iterator[_Lost]:
+    """What jobs lost of the peak; of hours without a kernel those of jobs at rest stand apart."""
+    for loss in lost_hours(total):
+        if loss is not Loss.IDLE:
+            yield loss.value, loss.meaning, jobs.of(f"lost_{loss.value}"), ADVICE[loss]
+            continue
+        rested = jobs.sum(_rested)
+        yield (
+            HELD_NO_KERNEL,
+            "jobs that held GPUs and ran nothing for minutes",
+            rested,
+            "Jobs that held GPUs and ran nothing: end them, ask for fewer GPUs, or limit their time.",
+        )
+        waited = jobs.of("lost_idle").less(rested)
+        yield WAITING, "no kernel ran for moments", waited, ADVICE[loss]
+
+
+def _rested(row: JobRow) -> float:
+    return min(row.idle_gpu_hours, row.lost_idle_gpu_hours or 0.0)

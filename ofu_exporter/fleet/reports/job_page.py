@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.reports import pictures
+from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.job_result import (
     EarlierRow,
     GpuRow,
@@ -17,7 +18,7 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.tables import NONE, ReportSection, gpus, number, share
+from ofu_exporter.fleet.reports.tables import NONE, gpus, number, share
 from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, Part, TextTable, table
@@ -39,7 +40,7 @@ def text(result: JobResult) -> str:
     ]
     over_time = ReportSection("Over time", _over_time(result.points))
     for section in (over_time, *sections(result)):
-        lines += ["", f"{section.title}:", "", section.table]
+        lines += ["", f"{section.title}:", "", *([section.table] if section.table else [])]
     lines += [f"Not read: {part.words}" for part in result.missing]
     return tables.text(lines)
 

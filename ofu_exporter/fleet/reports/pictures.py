@@ -127,6 +127,24 @@ def distribution(values: Sequence[tuple[float, float]]) -> Drawing:
     return Drawing(WIDTH, 190.0, "GPU-hours by OFU of the job", "bars", shapes)
 
 
+def sparkline(values: Values) -> Drawing | None:
+    """How a ratio went, from 0 to its largest; a gap stays a gap. None below two that are known."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2:
+        return None
+    most, step = max(known) or 1.0, 100 / (len(values) - 1)
+    runs: list[list[str]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{step * place:.1f} {29 - 26 * value / most:.1f}")
+    path = " ".join(f"M{' L'.join(run if len(run) > 1 else run * 2)}" for run in runs if run)
+    said = ", ".join("unknown" if value is None else f"{value:.1%}" for value in values)
+    label = f"The last {len(values)} periods, the oldest first: {said}"
+    return Drawing(100, 30, label, "spark", [Shape("path", {"d": path})], is_stretched=True)
+
+
 def heat_map(rows: Sequence[tuple[str, Values]], times: tuple[str, str], label: str) -> Drawing:
     """A row of cells for each GPU, darker with more OFU, between two times; a cell that is not known is empty."""
     height = 34 + 9.0 * len(rows)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.reports import pictures, served_tables, tables
+from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
+from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
+from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.reachable import DEFINITION
-from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, FunnelStep, WaterfallStep
-from ofu_exporter.fleet.reports.tables import Document, facts
+from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
+from ofu_exporter.fleet.reports.tables import counted, facts
+from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
 MOST_ROWS = 600
@@ -25,14 +29,14 @@ StepBar = Mapping[str, object]
 
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
-    """The whole file. `changes` stands in it where somebody has looked for them; how to do so, otherwise."""
+    """The whole file. `changes` stands in it where somebody has looked for them."""
     return render(
         "fleet_report.html",
         title=_title(report),
         report=report,
         facts=" ".join(facts(report)),
-        first=_first(report),
-        nothing_to_do=tables.NOTHING_TO_DO,
+        first=[(row, report_text.gain(row, report.currency)) for row in report.actions],
+        nothing_to_do=report_text.NOTHING_TO_DO,
         definition=DEFINITION,
         tiles=[*_tiles(report)],
         funnel=[
@@ -40,6 +44,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
             for step in report.funnel
         ],
         waterfall=[*_waterfall(report)] if lost_hours(report.total) else [],
+        teams=of_groups(report, MOST_ROWS),
         scatter=pictures.scatter(report.jobs),
         distribution=pictures.distribution(
             [(row.ofu, row.observed_gpu_hours) for row in report.jobs if row.ofu is not None]
@@ -51,43 +56,41 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
     )
 
 
-def _tiles(report: FleetReport) -> Iterator[tuple[str, str]]:
-    """The numbers that matter most, each with what it is."""
+class _Tile(NamedTuple):
+    """A number that matters, what it is, and what else to know of it."""
+
+    number: str
+    meaning: str
+    note: str = ""
+    trend: Drawing | None = None
+
+
+def _tiles(report: FleetReport) -> Iterator[_Tile]:
     steps = {step.name: step for step in report.funnel}
-    yield tables.share(steps["effective"].share), "of the peak became work"
-    whole = steps["installed"]
+    change = report.delivered_change
+    note = "" if change is None else f"{signed_points(change)} points on the period before"
+    trend = pictures.sparkline([each.delivered_ratio for each in report.periods])
+    yield _Tile(tables.share(steps["effective"].share), "of the peak became work", note, trend)
+    whole, gpus = steps["installed"], sum(row.gpus or 0.0 for row in report.clusters)
+    hours = f"{tables.hours(whole.gpu_hours)} GPU-hours"
     if whole.cost is not None:
-        gpu_hours = tables.hours(whole.gpu_hours)
-        yield tables.money(whole.cost, report.currency), f"for {gpu_hours} GPU-hours"
+        money = tables.money(whole.cost, report.currency)
+        yield _Tile(money, f"for {hours} of {tables.gpus(gpus)} GPUs")
+    elif whole.gpu_hours:
+        yield _Tile(tables.hours(whole.gpu_hours), f"GPU-hours of {tables.gpus(gpus)} GPUs")
     back, cost = report.total.recoverable_gpu_hours, report.total.recoverable_cost
     if back is not None:
         hours = f"{tables.hours(back)} GPU-hours"
         if cost is None:
-            yield hours, "can be had back"
+            yield _Tile(hours, "can be had back")
         else:
-            yield tables.money(cost, report.currency), f"can be had back, {hours}"
+            yield _Tile(tables.money(cost, report.currency), "can be had back", hours)
     if report.reporting_ratio is not None:
-        yield tables.share(report.reporting_ratio), "of measured GPU-hours report an MFU"
-
-
-def _first(report: FleetReport) -> list[Mapping[str, str]]:
-    """What to do first, with its gain in words."""
-    return [
-        {
-            **row.model_dump(include={"who", "why", "next", "link"}),
-            "gain": "wrong number"
-            if row.kind == "wrong_number"
-            else " · ".join(_gain(row, report.currency)),
-        }
-        for row in report.actions
-    ]
-
-
-def _gain(row: ActionRow, currency: str) -> Iterator[str]:
-    if row.cost is not None:
-        yield tables.money(row.cost, currency)
-    if row.gpu_hours is not None:
-        yield f"{tables.hours(row.gpu_hours)} GPU-hours"
+        flagged = report.total.flagged_jobs
+        jobs = f"of {counted(report.total.jobs, 'job')}, {flagged} {'say' if flagged != 1 else 'says'} too much"
+        yield _Tile(
+            tables.share(report.reporting_ratio), "of measured GPU-hours report an MFU", jobs
+        )
 
 
 def _title(report: FleetReport) -> str:

@@ -42,7 +42,8 @@ class WaterfallStep(ResultRow):
 
     name: str = Field(
         description="installed; free, unclaimed, unknown and unmeasured as in the funnel; the parts of the peak that "
-        "jobs lost, the largest first; delivered, which is what is left."
+        "jobs lost, the largest first, of which held_no_kernel and waiting_for_host are lost_idle; delivered, which "
+        "is what is left."
     )
     meaning: str
     gpu_hours: float | None
@@ -154,6 +155,12 @@ class GroupRow(ServedColumns, SumsRow):
     priced_ratio: float | None = Field(
         description="Share of the held GPU-hours whose price is known."
     )
+    ofu_change: float | None = Field(
+        default=None, description="OFU less that of the period before; null where none is known."
+    )
+    recoverable_share: float | None = Field(
+        default=None, description="Of the GPU-hours of all jobs that can be had back."
+    )
     is_named: bool = Field(
         description=f"False for jobs without a name, {NOT_KNOWN}, for {NO_JOB} and for {ALL_JOBS}."
     )
@@ -222,6 +229,19 @@ class HourRow(ResultRow):
     no_job_ofu: float | None = Field(description="Of the GPUs not held by exactly one job.")
 
 
+class PeriodRow(ResultRow):
+    """A stretch of time as long as that of the report: one before it, or its own."""
+
+    start: str
+    end: str
+    covered_ratio: float | None
+    delivered_ratio: float | None = Field(
+        description="Of the peak of all GPUs; null where less than half of the time is known."
+    )
+    ofu: float | None = Field(description="Of jobs.")
+    groups: dict[str, float] = Field(description="OFU by the names of the report's groups.")
+
+
 class ActionRow(ResultRow):
     """One thing to do first."""
 
@@ -279,6 +299,15 @@ class FleetReport(ResultRow):
     )
     notes: list[str]
     reading: ReadingCost
+    periods: list[PeriodRow] = Field(
+        default=[],
+        description="Up to eight, the oldest first, the last is the report's own. Those before are read where the "
+        "recording rules kept their hours.",
+    )
+    delivered_change: float | None = Field(
+        default=None,
+        description="Share of the peak that was delivered, less that of the period before.",
+    )
     changes: ChangesReport | None = Field(
         default=None,
         description="What fleet changes says of the same time; null where nobody looked.",

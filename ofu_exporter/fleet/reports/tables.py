@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from ofu_exporter.fleet.answer import AskedTime, MissingRow
-from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours, step_words
+from ofu_exporter.fleet.reports.document import ReportSection
+from ofu_exporter.fleet.reports.funnel import lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
-from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import (
-    ActionRow,
     Agreement,
     FleetReport,
     FunnelStep,
@@ -21,60 +19,12 @@ from ofu_exporter.fleet.reports.result import (
     WaterfallStep,
 )
 from ofu_exporter.support.percent import percent
-from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, markdown_words, table
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
-from ofu_exporter.values.text import shown
 
 NONE = "-"
 MOST_ROWS = 20
-
-
-class ReportSection(NamedTuple):
-    """A table, what stands above it, and below it what to know of it."""
-
-    title: str
-    table: TextTable
-    remark: str = ""
-
-
-class Document(NamedTuple):
-    """A report for people: what matters first, what it is of, its tables, and what to know of them."""
-
-    title: str
-    headline: str
-    facts: Sequence[str]
-    sections: Sequence[ReportSection]
-    remarks: Sequence[str]
-
-    def plain(self) -> str:
-        lines = [*map(shown, (self.headline, *self.facts))]
-        for section in self.sections:
-            remark = [shown(section.remark)] if section.remark else []
-            lines += ["", f"{section.title}:", "", section.table.plain(), *remark]
-        remarks = [f"- {shown(remark)}" for remark in self.remarks]
-        lines += ["", "To know:", "", *remarks] if remarks else []
-        return "\n".join(lines)
-
-    def markdown(self) -> str:
-        headline, facts = map(markdown_words, (self.headline, " ".join(self.facts)))
-        lines = [f"# {self.title}", "", f"**{headline}**", "", facts]
-        for section in self.sections:
-            remark = ["", markdown_words(section.remark)] if section.remark else []
-            lines += ["", f"## {section.title}", "", section.table.markdown(), *remark]
-        remarks = [f"- {markdown_words(remark)}" for remark in self.remarks]
-        lines += ["", "## To know", "", *remarks] if remarks else []
-        return "\n".join(lines)
-
-
-def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
-    return Document(
-        "Where the GPU-hours went",
-        report.headline,
-        [*facts(report)],
-        [*sections(report, most_rows)],
-        remarks(report.missing, report.notes),
-    )
 
 
 def facts(report: FleetReport) -> Iterator[str]:
@@ -106,31 +56,17 @@ def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
     return [*(f"Not read: {row.words}" for row in missing), *notes]
 
 
-def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
-    currency = report.currency
-    yield do_first(report)
-    yield ReportSection("Where the GPU-hours went", table(_funnel(currency), report.funnel))
-    if lost_hours(report.total):
-        steps = table(_waterfall(currency), filter(is_shown, report.waterfall))
-        yield ReportSection("Where the peak went", steps, f"More of each part: {PAGE}.")
-    yield from details(report, most_rows)
-
-
 def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
-    """The same without the two ways from all GPU-hours to what was used of them, which a page draws."""
+    """What is behind it."""
     named: Sequence[JobRow | GroupRow] = report.jobs if report.by == "job" else report.groups
     if lost_hours(report.total):
         title = f"Where the peak went, by {report.by}"
         rows = [*named[:most_rows], report.total]
-        yield ReportSection(title, table(_parts(report), rows), _others(named, most_rows))
+        yield ReportSection(title, table(_parts(report), rows), others(named, most_rows))
     if flagged := [row for row in report.jobs if is_flagged(row)]:
         title = f"Jobs that report more than their GPUs did ({len(flagged)})"
         worst = sorted(flagged, key=lambda row: -(row.error or 0.0))
         yield ReportSection(title, table(_FLAGGED, worst[:most_rows]))
-    if report.by != "job":
-        no_job = [report.no_job] if report.no_job else []
-        groups = table(_groups(report), [*report.groups[:most_rows], *no_job, report.total])
-        yield ReportSection(f"By {report.by}", groups, _others(named, most_rows))
     if report.agreement.jobs:
         honest = ("without the flagged", report.agreement_without_flagged)
         both = [("all that report", report.agreement), honest]
@@ -138,27 +74,10 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
         yield ReportSection("By size of job", table(_SIZES, report.sizes))
     title = f"Jobs ({len(report.jobs)}), by GPU-hours"
     jobs = table(_jobs(report.currency), report.jobs[:most_rows])
-    yield ReportSection(title, jobs, _others(report.jobs, most_rows))
+    yield ReportSection(title, jobs, others(report.jobs, most_rows))
 
 
-NOTHING_TO_DO = "Nothing stands out: no job is mostly idle, far below others, or reports too much."
-
-
-def do_first(report: FleetReport) -> ReportSection:
-    """At most five things to do, and what can be had back means."""
-    columns: list[Column[ActionRow]] = [
-        ("who", LEFT, lambda row: row.who),
-        ("GPU-hours", RIGHT, lambda row: hours(row.gpu_hours)),
-        ("cost", RIGHT, lambda row: money(row.cost, report.currency)),
-        ("why", LEFT, lambda row: row.why),
-        ("next", LEFT, lambda row: row.next),
-        ("more", LEFT, lambda row: row.link),
-    ]
-    nothing = "" if report.actions else f"{NOTHING_TO_DO} "
-    return ReportSection("Do first", table(columns, report.actions), nothing + DEFINITION)
-
-
-def _others(rows: Sequence[SumsRow], most_rows: int) -> str:
+def others(rows: Sequence[SumsRow], most_rows: int) -> str:
     """What is left out of a table, so that nobody takes its rows for all."""
     if not (others := rows[most_rows:]):
         return ""
@@ -229,7 +148,7 @@ def _with_deviation(value: float | None, deviation: float | None) -> str:
     return points(value) if deviation is None else f"{points(value)} ± {points(deviation)}"
 
 
-def _funnel(currency: str) -> list[Column[FunnelStep]]:
+def funnel_columns(currency: str) -> list[Column[FunnelStep]]:
     return [
         ("", LEFT, lambda step: step.name),
         ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
@@ -239,10 +158,10 @@ def _funnel(currency: str) -> list[Column[FunnelStep]]:
     ]
 
 
-def _waterfall(currency: str) -> list[Column[WaterfallStep]]:
+def waterfall_columns(currency: str) -> list[Column[WaterfallStep]]:
     return [
         ("", LEFT, step_words),
-        ("GPU-hours", RIGHT, lambda step: number(step.gpu_hours)),
+        ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
         ("share", RIGHT, lambda step: share(step.share)),
         ("cost", RIGHT, lambda step: money(step.cost, currency)),
         ("", LEFT, lambda step: step.advice or step.meaning),
@@ -266,12 +185,15 @@ def _share_lost(loss: Loss) -> Callable[[SumsRow], str]:
 
     def write(row: SumsRow) -> str:
         lost, whole = lost_hours(row).get(loss), row.observed_gpu_hours
-        return NONE if lost is None or not whole else percent(lost / whole)
+        if lost is None or not whole:
+            return NONE
+        is_gain = round(lost / whole, 3) < 0  # of a clock above the tensor clock
+        return f"gained {percent(-lost / whole)}" if is_gain else percent(lost / whole)
 
     return write
 
 
-_SUMS: Sequence[Column[SumsRow]] = (
+SUMS: Sequence[Column[SumsRow]] = (
     ("GPU-hours", RIGHT, lambda row: hours(row.held_gpu_hours)),
     ("OFU", RIGHT, lambda row: share(row.ofu)),
     ("MFU", RIGHT, lambda row: share(row.mfu)),
@@ -294,23 +216,10 @@ _FLAGGED: Sequence[Column[JobRow]] = (
 )
 
 
-def _groups(report: FleetReport) -> list[Column[GroupRow]]:
-    return [
-        (report.by, LEFT, lambda row: row.shown_name),
-        ("jobs", RIGHT, lambda row: str(row.jobs)),
-        *_SUMS,
-        ("can be had back", RIGHT, lambda row: hours(row.recoverable_gpu_hours)),
-        ("cost of that", RIGHT, lambda row: money(row.recoverable_cost, report.currency)),
-        ("idle cost", RIGHT, lambda row: money(row.idle_cost, report.currency)),
-        ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, report.currency)),
-        ("flagged", RIGHT, lambda row: str(row.flagged_jobs or "")),
-    ]
-
-
 def _jobs(currency: str) -> list[Column[JobRow]]:
     return [
         *_JOB,
-        *_SUMS,
+        *SUMS,
         ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, currency)),
         ("MFU - OFU", RIGHT, lambda row: points(row.error)),
         ("verdict and cause", LEFT, _verdict_and_trace),

@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter.fleet.actions import MOST, first_actions
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
-from ofu_exporter.fleet.reports import tables
+from ofu_exporter.fleet.reports import report_text
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import FleetReport
@@ -90,9 +90,9 @@ def test_planted_stories_come_in_the_order_of_their_hours() -> None:
 def test_a_fleet_without_stories_says_so_in_one_line_everywhere() -> None:
     found = acted(*GOOD)
     assert found.actions == []
-    document = tables.document(found)
+    document = report_text.document(found)
     for text in (document.plain(), document.markdown(), page(found)):
-        assert text.count(tables.NOTHING_TO_DO) == 1
+        assert text.count(report_text.NOTHING_TO_DO) == 1
 
 
 def test_a_change_that_is_not_sure_or_is_better_is_no_action() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
-from ofu_exporter.fleet.reports import rows, tables
+from ofu_exporter.fleet.reports import report_text, rows, tables
 from ofu_exporter.fleet.reports.fleet_history import (
     FleetHistory,
     JobHistory,
@@ -99,7 +99,7 @@ def test_a_trace_stands_beside_the_verdict(known: dict[str, object], begin: str)
 
 def in_words(found: FleetReport, most_rows: int = 20) -> tuple[str, str]:
     """The report as text and in Markdown."""
-    document = tables.document(found, most_rows)
+    document = report_text.document(found, most_rows)
     return document.plain(), document.markdown()
 
 

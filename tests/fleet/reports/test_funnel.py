@@ -14,8 +14,8 @@ from ofu_exporter.fleet.reports.funnel import installed, outside
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
+from ofu_exporter.fleet.reports.report_text import document
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.fleet.reports.tables import document
 from tests.fleet.reports.test_fleet_report import H100, history, job, report
 from tests.helpers import fleet_truth
 from tests.helpers.agent import call

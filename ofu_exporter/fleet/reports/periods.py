@@ -1,0 +1,149 @@
+"""Reads what the periods before one amounted to, as far as the rules keep their hours, to hold a report against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.hours import TimeSpan
+from ofu_exporter.fleet.parts import MissingPart, PartReader
+from ofu_exporter.fleet.reports.fleet_history import ratio
+from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
+from ofu_exporter.fleet.reports.result import By, FleetReport, GroupRow, PeriodRow
+from ofu_exporter.values.reasons import QueryReason
+
+MOST = 8
+"""Periods of a trend, with the one that is reported."""
+LEAST_COVERED = 0.5
+"""Share of a period that must be known before its ratios are held against others."""
+_LABELS: Mapping[str, str] = {
+    name: name for name in ("user", "account", "partition", "namespace", "cluster")
+}
+"""What the recorded hours of jobs can be added up by."""
+
+
+def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
+    """The periods of the same length before a time, the oldest first, back to the first without any data."""
+    found: list[PeriodRow] = []
+    for number in range(1, MOST):
+        length = span.end - span.start
+        before = TimeSpan(span.start - number * length, span.start - (number - 1) * length)
+        if before.start < 0:
+            break
+        try:
+            row = _read(reader, before, by)
+        except QueryError as error:
+            if error.reason is QueryReason.DENIED:
+                raise
+            reader.missing.append(MissingPart("the periods before", before, error.detail))
+            break
+        if row is None:
+            break
+        found.append(row)
+    while found and found[-1].delivered_ratio is None:
+        found.pop()
+    return found[::-1]
+
+
+def _read(reader: PartReader, span: TimeSpan, by: By) -> PeriodRow | None:
+    """What is on record of a period; None where nothing is."""
+
+    def asked(expression: str) -> dict[str, float]:
+        answer = reader.client.instant(expression, span.end)
+        return {one.labels.get(_LABELS.get(by, ""), ""): one.points[-1][1] for one in answer}
+
+    minutes = 60 * span.hours - 1
+    hourly, looks = f"[{minutes}m59s999ms]", f"[{minutes}m59s999ms:5m]"
+    known = asked(f"count_over_time((group (model:ofu_gpu_share:sum)){looks}) / {LOOKS}")
+    covered = min(1.0, sum(known.values()) / span.hours)
+    if not covered:
+        return None
+    shares = f"max by (cluster, model) (sum_over_time(model:ofu_gpu_share:sum{looks}))"
+    installed = sum(asked(f"sum({shares}) / {LOOKS}").values())
+    utilized = f"max by (cluster, model) (sum_over_time({MODEL_HOURS[1].recorded}{hourly}))"
+    done = sum(asked(f"sum({utilized})").values())
+    of_jobs = {each.name: each.recorded for each in JOB_HOURS}
+    names = f"max by ({JOB}, {', '.join(NAMES)})"
+    label = _LABELS.get(by)
+    added = f"sum by ({label})" if label else "sum"
+    observed, used = (
+        asked(f"{added} ({names} (sum_over_time({of_jobs[name]}{hourly})))")
+        for name in ("observed", "utilized")
+    )
+    is_known = covered >= LEAST_COVERED
+    return PeriodRow(
+        start=iso(span.start),
+        end=iso(span.end),
+        covered_ratio=covered,
+        delivered_ratio=ratio(done, installed) if is_known else None,
+        ofu=ratio(sum(used.values()), sum(observed.values())) if is_known else None,
+        groups=dict(_ratios(used, observed)) if is_known and label else {},
+    )
+
+
+def _ratios(
+    used: Mapping[str, float], observed: Mapping[str, float]
+) -> Iterator[tuple[str, float]]:
+    for name, hours in sorted(observed.items()):
+        if name and name in used and hours > 0:
+            yield name, used[name] / hours
+
+
+def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetReport:
+    """The report with the periods before, how its own differs from the last of them, and whose the gain would be."""
+    own = period_of(report)
+    names = {row.name for row in report.groups if row.is_named}
+    kept = [
+        each.model_copy(update={"groups": {n: v for n, v in each.groups.items() if n in names}})
+        for each in before
+    ]
+    last = kept[-1] if kept else None
+    whole = report.total.recoverable_gpu_hours
+    groups = [_with_change(row, last, whole) for row in report.groups]
+    change = _less(own.delivered_ratio, last.delivered_ratio if last else None)
+    total = report.total.model_copy(
+        update={"ofu_change": _less(report.total.ofu, last.ofu if last else None)}
+    )
+    return report.model_copy(
+        update={
+            "periods": [*kept, own],
+            "delivered_change": change,
+            "groups": groups,
+            "total": total,
+        }
+    )
+
+
+def period_of(report: FleetReport) -> PeriodRow:
+    """The time of a report as one of its periods."""
+    steps = {step.name: step for step in report.funnel}
+    is_known = (report.time.covered_ratio or 0.0) >= LEAST_COVERED
+    is_counted = bool(steps["installed"].gpu_hours) and is_known
+    return PeriodRow(
+        start=report.time.start,
+        end=report.time.end,
+        covered_ratio=report.time.covered_ratio,
+        delivered_ratio=steps["effective"].share if is_counted else None,
+        ofu=report.total.ofu if is_known else None,
+        groups={
+            row.name: row.ofu
+            for row in report.groups
+            if row.is_named and row.ofu is not None and is_known
+        },
+    )
+
+
+def _with_change(row: GroupRow, last: PeriodRow | None, whole: float | None) -> GroupRow:
+    before = last.groups.get(row.name) if last and row.is_named else None
+    back = row.recoverable_gpu_hours
+    return row.model_copy(
+        update={
+            "ofu_change": _less(row.ofu, before),
+            "recoverable_share": None if back is None else ratio(back, whole or 0.0),
+        }
+    )
+
+
+def _less(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else now - before
