@@ -23,7 +23,9 @@ _MONTH = 30 * _DAY
 def month_report(now: float) -> FleetReport:
     """What is reported of the 30 days before the last midnight (UTC), by the code that reports on real fleets."""
     from ofu_exporter.fleet.parts import PartReader
-    from ofu_exporter.fleet.reports.fleet_report import ReportOptions
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.history import read_history
+    from ofu_exporter.fleet.reports.periods import period_of
     from ofu_exporter.fleet.reports.prices import Prices
     from ofu_exporter.fleet.simulation.server import SimulatedServer
     from ofu_exporter.fleet.whole_report import WholeReport, whole_report
@@ -32,7 +34,10 @@ def month_report(now: float) -> FleetReport:
     server = SimulatedServer(made, end - 60.0 * made.spec.length)
     reader = PartReader(server, hours_at_once=made.spec.length // 60)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.10})
-    return whole_report(reader, (end - _MONTH, end), WholeReport(ReportOptions("user", prices)))
+    options = ReportOptions("user", prices)
+    earlier = read_history(reader, end - 2 * _MONTH, end - _MONTH)
+    before = [period_of(fleet_report(earlier, options, reader))]
+    return whole_report(reader, (end - _MONTH, end), WholeReport(options, before=before))
 
 
 def month_page(now: float) -> bytes:

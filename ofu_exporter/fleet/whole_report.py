@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from ofu_exporter.fleet.actions import first_actions
@@ -13,7 +14,7 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import FleetReport, PeriodRow
 
 LEAST_FACTOR = 1.1
 """Smallest change that is told."""
@@ -29,6 +30,8 @@ class WholeReport(NamedTuple):
     changes: ChangesReport | None = None
     """Found before; else they are looked for, if that is wanted."""
     finds_changes: bool = True
+    before: Sequence[PeriodRow] | None = None
+    """The periods before, where somebody has read them."""
 
 
 def whole_report(
@@ -40,8 +43,10 @@ def whole_report(
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:
         changes = _changes(reader, history)
-    is_whole = wanted.source == "agents" and not reader.missing and bool(history.recorded)
-    before = read_before(reader, history.span, wanted.options.by) if is_whole else []
+    before = wanted.before
+    if before is None:
+        is_whole = wanted.source == "agents" and not reader.missing and bool(history.recorded)
+        before = read_before(reader, history.span, wanted.options.by) if is_whole else ()
     report = with_periods(fleet_report(history, wanted.options, reader), before)
     report = report.model_copy(update={"changes": changes and _without_twice(changes, report)})
     return report.model_copy(update={"actions": first_actions(report)})

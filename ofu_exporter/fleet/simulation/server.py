@@ -162,6 +162,7 @@ class SimulatedServer:
 _NOTHING = frozenset(
     (
         queries.AGENTS,
+        queries.FINDING.recorded,
         queries.GAINED.recorded,
         queries.ENERGY.recorded,
         queries.IDLE_ENERGY.recorded,

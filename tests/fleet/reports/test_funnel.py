@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
-from ofu_exporter.fleet.reports.funnel import installed, outside
+from ofu_exporter.fleet.reports.funnel import installed, is_shown, outside
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
@@ -218,6 +218,7 @@ SPLIT = job(
         utilized=36,
         gained=1.0,
         joules=7.2e6,
+        idle=4.0,
         lost={"clock": 4.0, "no_tensor": 30.0, "empty_sms": 6.0, "idle": 15.0},
     ),
 )
@@ -231,11 +232,10 @@ def test_the_steps_lead_from_what_is_installed_to_what_is_delivered() -> None:
     assert list(steps)[-1] == "delivered"
     lost = {name: hours for name, hours in steps.items() if name not in ("installed", "delivered")}
     assert steps["delivered"] == 46
-    of_jobs = {name: lost[name] for name in ("unsplit", "no_tensor", "idle", "empty_sms", "clock")}
-    assert of_jobs == pytest.approx(
-        {"unsplit": 40.0, "no_tensor": 30.0, "idle": 15.0, "empty_sms": 6.0, "clock": 3.0}
-    )
-    assert list(of_jobs) == list(lost)[-5:], "the largest first"
+    of_jobs = {"unsplit": 40.0, "no_tensor": 30.0, "waiting_for_host": 11.0, "empty_sms": 6.0}
+    of_jobs |= {"held_no_kernel": 4.0, "clock": 3.0}
+    assert {name: lost[name] for name in of_jobs} == pytest.approx(of_jobs)
+    assert list(of_jobs) == list(lost)[-6:], "the largest first"
     assert steps["installed"] == pytest.approx(
         sum(hours or 0.0 for hours in lost.values()) + (steps["delivered"] or 0.0)
     )
@@ -257,7 +257,10 @@ def test_the_text_has_the_largest_loss_first_and_a_sentence_of_what_helps() -> N
     lines = said.partition("Where the peak went:")[2].splitlines()
     places = [
         next(number for number, line in enumerate(lines) if line.lstrip("| ").startswith(part))
-        for part in ("installed", "no tensor work", "idle", "empty SMs", "clock", "delivered")
+        for part in (
+            *("installed", "no tensor work", "waiting for the host", "empty SMs"),
+            *("held, no kernel", "below the clock", "became work"),
+        )
     ]
     assert places == sorted(places)
     assert "more data loader workers" in said
@@ -268,10 +271,8 @@ def test_the_drawn_way_falls_from_all_gpu_hours_to_what_was_delivered_without_a_
     gain = job("9", "eve", JobSums(held=9, observed=9, utilized=5, gained=2, lost={"idle": 6.0}))
     for made in (report(history(SPLIT)), report(history(gain))):
         drawn = page(made).partition("<h2>Where the peak went</h2>")[2].partition("</section>")[0]
-        bars = re.findall(
-            r'<rect class="(\w+)" x="([\d.]+)" width="([\d.]+)"', drawn.partition("</p>")[2]
-        )
-        shown = [step for step in made.waterfall if step.gpu_hours]
+        bars = re.findall(r'<rect class="(\w+)" x="([\d.]+)" width="([\d.]+)"', drawn)
+        shown = [*filter(is_shown, made.waterfall)]
         assert [kind for kind, _, _ in bars] == [step.name for step in shown]
         level = 100.0
         for step, (_, left, width) in zip(shown[1:-1], bars[1:-1], strict=True):

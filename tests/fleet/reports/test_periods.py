@@ -1,0 +1,126 @@
+"""The periods before one are what a report over each would say, as far as the rules keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ofu_exporter.fleet.hours import TimeSpan
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports import periods, queries
+from ofu_exporter.fleet.reports.periods import read_before, with_periods
+from ofu_exporter.fleet.reports.result import PeriodRow
+from tests.doubles.query_server import Question, ServerAnswer, error, query_server
+from tests.fleet.reports.test_fleet_report import report
+from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    ScheduledJob,
+    StoredNode,
+    pages,
+    read_in,
+    record,
+    stored,
+)
+
+NODES = [StoredNode("a", f"n{n}:9846", "NVIDIA H100 80GB HBM3", 4) for n in range(2)]
+JOBS = [
+    ScheduledJob("1", "ada", (NODES[0],), 0, 4, 0.4),
+    ScheduledJob("2", "ada", (NODES[0],), 4, 8, 0.2),
+    ScheduledJob("3", "eve", (NODES[1],), 4, 6, 0.5),
+    ScheduledJob("4", "ada", (NODES[0],), 8, 12, 0.3),
+]
+"""Three periods of four hours of eight GPUs."""
+SPAN = TimeSpan(BEGIN + 8 * HOUR, BEGIN + 12 * HOUR)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[PartReader]:
+    client = PrometheusClient(url)
+    yield PartReader(client)
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("periods")
+    read_in(folder, pages(NODES, JOBS, 12))
+    wanted = [each.recorded for each in (*queries.JOB_HOURS[:3], *queries.MODEL_HOURS)]
+    record(folder, BEGIN, BEGIN + 12 * HOUR, " ".join([*wanted, queries.INSTALLED.recorded]))
+    with stored(folder) as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_each_period_has_what_was_done_in_it(prometheus: Prometheus) -> None:
+    with reading(prometheus.url) as reader:
+        first, second = read_before(reader, SPAN, "user")
+    assert reader.missing == []
+    assert (first.start, second.end) == ("2026-01-05T00:00:00Z", "2026-01-05T08:00:00Z")
+    assert first.groups == pytest.approx({"ada": 0.4}, rel=0.02)
+    assert second.groups == pytest.approx({"ada": 0.2, "eve": 0.5}, rel=0.02)
+    assert first.delivered_ratio == pytest.approx(0.4 / 2, rel=0.03)
+    assert second.delivered_ratio == pytest.approx((0.2 * 16 + 0.5 * 8) / 32, rel=0.03)
+    assert second.ofu == pytest.approx((0.2 * 16 + 0.5 * 8) / 24, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_by_what_the_records_do_not_name_the_whole_is_known_alone(prometheus: Prometheus) -> None:
+    with reading(prometheus.url) as reader:
+        _, second = read_before(reader, SPAN, "framework")
+    assert second.groups == {}
+    assert second.ofu == pytest.approx(0.3, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_before_the_first_data_there_is_no_period(prometheus: Prometheus) -> None:
+    with reading(prometheus.url) as reader:
+        assert read_before(reader, TimeSpan(BEGIN, BEGIN + 12 * HOUR), "user") == []
+    assert reader.missing == []
+
+
+def refused(_: Question) -> ServerAnswer:
+    return error(422, "execution", "too deep")
+
+
+def test_a_server_that_refuses_is_named_and_nothing_is_compared() -> None:
+    with query_server(refused) as server, reading(server.url) as reader:
+        assert read_before(reader, SPAN, "user") == []
+    (missing,) = reader.missing
+    assert missing.what == "the periods before"
+    assert "too deep" in missing.why
+
+
+def period(delivered: float | None, **groups: float) -> PeriodRow:
+    return PeriodRow(
+        start="", end="", covered_ratio=1.0, delivered_ratio=delivered, ofu=0.25, groups=groups
+    )
+
+
+def test_what_changed_is_against_the_last_period_and_shares_add_up() -> None:
+    made = report()
+    found = with_periods(made, [period(0.9), period(0.1, alice=0.5, gone=0.2)])
+    (installed,) = (step for step in made.funnel if step.name == "installed")
+    assert installed.gpu_hours == 400
+    assert found.delivered_change == pytest.approx(45 / 400 - 0.1)
+    assert len(found.periods) == 3
+    assert found.periods[1].groups == {"alice": 0.5}, "nobody is named who is not in the report"
+    changes = {row.name: row.ofu_change for row in found.groups}
+    assert changes["alice"] == pytest.approx(32 / 80 - 0.5)
+    assert changes["bob|x"] is None
+    assert sum(row.recoverable_share or 0.0 for row in found.groups) == pytest.approx(1.0)
+    assert found.total.ofu_change == pytest.approx((found.total.ofu or 0.0) - 0.25)
+
+
+def test_without_a_period_before_nothing_has_changed() -> None:
+    found = with_periods(report(), [])
+    assert (found.delivered_change, found.total.ofu_change) == (None, None)
+    assert len(found.periods) == 1
+    assert periods.MOST == 8
