@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
-from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.tables import NONE, hours, number, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 
