@@ -10,8 +10,8 @@ import asyncio
 import gc
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -77,27 +77,31 @@ class Guard:
         if scope["method"] in READING:
             await app(scope, receive, send)
             return
-        body = bytearray()
         try:
             scope[WRITER] = await self._admitted(scope)
-            await self._read(Request(scope, receive), body)
-            async with self._turn:
-                for _ in range(TURNS_BETWEEN):
-                    await asyncio.sleep(0)
-            async with self._room(body, scope):
-                await app(scope, _replay(bytes(body), receive), send)
+            with self._counted() as body:
+                await self._read(Request(scope, receive), body)
+                async with self._turn:
+                    for _ in range(TURNS_BETWEEN):
+                        await asyncio.sleep(0)
+                async with self._room(body, scope):
+                    await app(scope, _replay(bytes(body), receive), send)
         except ReportError as error:
-            self._bytes -= len(body)
-            body.clear()
             if self._count is not None:
                 self._count(error.reason)
             await _refuse(error, receive, send)
         except ClientDisconnect:
             pass  # nobody waits for an answer
+
+    @contextmanager
+    def _counted(self) -> Iterator[bytearray]:
+        """A body, whose bytes are given back before its sender is told anything that takes time."""
+        body = bytearray()
+        try:
+            yield body
         finally:
             self._bytes -= len(body)
-            if len(body) > LARGE_BODY_BYTES:
-                gc.collect(1)
+            body.clear()
 
     @asynccontextmanager
     async def _room(self, body: bytearray, scope: Scope) -> AsyncIterator[None]:
@@ -108,6 +112,7 @@ class Guard:
         self._work.spend(SECONDS_PER_BYTE * len(body), address=network_of(scope))
         async with self._large:
             yield
+        gc.collect(1)
 
     async def _admitted(self, scope: Scope) -> Writer:
         """The writer, after all checks that need no byte of the body. Raises ReportError."""

@@ -77,6 +77,17 @@ def test_an_ofu_that_contradicts_the_throughput_is_said(mfu: str, ofu: str, word
     assert out["causes"] == []
 
 
+@pytest.mark.parametrize(("ofu", "is_asked"), [("0.22", False), ("0.26", True)])
+def test_a_throughput_of_one_gpu_is_asked_about_only_where_it_is_half_of_what_ran(
+    ofu: str, is_asked: bool
+) -> None:
+    """12 % by the throughput and 24 % reported on two GPUs: of OFU 22 % that is more than half."""
+    args = (*LLAMA, *H100, "--gpus", "2", "--precision", "bf16", "--tokens-per-second", "4614")
+    assert "MFU from the throughput: 12.00%" in shown("--mfu", "0.24", "--ofu", ofu, *args)
+    advice = report("--mfu", "0.24", "--ofu", ofu, *args)["advice"]
+    assert ("of all GPUs together" in advice) is is_asked
+
+
 def test_a_throughput_that_cannot_be_is_no_percentage() -> None:
     args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e9")
     out = report("--mfu", "0.4", "--ofu", "0.4", *args)

@@ -182,6 +182,26 @@ def test_sums_are_compared_by_the_thresholds_and_from_the_verdict_before() -> No
     assert left.verdict is Verdict.MFU_ABOVE_OFU
 
 
+@pytest.mark.parametrize(
+    ("share", "previous", "expected"),
+    [
+        (0.045, None, Verdict.AGREE),
+        (0.055, None, Verdict.INSUFFICIENT_DATA),
+        (0.055, Verdict.INSUFFICIENT_DATA, Verdict.INSUFFICIENT_DATA),
+        (0.055, Verdict.AGREE, Verdict.AGREE),
+        (0.07, Verdict.AGREE, Verdict.INSUFFICIENT_DATA),
+    ],
+)
+def test_an_agreement_stays_until_an_unmeasured_error_is_clearly_over_the_limit(
+    share: float, previous: Verdict | None, expected: Verdict
+) -> None:
+    """Two errors may widen the limits by 0.1; once it is said, by 0.1 / 0.8."""
+    sums = over(600.0, 0.4, 0.4)._replace(point_seconds=600.0 * share)
+    found = compare_sums(sums, previous=previous)
+    assert found is not None
+    assert found.verdict is expected
+
+
 def test_an_error_as_large_as_the_whole_scale_is_taken_for_that() -> None:
     """Two standard errors of 1: an MFU 3 above OFU is still above it, whatever noise the clocks had."""
     assert verdict(over(600.0, 3.4, 0.4, error=50.0)) is Verdict.MFU_ABOVE_OFU

@@ -71,7 +71,19 @@ def test_a_job_that_ended_meanwhile_ended_when_it_was_last_known() -> None:
     node.run(10.0, 65.0, tensor=0.0)
     node.give(65.0)
     assert seconds(node) == pytest.approx((10.0, 10.0))
-    assert node.job("ns/1").ended == pytest.approx(EPOCH + 10.0)
+    assert node.job("ns/1").ended == EPOCH + 10.0
+
+
+def test_a_job_that_ended_before_its_scheduler_fell_silent_stays_as_it_ended() -> None:
+    node, over = Node(1), Claim(POD, ("0",), ended=EPOCH + 10.0)
+    running(node, whole(POD, "0"))
+    node.give(10.0, over)
+    node.run(10.0, 20.0)
+    silent(node, 20.0, over)
+    node.run(20.0, 60.0)
+    node.give(60.0, over)
+    assert seconds(node) == pytest.approx((10.0, 10.0))
+    assert node.job("ns/1").ended == EPOCH + 10.0
 
 
 def test_the_window_in_which_it_turns_out_is_not_the_jobs() -> None:
@@ -141,7 +153,7 @@ def test_a_silence_that_outlasts_belief_ends_the_job_and_its_return_tells_the_ga
     silent(node, 10.0, whole(POD, "0"))
     node.run(10.0, 100.0)
     node.give(100.0)
-    assert node.job("ns/1").ended == pytest.approx(EPOCH + 10.0)
+    assert node.job("ns/1").ended == EPOCH + 10.0
     node.run(100.0, 120.0)
     node.give(120.0, whole(POD, "0"))
     node.run(120.0, 130.0)
@@ -224,7 +236,7 @@ def test_a_job_that_ended_in_the_silence_has_all_that_it_did_if_its_scheduler_kn
     node.run(10.0, 60.0)
     node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + 45.0))
     view = node.job("ns/1")
-    assert view.ended == pytest.approx(EPOCH + 45.0)
+    assert view.ended == EPOCH + 45.0
     assert seconds(node) == pytest.approx((45.0, 45.0))
     node.run(60.0, 70.0)
     assert seconds(node) == pytest.approx((45.0, 45.0)), "what comes later is nobody's"

@@ -183,6 +183,18 @@ def test_a_window_by_cycle_counters_has_no_error_of_cut_samples() -> None:
     assert after > before + 0.01
 
 
+def test_edges_that_are_not_known_better_than_a_second_widen_the_error_as_a_cut_does() -> None:
+    taken = (
+        reading(),
+        replace(reading(), edge_seconds=1.0),
+        replace(reading(), cut_seconds=1.0),
+    )
+    errors = [window.stderr for each in taken if (window := measured(each).window)]
+    sharp, slow, cut = (error for error in errors if error is not None)
+    assert slow == cut
+    assert slow > sharp + 0.01
+
+
 def test_an_instance_that_does_not_say_how_many_sms_it_has_never_has_those_of_the_whole_gpu() -> (
     None
 ):

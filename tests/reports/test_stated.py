@@ -328,6 +328,12 @@ def test_a_pipe_in_the_folder_is_not_waited_for(folder: Path) -> None:
         named_recipe(folder, "pipe")
 
 
+def test_a_sites_recipe_does_not_replace_the_packages(folder: Path) -> None:
+    (folder / "dinov2-base.json").write_text(json.dumps({**RECIPE, "architecture": "Sites"}))
+    assert named_recipe(folder, "dinov2-base") == named_recipe(None, "dinov2-base")
+    assert named_recipe(folder, "dinov2-base").architecture != "Sites"
+
+
 def test_recipes_that_come_with_the_package_need_no_folder() -> None:
     """Each is exact, or within a thousandth, and has the parameters of the published checkpoint."""
     published = {

@@ -201,6 +201,17 @@ def test_many_large_bodies_at_once_are_not_all_kept(refused: Counter[ReportRejec
             assert client.answer()[0] == 200, "what has gone makes room"
 
 
+def test_a_refused_body_gives_its_bytes_back_at_once() -> None:
+    """Its client may go on to send: for what it has left to say, others need not wait."""
+    counted: list[tuple[ReportRejection, int]] = []
+    guard = Guard(Access(), lambda reason: counted.append((reason, guard._bytes)))
+    with serving(behind(guard.check, tell)) as listeners, Client(listeners) as client:
+        size = MOST_BODY_BYTES + 1
+        client.send(post(), f"{size:x}\r\n".encode(), b" " * size)
+        until(lambda: counted)
+    assert counted == [(ReportRejection.TOO_LARGE, 0)]
+
+
 def test_large_bodies_cost_their_address_time_and_are_refused_unread_when_it_is_used_up(
     refused: Counter[ReportRejection],
 ) -> None:

@@ -14,6 +14,7 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.candidates import RAREST_PAIR
 from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
+from ofu_exporter.flops.causes.peaks import wrong_device
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict
@@ -30,6 +31,7 @@ from tests.flops.causes.synthetic import (
     ratios,
 )
 from tests.flops.counting import CONFIGS, NAMES, config
+from tests.helpers.every import every
 
 PROMISED = (
     "activation_recompute",
@@ -154,6 +156,20 @@ def every_facts() -> list[CauseFacts]:
 def streams(name: str) -> dict[str, int]:
     """512 of everything that the configuration's model reads."""
     return dict.fromkeys(flops.read(config(name)).streams, 512)
+
+
+@every(
+    [
+        "A40, and",
+        "B200 or one other rated alike, and",  # B300
+        "H100-NVL or 2 others rated alike, and",  # H800 and H200 NVL
+        "A100-SXM4-40GB or 8 others rated alike, and",  # the other A100s, PG506 too, and four A800s
+    ]
+)
+def test_evidence_says_how_many_cards_share_a_peak(words: str) -> None:
+    facts = CauseFacts(gpu=H100, precision=BF16, present=frozenset({"NVIDIA A100-SXM4-40GB"}))
+    found = [one.evidence for one in wrong_device.hypotheses(facts)]
+    assert f"the peak is that of {words} the GPU is H100-SXM5-80GB" in found
 
 
 @pytest.mark.parametrize("mfu", [0.3, 0.6, 1.0, 2.0, 6.0])

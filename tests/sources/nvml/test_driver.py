@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from ofu_exporter import sources
@@ -25,6 +27,7 @@ from ofu_exporter.values.reading import ClockSample, CycleTotals, Evidence, Faul
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import GpuView
 from tests.doubles import nvml as double
+from tests.helpers.agent import until
 from tests.helpers.nvml_node import START, NvmlNode, failure
 
 REBOOT_CYCLES = 1e12
@@ -890,6 +893,38 @@ def test_a_driver_without_an_energy_counter_measures_the_rest(bench: NvmlNode) -
     bench.scenario.error("nvmlDeviceGetTotalEnergyConsumption", 0, gpu=0)
     assert bench.window(probe).activity.energy_joules is None, "there is no beginning"
     assert bench.window(probe).activity.energy_joules == pytest.approx(1000.0)
+
+
+def test_the_joules_of_adjacent_windows_add_up(
+    bench: NvmlNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counter never stands still: what is read for the end of a window is the begin of the next."""
+    counter = itertools.count(5000, 7000)
+    call = "nvmlDeviceGetTotalEnergyConsumption"
+    monkeypatch.setattr(pynvml, call, lambda _: next(counter))
+    probe = bench.began()
+    assert [bench.window(probe).activity.energy_joules for _ in range(3)] == [7.0, 7.0, 7.0]
+
+
+def test_a_slow_first_sample_widens_its_window(bench: NvmlNode) -> None:
+    """Nobody knows when in that time the counters were read."""
+    bench.scenario.gpu(0, hang_seconds=0.3)
+    source = driver.Source(driver.Options())
+    (probe,) = source.open()
+    assert probe.read() == ()
+    bench.scenario.gpu(0, hang_seconds=0)
+    bench.advance(10.0)
+    found: list[Reading | Fault] = []
+
+    def has_read() -> bool:
+        found.extend(probe.read())
+        return bool(found)
+
+    until(has_read)
+    probe.close()
+    source.close()
+    assert isinstance(found[0], Reading)
+    assert found[0].edge_seconds >= 0.29
 
 
 def test_an_instance_has_neither_links_nor_energy_which_are_the_cards(bench: NvmlNode) -> None:
