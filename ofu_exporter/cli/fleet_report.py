@@ -12,6 +12,7 @@ from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.fleet_server import asked_server, server_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
+from ofu_exporter.cli.report_folder import ReportFolder, folder_options
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown_json
@@ -36,7 +37,7 @@ OUTPUT = option(
 
 
 @click.command(
-    cls=SubjectCommand, common="server since until source by prices target format_ rows output"
+    cls=SubjectCommand, common="server since until source by prices target format_ output folder"
 )
 @server_options
 @option(
@@ -59,6 +60,7 @@ OUTPUT = option(
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @option("--rows", "Most rows of a table of text.", click.IntRange(1), default=20, show_default=True)
 @OUTPUT
+@folder_options
 def report(
     format_: str,
     rows: int,
@@ -76,6 +78,9 @@ def report(
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
     from ofu_exporter.fleet.whole_report import WholeReport
 
+    place = ReportFolder(options)
+    if place.is_wanted:
+        format_ = _of_folder(format_, output)
     changed = _changed(changes, no_changes, format_)
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     wanted = ReportOptions(options["by"], prices, options["target"])
@@ -83,8 +88,18 @@ def report(
     answer = read_report(options, WholeReport(wanted, options["source"], changed, looks))
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
-    write(rendered(answer, format_, rows), output)
-    sys.exit(0 if answer.is_sound else EXIT_INCOMPLETE)
+    made = rendered(answer, format_, rows)
+    is_done = place.take(answer, made) if place.is_wanted else write(made, output)
+    sys.exit(0 if answer.is_sound and is_done else EXIT_INCOMPLETE)
+
+
+def _of_folder(format_: str, output: Path | None) -> str:
+    """The format of what a folder keeps. Raises ConfigError where another is asked for, or another place."""
+    if output is not None or format_ not in ("text", "html"):
+        raise ConfigError(
+            "--folder keeps html, and goes with neither --output nor another --format"
+        )
+    return "html"
 
 
 def read_report(options: dict[str, Any], wanted: WholeReport) -> FleetReport:
@@ -137,13 +152,14 @@ def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     return document.plain() + (f"\n\nWhat changed: {changes.plain()}" if changes else "")
 
 
-def write(content: bytes, output: Path | None) -> None:
-    """Write an answer. Raises ConfigError for a file that cannot be written."""
+def write(content: bytes, output: Path | None) -> bool:
+    """Write an answer, which is then done. Raises ConfigError for a file that cannot be written."""
     if output is None:
         click.echo(content, nl=False)
-        return
+        return True
     with file_errors(f"--output: {output}"):
         output.write_bytes(content)
+    return True
 
 
 def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoReturn:

@@ -40,6 +40,12 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if not ADDRESS.fullmatch(text):
+        raise ValueError(f"{text!r} is not an address such as a@example.org")
+    return text
+
+
 class Exemptions(YamlPart):
     """Jobs that nobody is asked to do anything about."""
 
@@ -62,6 +68,9 @@ class SendConfig(YamlPart):
     url_file: Path | None = Field(default=None, description="A file of it, if it has a secret.")
     to: Annotated[str, AfterValidator(_pattern)] | None = None
     addresses: Path | None = Field(default=None, description="YAML, name: address.")
+    report_to: tuple[Annotated[str, AfterValidator(_address)], ...] = Field(
+        default=(), max_length=50, description="Addresses that `fleet report --send` goes to."
+    )
 
     @model_validator(mode="after")
     def _one_url(self) -> SendConfig:

@@ -104,37 +104,47 @@ class DigestFate(NamedTuple):
     why: str = ""
 
 
-class DigestSender:
-    """The site's URL of apprise, with the reader's address in it."""
+class Message(NamedTuple):
+    """What is sent to one reader."""
 
-    def __init__(self, config: SendConfig, most_jobs: int, seconds: float = WHOLE_SECONDS) -> None:
-        """Raises ConfigError, which does not quote the URL, for a URL or a file that cannot be used."""
-        self._addresses = AddressBook(config) if config.is_personal else None
-        self._most_jobs = most_jobs
+    title: str
+    body: str
+    is_html: bool = False
+    attached: Path | None = None
+
+
+class Sender:
+    """The site's URL of apprise."""
+
+    def __init__(self, url: str, seconds: float = WHOLE_SECONDS) -> None:
+        """Raises ConfigError, which does not quote the URL, for a URL that cannot be used."""
         self._seconds = seconds
-        self._url = _url(config)
+        self._url = url
         self._kind, _, rest = self._url.partition("://")
         host = re.split(r"[/?]", rest)[0].rpartition("@")[2].partition(":")[0]
         self._host = host if self._kind in _WITH_HOST else ""
         self._service("somebody@example.org")
 
-    def to(self, digest: Digest) -> str:
-        """Where a digest goes, without what may be secret. Raises NoAddressError."""
-        place = self._address(digest) or self._host
+    @property
+    def is_mail(self) -> bool:
+        return self._kind in _MAIL
+
+    def place(self, address: str) -> str:
+        """Where something for this address goes, without what may be secret; the address is empty where the URL has
+        one."""
+        place = address or self._host
         return f"{self._kind} to {place}" if place else self._kind
 
-    def send(self, digest: Digest) -> str:
-        """Send one digest; returns why it did not go out, else nothing."""
+    def deliver(self, message: Message, address: str) -> str:
+        """Send to one reader; returns why it did not go out, else nothing."""
         import apprise  # noqa: PLC0415 - an extra, and nothing else here needs it
 
-        address = self._address(digest)
-        is_mail = self._kind in _MAIL
-        body = text.page(digest, self._most_jobs) if is_mail else text.short(digest)
         notify = partial(
             self._service(address).notify,
-            title=_utf8(text.subject(digest)),
-            body=_utf8(body),
-            body_format=apprise.NotifyFormat.HTML if is_mail else apprise.NotifyFormat.TEXT,
+            title=_utf8(message.title),
+            body=_utf8(message.body),
+            body_format=apprise.NotifyFormat.HTML if message.is_html else apprise.NotifyFormat.TEXT,
+            attach=str(message.attached) if message.attached else None,
         )
         with apprise.LogCapture(level=logging.DEBUG, fmt="%(levelname)s %(message)s") as log:
             try:
@@ -142,9 +152,6 @@ class DigestSender:
             except HungError as error:
                 return f"{error}; it may have arrived"
             return "" if is_sent else self._reason(log.getvalue(), address)
-
-    def _address(self, digest: Digest) -> str:
-        return self._addresses.of(digest.name) if self._addresses else ""
 
     def _service(self, address: str) -> Apprise:
         try:
@@ -173,13 +180,37 @@ class DigestSender:
         return shown(reason)[:600]
 
 
-def _url(config: SendConfig) -> str:
-    url = config.url
-    if config.url_file is not None:
-        url = read_secret(config.url_file, "URL file").strip()
-    if (TO in url) != config.is_personal:
-        raise ConfigError(f"send: {TO} in the URL needs `to` or `addresses`, and these need it")
-    return url
+class DigestSender(Sender):
+    """The same with the address of each digest's reader."""
+
+    def __init__(self, config: SendConfig, most_jobs: int, seconds: float = WHOLE_SECONDS) -> None:
+        """Raises ConfigError, which does not quote the URL, for a URL or a file that cannot be used."""
+        self._addresses = AddressBook(config) if config.is_personal else None
+        self._most_jobs = most_jobs
+        url = url_of(config)
+        if (TO in url) != config.is_personal:
+            raise ConfigError(f"send: {TO} in the URL needs `to` or `addresses`, and these need it")
+        super().__init__(url, seconds)
+
+    def to(self, digest: Digest) -> str:
+        """Where a digest goes, without what may be secret. Raises NoAddressError."""
+        return self.place(self._address(digest))
+
+    def send(self, digest: Digest) -> str:
+        """Send one digest; returns why it did not go out, else nothing."""
+        address = self._address(digest)
+        body = text.page(digest, self._most_jobs) if self.is_mail else text.short(digest)
+        return self.deliver(Message(text.subject(digest), body, self.is_mail), address)
+
+    def _address(self, digest: Digest) -> str:
+        return self._addresses.of(digest.name) if self._addresses else ""
+
+
+def url_of(config: SendConfig) -> str:
+    """The URL, which may stand in a file. Raises ConfigError."""
+    if config.url_file is None:
+        return config.url
+    return read_secret(config.url_file, "URL file").strip()
 
 
 def _utf8(content: str) -> str:
