@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from ofu_exporter.cli import cli
 from ofu_exporter.cli.fleet_digest import digest
+from ofu_exporter.cli.fleet_report import report
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.digest import config_file
 from ofu_exporter.fleet.digest.result import Digest
@@ -209,21 +211,40 @@ def test_the_configuration_of_the_page_can_be_used(tmp_path: Path) -> None:
     assert found.send is not None
 
 
-def test_the_cron_job_is_one_and_has_flags_that_exist() -> None:
+@pytest.mark.parametrize("command", [digest, report], ids=["digest", "report"])
+def test_the_cron_job_is_one_and_has_flags_that_exist(command: click.Command) -> None:
     kubernetes = pytest.importorskip("kubernetes_validate", reason="tests/run installs it")
-    made = yaml.safe_load((DEPLOY / "kubernetes/digest.yaml").read_text())
+    made = yaml.safe_load((DEPLOY / f"kubernetes/{command.name}.yaml").read_text())
     kubernetes.validate(made, kubernetes.latest_version().rpartition(".")[0], strict=True)
     (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    known = {flag for each in digest.params for flag in each.opts}
+    known = {flag for each in command.params for flag in each.opts}
     assert {each for each in container["args"] if each.startswith("--")} <= known
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_the_units_are_what_systemd_takes(tmp_path: Path) -> None:
-    for unit in (DEPLOY / "systemd").glob("ofu-digest.*"):
+@pytest.mark.parametrize("name", ["digest", "report"])
+def test_the_units_are_what_systemd_takes_and_closed(name: str, tmp_path: Path) -> None:
+    """Of 10 points of exposure, where an agent that may do nothing but its work has 1.3."""
+    for unit in (DEPLOY / "systemd").glob(f"ofu-{name}.*"):
         text = unit.read_text().replace("/opt/ofu-exporter/bin/ofu-exporter", "/bin/true")
         (tmp_path / unit.name).write_text(text)
-    verify = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "ofu-digest.timer")]
+    verify = ["systemd-analyze", "verify", "--man=no", str(tmp_path / f"ofu-{name}.timer")]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "ofu-digest" not in done.stderr
+    assert f"ofu-{name}" not in done.stderr
+    command = [
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        "--threshold=14",
+        str(DEPLOY / "systemd" / f"ofu-{name}.service"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_unit_of_reports_has_flags_that_exist_and_files_for_its_group_alone() -> None:
+    text = (DEPLOY / "systemd" / "ofu-report.service").read_text()
+    known = {flag for each in report.params for flag in each.opts}
+    assert {*re.findall(r" (--[a-z-]+) ", text)} <= known
+    assert {"UMask=0027", "StateDirectoryMode=0750"} <= {*text.splitlines()}

@@ -35,6 +35,25 @@ def run(url: str, *flags: str) -> Result:
     return CliRunner().invoke(cli, ["fleet", "report", "--prometheus", url, *flags])
 
 
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--folder", "here", "--output", "file"), "neither --output nor another --format"),
+        (("--folder", "here", "--format", "json"), "neither --output nor another --format"),
+        (("--send",), "--send and --config go with --folder"),
+        (("--folder", "here", "--send"), "--send needs `send` in the file of --config"),
+    ],
+)
+def test_flags_of_a_folder_that_do_not_go_together_are_refused(
+    flags: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("http://127.0.0.1:1", *flags)
+    assert isinstance(result.exception, ConfigError)
+    assert why in str(result.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 @pytest.mark.prometheus
 class TestOnARealPrometheus:
@@ -74,6 +93,20 @@ class TestOnARealPrometheus:
         assert "There is too little data to say whether anything changed." in shown
         without = run(prometheus.url, *UNTIL, "--format", format_, "--no-changes").stdout
         assert "hat changed" not in without
+
+    def test_a_folder_keeps_pages_and_leads_to_them(
+        self, prometheus: Prometheus, tmp_path: Path
+    ) -> None:
+        for until in ("2026-01-05T03:00Z", "2026-01-05T04:00Z"):
+            flags = ("--since", "2h", "--until", until, "--folder", str(tmp_path / "pages"))
+            result = run(prometheus.url, *flags)
+            assert result.exit_code == 0, result.output
+            assert Path(result.stdout.strip()).read_text().count("What changed</h2>") == 1
+        index = (tmp_path / "pages" / "index.html").read_text()
+        names = [f"2026-01-05T0{hour}00Z_2026-01-05T0{hour + 2}00Z" for hour in (2, 1)]
+        assert [index.index(f"{name}.html") for name in names] == sorted(
+            index.index(f"{name}.html") for name in names
+        )
 
     def test_what_a_file_says_has_changed_is_taken_instead(
         self, prometheus: Prometheus, tmp_path: Path

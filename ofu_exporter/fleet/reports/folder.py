@@ -18,8 +18,9 @@ from typing import Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from ofu_exporter.errors import ConfigError, file_errors
+from ofu_exporter.fleet.answer import ResultRow
 from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.result import FleetReport, ResultRow
+from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle, words
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.support.templates import render
@@ -31,7 +32,7 @@ MOST_BYTES = 16 << 10
 """Of the numbers of one page."""
 INDEX = "index.html"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{4}Z_\d{4}-\d\d-\d\dT\d{4}Z")
-_WIDTH, _HEIGHT, _LEFT, _FOOT = 1000.0, 150.0, 44.0, 20.0
+_WIDTH, _HEIGHT, _LEFT, _FOOT = 520.0, 130.0, 44.0, 20.0
 
 
 class PageNumbers(ResultRow):
@@ -62,9 +63,11 @@ class KeptPage(NamedTuple):
 
     @property
     def period(self) -> str:
-        return " to ".join(
-            f"{each[:10]} {each[11:13]}:{each[13:15]}" for each in self.name.split("_")
-        )
+        """Its days, with the times where they are not those of midnight."""
+        times = [f"{each[:10]} {each[11:13]}:{each[13:15]}" for each in self.name.split("_")]
+        if all(each.endswith(" 00:00") for each in times):
+            times = [each[:10] for each in times]
+        return " to ".join(times)
 
 
 def keep(report: FleetReport, page: bytes, folder: Path) -> Path:

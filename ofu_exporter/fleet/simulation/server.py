@@ -1,7 +1,7 @@
 """Answers the queries of reports about a simulated fleet as a Prometheus with our rules would, within the process.
 
-Every answer has one value an hour, made from what the fleet's jobs truly do. Faults are not in it. What is not known
-here is refused, so that a report says that it lacks it.
+Every answer has one value an hour, made from what the fleet's jobs truly do. Faults are not in it. Of what no simulated
+job has, such as energy and traces, there is no series.
 """
 
 from __future__ import annotations
@@ -40,14 +40,12 @@ class SimulatedServer:
         self._series: dict[str, list[Series]] = defaultdict(list)
         self._used = [0.0] * self._hours
         self._held = [0.0] * self._hours
-        lengths = range(1, self._hours + 1)
-        self._nothing = {*_NOTHING, *map(queries.maybe_absent, lengths)}
         for truth in fleet.jobs:
             self._add_job(truth)
         self._add_gpus()
 
     def instant(self, expression: str, at: float | None = None) -> list[Series]:
-        """The values at a time. Raises QueryError for an expression that is not known."""
+        """The values at a time."""
         del at  # both answers are the same for the whole time
         if expression == peer_hours.MODELS:
             return [
@@ -57,11 +55,11 @@ class SimulatedServer:
         return self._known(expression)
 
     def recorded(self, selector: str, start: float, end: float) -> list[Series]:
-        """The samples after `start`, until `end`. Raises QueryError."""
+        """The samples after `start`, until `end`."""
         return self.steps(selector, start, end, HOUR)
 
     def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
-        """The values at the ends of hours. Raises QueryError."""
+        """The values at the ends of hours. Raises QueryError for another step."""
         if step != HOUR:
             raise QueryError(QueryReason.REFUSED, f"{URL}: has whole hours alone")
         cut = [
@@ -83,11 +81,7 @@ class SimulatedServer:
 
     def _known(self, expression: str) -> list[Series]:
         self.cost.queries += 1
-        if expression in self._series:
-            return self._series[expression]
-        if expression in self._nothing:
-            return []
-        raise QueryError(QueryReason.REFUSED, f"{URL}: knows no {expression}")
+        return self._series.get(expression, [])
 
     def _add(self, expression: str, values: Mapping[int, float], **labels: str) -> None:
         """Add a series by the number of each hour, from 0 on."""
@@ -157,18 +151,6 @@ class SimulatedServer:
         self._add(queries.COVERED.recorded, always)
         self._add(queries.SIMULATED.recorded, always, simulated="1")
         self._add(queries.TARGET, dict.fromkeys(always, TARGET))
-
-
-_NOTHING = frozenset(
-    (
-        queries.AGENTS,
-        queries.FINDING.recorded,
-        queries.GAINED.recorded,
-        queries.ENERGY.recorded,
-        queries.IDLE_ENERGY.recorded,
-    )
-)
-"""What a fleet without faults, agents' own series and counters of energy has no series of."""
 
 
 def _filled(hours: Mapping[int, HourOfJob], field: str) -> dict[int, float]:

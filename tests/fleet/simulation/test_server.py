@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import QueryError
-from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
@@ -57,15 +57,12 @@ def test_every_number_of_a_job_is_true(tmp_path: Path) -> None:
     assert (wrong.verdict, wrong.cause) == ("mfu_below_ofu", "sparse_peak")
 
 
-def test_what_it_does_not_know_is_refused_and_missing_in_the_report(tmp_path: Path) -> None:
+def test_what_no_job_has_is_no_series_and_other_steps_are_refused(tmp_path: Path) -> None:
     server = SimulatedServer(with_history(HALF_A_DAY, tmp_path), BEGIN)
-    with pytest.raises(QueryError, match="knows no up"):
-        server.instant("up")
+    assert server.instant("up") == []
+    assert server.steps(queries.ENERGY.recorded, BEGIN, BEGIN + 3 * HOUR, HOUR) == []
     with pytest.raises(QueryError, match="whole hours alone"):
         server.steps(queries.TARGET, BEGIN, BEGIN + HOUR, 60.0)
-    reader = PartReader(server)
-    assert list(reader.stepped("what is up", ["up"], TimeSpan(BEGIN, BEGIN + HOUR))) == []
-    assert [each.what for each in reader.missing] == ["what is up"]
 
 
 @pytest.mark.slow
