@@ -41,7 +41,8 @@ case "$*" in
   daemon-reload)
     for unit in "$units"/ofu-*; do
       # a node's uninstall takes the program from the units of all others here
-      [ ! -e "$unit" ] || [ ! -e /opt/ofu-exporter ] || said=$said$(systemd-analyze verify --man=no "$unit" 2>&1) || said="$said refused"
+      [ -e "$unit" ] && [ -e /opt/ofu-exporter ] || continue
+      said=$said$(systemd-analyze verify --man=no "$unit" 2>&1) || said="$said refused"
     done
     echo "$said"
     [ -z "$said" ] ;;
