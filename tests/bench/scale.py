@@ -2,7 +2,7 @@
 
 `ofu-exporter fleet simulate` serves the nodes, 8 GPUs each, with a job that reports on every two of them. A real
 Prometheus scrapes all of them every 15 s and evaluates the rules, or hands what it scrapes to VictoriaMetrics
-(`--into victoriametrics`) as deploy/scale/remote-write does. Printed is a row of the table in docs/fleet.md.
+(`--into victoriametrics`) as deploy/scale/remote-write does. Printed is a row of the table in docs/scale.md.
 """
 
 from __future__ import annotations
