@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,8 @@ WRITE_SECONDS = 45.0
 """For the warm-up of a profiler, 5 s, and for writing the file."""
 LOOK_SECONDS = 0.25
 MOST_FILES = 64
+EMPTY = "empty"
+"""The outcome of traces without any event."""
 NO_GPU_WORK = "there is no GPU work in the trace: no kernel ran in it, or this PyTorch has no CUDA"
 
 
@@ -87,8 +88,8 @@ class TraceDesk:
         owner = _uid_of(job.user) if job.user else None
         with self._lock:
             if order.request:
-                return self._standing(job_id, order.request, asker)
-            processes, uid = self._of_owner(job_id, owner, asker)
+                return self._standing(job, order.request, asker)
+            processes, uid = self._of_owner(job, owner, asker)
             if self._request is not None:
                 detail = f"a trace of job {self._request.job_id} is being taken"
                 raise Refused(429, detail)
@@ -123,29 +124,30 @@ class TraceDesk:
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise Refused(404, detail)
 
-    def _standing(self, job_id: str, request_id: str, asker: TraceAsker) -> TraceAnswer:
+    def _standing(self, job: Job, request_id: str, asker: TraceAsker) -> TraceAnswer:
         last = self._last
-        if last is None or last.id != request_id or last.job_id != job_id:
+        if last is None or last.id != request_id or last.job_id != job.job_id:
             raise Refused(404, "no such trace was asked for, or another one since")
-        _check(last.uid, asker, job_id)
+        _check(last.uid, asker, job)
         return _answer(last)
 
     def _of_owner(
-        self, job_id: str, owner: int | None, asker: TraceAsker
+        self, job: Job, owner: int | None, asker: TraceAsker
     ) -> tuple[list[Process], int]:
         """The processes of a job's user, and that user. Raises Refused."""
-        found = self.registry.of(job_id, time.monotonic())
-        if owner is None:
-            users = {each.peer.uid for each in found}
-            if len(users) > 1:
+        job_id = job.job_id
+        found = self.registry.of(job_id, time.monotonic(), job.pod_uids)
+        users = Counter(each.peer.uid for each in found)
+        are_proven = any(each.is_proven for each in found)
+        may_ask = owner
+        if owner is None and users:
+            if len(users) > 1 and not are_proven:
                 self.outcomes["contested"] += 1
                 detail = "processes of several users say that they are of this job"
                 raise Refused(403, detail)
-            owner = users.pop() if users else None
-        if owner is None and not asker.is_site and asker.uid != 0:
-            owner = -1
-        if owner is not None:
-            _check(owner, asker, job_id)
+            owner = users.most_common(1)[0][0]
+            may_ask = owner if are_proven or not job.user else None
+        _check(-1 if may_ask is None else may_ask, asker, job)
         own = [each for each in found if each.peer.uid == owner]
         self.outcomes["foreign"] += len(found) - len(own)
         wanted = set(asker.gpus or ())
@@ -163,16 +165,10 @@ class TraceDesk:
         """Wait for the files, read them, and tell the book."""
         outcome = "failed"
         try:
-            self._wait(request)
-            if not request.told:
-                request.detail = f"no process has asked again within {ASK_SECONDS:g} s"
-            elif not request.arrived:
-                request.detail = (
-                    "no file came: the processes have ended, or cannot write to the agent's folder"
-                )
-            else:
-                request.state = "reading"
-                outcome = self._read(request)
+            outcome = self._taken(request)
+            if outcome == EMPTY:
+                self._ask_again(request)
+                outcome = self._taken(request)
         except (OSError, ValueError, OfuError) as error:
             request.detail = str(error)
         except Exception as error:
@@ -180,6 +176,30 @@ class TraceDesk:
             request.detail = f"{type(error).__name__}: see the agent's log"
         finally:
             self._close(request, outcome)
+
+    def _taken(self, request: _Request) -> str:
+        """What became of it."""
+        self._wait(request)
+        if not request.told:
+            request.detail = f"no process has asked again within {ASK_SECONDS:g} s"
+        elif not request.arrived:
+            request.detail = (
+                "no file came: the processes have ended, or cannot write to the agent's folder"
+            )
+        else:
+            request.state = "reading"
+            return self._read(request)
+        return "failed"
+
+    def _ask_again(self, request: _Request) -> None:
+        """Have the same processes write other files: a profiler's first one has no events at times."""
+        log.info("trace of job %s: it has no events, and is asked for once more", request.job_id)
+        with self._lock:
+            old, request.told = request.told, {}
+            request.untold = {each: _new_file(self.folder) for each in old}
+            request.began, request.state, request.arrived = time.monotonic(), "waiting", []
+        for path in old.values():
+            trace_files.delete(path)
 
     def _wait(self, request: _Request) -> None:
         """Until every file is there that will come. A file takes its name when it is whole."""
@@ -206,7 +226,7 @@ class TraceDesk:
             return "done"
         if len(request.unread) < len(request.arrived):
             request.detail = NO_GPU_WORK
-            return "no_gpu_work"
+            return EMPTY if answer.get("is_empty") else "no_gpu_work"
         request.detail = next(iter(request.unread.values()), "the files cannot be read")
         return "failed"
 
@@ -227,8 +247,12 @@ class TraceDesk:
 def _request(
     job_id: str, uid: int, order: TraceOrder, processes: list[Process], folder: Path
 ) -> _Request:
-    files = {each.peer.address: folder / f"{secrets.token_hex(16)}.json" for each in processes}
+    files = {each.peer.address: _new_file(folder) for each in processes}
     return _Request(secrets.token_hex(8), job_id, uid, order, files)
+
+
+def _new_file(folder: Path) -> Path:
+    return folder / f"{secrets.token_hex(16)}.json"
 
 
 def _answer(request: _Request) -> TraceAnswer:
@@ -246,9 +270,16 @@ def _answer(request: _Request) -> TraceAnswer:
     )
 
 
-def _check(owner: int, asker: TraceAsker, job_id: str) -> None:
+def _check(owner: int, asker: TraceAsker, job: Job) -> None:
+    """Whether somebody may ask; `owner` -1: it is not known whose the job is."""
     if not asker.is_site and asker.uid not in (0, owner):
-        detail = f"a trace of job {job_id} is for its own user, root and the site, by the agent's Unix socket"
+        unknown = (
+            f" (no user of this node is called {job.user!r})" if job.user and owner < 0 else ""
+        )
+        detail = (
+            f"a trace of job {job.job_id} is for its own user{unknown}, root and the site, "
+            "by the agent's Unix socket"
+        )
         raise Refused(403, detail)
 
 
@@ -260,10 +291,9 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-@lru_cache(256)
 def _uid_of(user: str) -> int | None:
-    """The number of a user of this node; None where the name is not known."""
+    """The number of a user of this node, or of one who has no name here; None where it is not known."""
     try:
         return pwd.getpwnam(user).pw_uid
     except (KeyError, ValueError):
-        return None
+        return int(user) if user.isascii() and user.isdecimal() and len(user) < 11 else None

@@ -29,6 +29,8 @@ MOST_SWEPT = 10_000
 READ_SECONDS = 120.0
 MOST_ANSWER = 1 << 20
 _ACL = "system.posix_acl_default"
+_DAC = 1 << 1 | 1 << 2
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
 _TRACE = re.compile(r"[0-9a-f]{32}(_-?\d+)?\.json(\.tmp)?")
 _CLIENT = "dynoconfigclient"
 
@@ -53,25 +55,26 @@ def prepare(folder: Path, needs_own: bool) -> None:
 
 def let_agent_read(folder: Path) -> str:
     """Let files that others create there be readable for the agent and for nobody else; "" or what that ended in."""
-    uid = os.geteuid()
     entries = [
         (0x01, 6, 0xFFFFFFFF),
+        (0x02, 4, os.geteuid()),
         (0x04, 0, 0xFFFFFFFF),
         (0x10, 4, 0xFFFFFFFF),
         (0x20, 0, 0xFFFFFFFF),
     ]
-    if uid:
-        entries.insert(1, (0x02, 4, uid))
     packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries)
     try:
         os.setxattr(folder, _ACL, packed)
     except OSError as error:
-        return (
-            f"{folder} takes no ACL ({error.strerror}): traces written under umask 077 cannot be read"
-            if uid
-            else ""
-        )
+        if not _reads_all():
+            return f"{folder} takes no ACL ({error.strerror}): traces written under umask 077 cannot be read"
     return ""
+
+
+def _reads_all() -> bool:
+    """Whether modes do not hold for this process (capabilities(7)): root in a container has no such capability."""
+    found = re.search(r"CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
+    return bool(found and int(found[1], 16) & _DAC)
 
 
 def sweep_traces(folder: Path, now: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import stat
 import sys
@@ -22,6 +23,8 @@ from ofu_exporter.values.trace import ON_A_NODE, reported
 MEMORY_BYTES = 192 << 20
 """Address space, of which the interpreter and its modules take 60 MiB."""
 CPU_SECONDS = 90
+MOST_OF_A_FRAME = 1 << 16
+_LASTS = re.compile(rb'"ph"\s*:\s*"X"')
 
 
 def read(uid: int, files: Sequence[str]) -> dict[str, Any]:
@@ -40,7 +43,15 @@ def read(uid: int, files: Sequence[str]) -> dict[str, Any]:
         reason = str(error) or "it takes more memory than a node gives"
         return {"unread": {**unread, **{name: _named(reason, paths) for name in paths.values()}}}
     unread |= {paths[path]: _named(why, paths) for path, why in result.unread.items()}
-    return {**reported(result), "unread": unread}
+    is_empty = not result.ranks and all(_has_no_events(Path(each)) for each in paths)
+    return {**reported(result), "unread": unread, "is_empty": is_empty}
+
+
+def _has_no_events(path: Path) -> bool:
+    """Whether it is a frame alone: nothing in it lasts."""
+    with path.open("rb") as file:
+        text = file.read(MOST_OF_A_FRAME + 1)
+    return len(text) <= MOST_OF_A_FRAME and not _LASTS.search(text)
 
 
 def _opened(name: str, uid: int) -> int:

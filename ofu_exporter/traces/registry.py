@@ -1,14 +1,15 @@
 """Keeps which processes of a node would record a trace, by what the kernel says of them. Pure but for reading /proc.
 
 A message says a process id and a job; both may be forged. The user is the kernel's word, and so is the job where the
-process stands in a control group of Slurm. What one user sends takes no room from another.
+process stands in a control group of Slurm or of a pod. What one user sends takes no room from another.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from ofu_exporter.traces.daemon_messages import ACTIVITIES, Question, Registrati
 MOST_OF_A_USER, MOST_USERS = 256, 64
 FORGET_SECONDS = 60.0
 """A process asks every 5 to 10 s."""
-_IN_CGROUP = re.compile(r"/job_(\d{1,18})(?:/|$)", re.MULTILINE)
+_IN_JOB = re.compile(r"/job_(\d{1,18})(?:/|$)", re.MULTILINE)
+_IN_POD = re.compile(r"[/-]pod([0-9a-f][0-9a-f_-]{31,35})(?:\.slice)?(?:/|$)", re.MULTILINE)
+"""As kubelet names them, by cgroupfs or systemd, which takes no dash."""
 
 
 class Peer(NamedTuple):
@@ -38,6 +41,10 @@ class Process:
     pid: int
     """As it sees itself: part of the name of its file."""
     job: str
+    pod: str
+    """Uid of the pod in whose control group it runs; "" where there is none to be seen."""
+    is_proven: bool
+    """Whether its job is the kernel's word, and not only its own."""
     seen: float
     gpu: int | None = None
     """As CUDA numbers it in the process; None = it has not said so."""
@@ -65,8 +72,10 @@ class Registry:
             return None
         pid = message.pids[0] if isinstance(message, Question) else message.pid
         if process is None:
-            job = self._job(peer.pid) or (str(message.job) if message.job > 0 else "")
-            process = known[peer.address] = Process(peer, pid, job, now)
+            job, pod = self._groups(peer.pid)
+            said = str(message.job) if message.job > 0 else ""
+            process = Process(peer, pid, job or said, pod, bool(job), now)
+            known[peer.address] = process
         process.seen, process.pid = now, pid
         if isinstance(message, Question):
             process.can_record = bool(message.kind & ACTIVITIES)
@@ -74,15 +83,19 @@ class Registry:
             process.gpu = message.gpu
         return process
 
-    def of(self, job: str, now: float) -> list[Process]:
-        """The processes that say that they belong to a job, and can record."""
+    def of(self, job: str, now: float, pods: Collection[str] = ()) -> list[Process]:
+        """The processes of a job or of its pods that can record: those of which the kernel says so; without any,
+        those that say so."""
         self._forget(now)
-        return [
-            each
+        pods = {*pods} - {""}
+        found = [
+            (each, each.is_proven or each.pod in pods)
             for known in [*self._of_user.values()]
             for each in [*known.values()]
-            if each.job == job and each.can_record
+            if each.can_record and (each.job == job or each.pod in pods)
         ]
+        proven = [replace(each, is_proven=True) for each, is_proven in found if is_proven]
+        return proven or [each for each, _ in found]
 
     def _forget(self, now: float) -> None:
         for uid, known in [*self._of_user.items()]:
@@ -91,11 +104,12 @@ class Registry:
             if not known:
                 del self._of_user[uid]
 
-    def _job(self, pid: int) -> str:
-        """The job of Slurm in whose control group a process runs; "" where there is none to be seen."""
+    def _groups(self, pid: int) -> tuple[str, str]:
+        """The job of Slurm and the pod in whose control groups a process runs; "" where there is none to be seen."""
         try:
             with (self._proc / str(pid) / "cgroup").open() as file:
-                found = _IN_CGROUP.search(file.read(1 << 14))
+                groups = file.read(1 << 14)
         except (OSError, ValueError):
-            return ""
-        return found[1] if found else ""
+            return "", ""
+        job, pod = _IN_JOB.search(groups), _IN_POD.search(groups)
+        return job[1] if job else "", pod[1].replace("_", "-") if pod else ""

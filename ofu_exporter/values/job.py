@@ -52,6 +52,8 @@ class Job:
     """Other ids under which the job may report: those of its pods."""
     addresses: tuple[str, ...] = field(default=(), repr=False)
     """The IP addresses of its pods, as the scheduler knows them."""
+    pod_uids: tuple[str, ...] = field(default=(), repr=False)
+    """The uids of its pods, by which the kernel names their control groups."""
 
     def __post_init__(self) -> None:
         show(self, _TEXTS)

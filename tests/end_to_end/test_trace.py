@@ -23,6 +23,7 @@ from tests.traces.test_daemon_messages import question
 JOB = "1001"
 """Of the simulated node; its user is none of this machine."""
 TORCH = Path("/srv/torch-venv/bin/python")
+FRAME = b'{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "ts": 1}]}'
 EXAMPLE = Path(__file__).parent.parent / "traces" / "example_rank0.json.gz"
 
 
@@ -44,9 +45,11 @@ def flags(folder: Path) -> tuple[str, ...]:
 class Process(threading.Thread):
     """Asks each 0.2 s as PyTorch does, and writes the example where it is told to."""
 
-    def __init__(self, folder: Path, job: int = int(JOB), pid: int = 4711) -> None:
+    def __init__(self, folder: Path, job: int = int(JOB), pid: int = 4711, empty: int = 0) -> None:
+        """The first `empty` files have no events."""
         super().__init__(daemon=True)
         self.pid, self.job, self.daemon_socket = pid, job, str(folder / "s" / "dynolog")
+        self.empty = empty
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(folder / "s" / f"dynoconfigclient{pid}"))
         self.socket.settimeout(0.2)
@@ -63,17 +66,18 @@ class Process(threading.Thread):
             if told:
                 file = Path(told.split("\n")[0].removeprefix("ACTIVITIES_LOG_FILE="))
                 part = file.with_name(f"{file.stem}_{self.pid}.json.tmp")
-                part.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
+                part.write_bytes(FRAME if self.empty > 0 else gzip.decompress(EXAMPLE.read_bytes()))
+                self.empty -= 1
                 part.rename(part.with_suffix(""))
             time.sleep(0.2)
         self.socket.close()
 
 
 @contextmanager
-def traced(folder: Path, processes: int = 1) -> Iterator[Agent]:
+def traced(folder: Path, processes: int = 1, empty: int = 0) -> Iterator[Agent]:
     with agent(*flags(folder)) as running:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
-        some = [Process(folder, pid=4711 + n) for n in range(processes)]
+        some = [Process(folder, pid=4711 + n, empty=empty) for n in range(processes)]
         time.sleep(1.0)
         yield running
         for each in some:
@@ -107,6 +111,18 @@ def test_a_file_is_kept_for_who_wants_it(tmp_path: Path) -> None:
         assert Path(kept).stat().st_mode & 0o007 == 0, "others cannot read it"
 
 
+@pytest.mark.parametrize(("empty", "outcome"), [(1, "done"), (2, "empty")])
+def test_a_first_file_without_events_is_asked_for_again(
+    tmp_path: Path, empty: int, outcome: str
+) -> None:
+    with traced(tmp_path, empty=empty) as running:
+        answer = json.loads(ask(tmp_path, "--format", "json").stdout)
+        assert (answer["trace"] is not None) == (outcome == "done")
+        assert running.logged("it has no events, and is asked for once more")
+        assert running.value("ofu_exporter_traces_total", outcome=outcome) == 1
+        assert list((tmp_path / "t").iterdir()) == []
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
 def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
@@ -125,7 +141,7 @@ def test_only_the_user_of_the_processes_may_ask(tmp_path: Path) -> None:
         )
         assert stranger.stdout == "403\n", stranger.stderr
         by_tcp = call("trace", JOB, "--agent", running.url)
-        assert "is for its own user, root and the site" in by_tcp.stderr
+        assert "no user of this node is called 'ada'), root and the site" in by_tcp.stderr
 
 
 def test_without_processes_and_without_traces_it_says_so(tmp_path: Path) -> None:

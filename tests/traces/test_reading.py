@@ -48,6 +48,16 @@ def test_what_is_no_file_of_the_user_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_frame_without_events_is_told_from_a_trace_without_kernels(tmp_path: Path) -> None:
+    frame, on_cpus = tmp_path / "frame.json", tmp_path / "cpu.json"
+    frame.write_text('{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1, "ts": 1}]}')
+    on_cpus.write_bytes((EXAMPLE.parent / "formats" / "torch_cpu_trace.json").read_bytes())
+    assert read(frame) == {"unread": {}, "is_empty": True}
+    assert read(on_cpus) == {"unread": {}, "is_empty": False}
+    assert read(frame, on_cpus)["is_empty"] is False
+
+
+@pytest.mark.slow
 def test_a_bomb_of_gzip_is_refused_in_a_sentence(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.json"
     with gzip.open(bomb, "wb", compresslevel=9) as file:

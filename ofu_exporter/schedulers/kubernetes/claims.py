@@ -152,6 +152,7 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
         uid=uid,
         aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
         addresses=tuple(sorted({ip for workload in of_pod for ip in workload.addresses})),
+        pod_uids=tuple(sorted({each.pod_uid for each in of_pod if each.pod_uid})),
     )
 
 

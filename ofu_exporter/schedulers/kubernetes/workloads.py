@@ -39,6 +39,7 @@ class Workload:
     """Unix time at which the last container of a pod that is over ended."""
     addresses: tuple[str, ...] = ()
     """The IP addresses of this pod; none while it has no network yet, and none that it shares with its node."""
+    pod_uid: str = ""
     rejected: int = 0
     """How many names of the pod were left out because they are too long or not printable."""
 
@@ -174,6 +175,7 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         first_starts=_first_starts(status),
         finished=_finished(status) if has_ended else None,
         addresses=_addresses(document, status),
+        pod_uid=itself[1] if is_sane(itself[1]) else "",
         rejected=sum(word != sane_word for word, sane_word in zip(words, sane, strict=True)),
     )
 

@@ -1,0 +1,62 @@
+"""Who may read what a job writes into the agent's folder: the agent, whatever the job's umask, and nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.every import every
+
+AGENT, JOB, STRANGER = 4001, 4002, 4003
+PREPARE = (
+    "import sys; from pathlib import Path; from ofu_exporter.agent import trace_files as t; "
+    "t.prepare(Path(sys.argv[1]), needs_own=True); print(t.let_agent_read(Path(sys.argv[1])))"
+)
+WRITE = "import os, sys; os.umask(0o77); open(sys.argv[1], 'w').write('{}')"
+READ = "import sys; print(open(sys.argv[1]).read())"
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be three users")
+
+
+def as_user(uid: int, code: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """What Python does as a user without a capability, who may be root."""
+    rights = ("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups")
+    command = (*rights, "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code)
+    return subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+
+
+@every([AGENT, 0])
+def test_a_file_under_umask_077_is_for_the_agent_alone(uid: int) -> None:
+    """An agent of the chart is user 0 without a capability, so that modes hold for it as well."""
+    with tempfile.TemporaryDirectory() as made:
+        os.chmod(made, 0o777)
+        folder, file = Path(made) / "traces", Path(made) / "traces" / f"{'a' * 32}_7.json"
+        said = as_user(uid, PREPARE, folder)
+        if "takes no ACL" in said.stdout:
+            pytest.skip(said.stdout)
+        assert (said.stdout, said.stderr) == ("\n", "")
+        assert as_user(JOB, WRITE, file).returncode == 0
+        assert as_user(uid, READ, file).stdout == "{}\n"
+        assert "Permission denied" in as_user(STRANGER, READ, file).stderr
+        assert (
+            "Permission denied"
+            in as_user(STRANGER, "import os, sys; os.listdir(sys.argv[1])", folder).stderr
+        )
+        assert as_user(uid, "import os, sys; os.unlink(sys.argv[1])", file).returncode == 0
+
+
+NO_ACL = "import os\ndef refuse(*_): raise OSError(95, 'Operation not supported')\nos.setxattr = refuse\n"
+
+
+@every([AGENT, 0])
+def test_where_a_folder_takes_no_acl_it_is_said(uid: int) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        os.chmod(made, 0o777)
+        said = as_user(uid, NO_ACL + PREPARE, Path(made) / "traces").stdout
+        assert "takes no ACL (Operation not supported)" in said
+        assert "umask 077" in said
