@@ -69,24 +69,28 @@ def file_layer(path: Path) -> dict[str, Given]:
     }
 
 
+OTHER_VARIABLES = ("OFU_CONFIG", "OFU_AGENT")
+OTHER_PREFIXES = ("OFU_EXPORTER_", "OFU_TEST_")
+"""Of variables that a Service called ofu-exporter sets in every pod of a namespace, and of those of tests."""
+
+
 def environment_layer(
     environ: Mapping[str, str], settings: Iterable[str]
 ) -> tuple[dict[str, Given], tuple[str, ...]]:
     """The settings of the OFU_... variables, and one sentence for each variable that is no setting.
 
     The user may not have set such a variable: Kubernetes sets OFU_PORT and others in every pod of a namespace that
-    has a Service called ofu. There is no sentence for OFU_EXPORTER_..., which a Service called ofu-exporter sets, and
-    for OFU_TEST_....
+    has a Service called ofu. There is no sentence for OTHER_PREFIXES.
     """
     names = sorted(settings)
     layer, ignored = {}, []
     for name, value in environ.items():
-        if not name.startswith("OFU_") or name.startswith(("OFU_EXPORTER_", "OFU_TEST_")):
+        if not name.startswith("OFU_") or name.startswith(OTHER_PREFIXES):
             continue
         key = name.removeprefix("OFU_").lower()
         if key in names:
             layer[key] = Given(value, name)
-        elif key not in {"config", "agent"}:
+        elif name not in OTHER_VARIABLES:
             near = difflib.get_close_matches(key, names, 1)
             hint = f"; did you mean OFU_{near[0].upper()}?" if near else ""
             ignored.append(f"the variable {name} is not a setting and is ignored{hint}")

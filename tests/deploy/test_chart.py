@@ -298,19 +298,53 @@ def test_rights_in_the_cluster_come_with_pod_metadata_only(helm: str) -> None:
 def test_the_jobs_of_slurm_in_pods_are_found_where_its_files_are_mounted(
     values: Object, scheduler: str, says: str, tmp_path: Path
 ) -> None:
-    """NOTES.txt is shown by an installation alone, and so by `helm install --dry-run`."""
     objects = render(any_helm(), values)
     config = yaml.safe_load(only(objects, "ConfigMap")["data"]["ofu-exporter.yaml"])
     assert config["scheduler"] == scheduler
-    file = tmp_path / "values.yaml"
+    notes = notes_of(values, tmp_path)
+    assert says in notes
+    assert notes.count("Nobody says") == (scheduler == "none")
+
+
+def notes_of(values: Object, folder: Path) -> str:
+    """NOTES.txt is shown by an installation alone, and so by `helm install --dry-run`."""
+    file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     dry = ["install", "x", str(CHART), "--dry-run=client", "--values", str(file)]
     done = run(helms()[-1], *dry)
     if "cluster unreachable" in done.stderr:
         pytest.skip("Helm 3 renders the notes for a cluster alone")
-    notes = done.stdout.partition("NOTES:")[2]
-    assert says in " ".join(notes.split())
-    assert notes.count("Nobody says") == (scheduler == "none")
+    return " ".join(done.stdout.partition("NOTES:")[2].split())
+
+
+DRIVER, OPERATOR = "No pods at all, though nodes fit?", "set podMonitor.enabled=true"
+OWN_JOBS, CLOSED = "Every pod counts as a job of its own", "helm -n default test x"
+
+
+@pytest.mark.parametrize(
+    ("values", "says", "says_not"),
+    [
+        ({"config": {"source": "nvml"}}, (DRIVER, OPERATOR, OWN_JOBS), ("PodMonitor x",)),
+        ({"config": {"source": "dcgm"}, "driver": {"enabled": False}}, (OPERATOR,), (DRIVER,)),
+        ({"driver": {"runtimeClassName": ""}}, (OWN_JOBS,), (DRIVER,)),
+        ({"podMonitor": {"enabled": True}}, ("through the PodMonitor x-ofu",), (OPERATOR,)),
+        ({"serviceMonitor": {"enabled": True}}, ("the ServiceMonitor x-ofu",), (OPERATOR,)),
+        (
+            {"podAnnotations": {"prometheus.io/scrape": "true"}, "config": {"listen": ":9999"}},
+            ("the annotation prometheus.io/scrape", "port 9999, path /metrics"),
+            (OPERATOR,),
+        ),
+        ({"kubernetes": {"metadata": True}}, (DRIVER,), (OWN_JOBS, "Nobody says")),
+        ({"tests": {"enabled": False}}, (OPERATOR,), (CLOSED,)),
+    ],
+    ids=["nvml", "dcgm", "runtime", "pods", "service", "annotations", "metadata", "untested"],
+)
+def test_the_notes_say_what_goes_for_these_values_and_nothing_else(
+    values: Object, says: tuple[str, ...], says_not: tuple[str, ...], tmp_path: Path
+) -> None:
+    notes = notes_of(values, tmp_path)
+    assert [each for each in says if each not in notes] == []
+    assert [each for each in says_not if each in notes] == []
 
 
 @every_helm
@@ -563,12 +597,12 @@ def test_the_schema_knows_every_setting_and_kubernetes_own_words(regenerate: boo
     schema["properties"]["extraArgs"]["items"] = arguments
     wanted["definitions"] = values_schema.definitions(schema["properties"], f"{VERSIONS[-1]}.0")
     text = values_schema.text(wanted)
-    bounds = CHART / "files" / "setting-bounds.yaml"
+    accepted = CHART / "files" / "settings.yaml"
     if regenerate:
         path.write_text(text)
-        bounds.write_text(values_schema.bounds())
+        accepted.write_text(values_schema.accepted())
     assert path.read_text() == text
-    assert bounds.read_text() == values_schema.bounds()
+    assert accepted.read_text() == values_schema.accepted()
 
 
 def compare(values: Object, schema: Object, path: str = "") -> Iterator[str]:

@@ -164,7 +164,10 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "kubernetes.metadata=true needs kubernetes.podResources=true",
         ),
         ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
-        ({"config": {"interval": "50s"}}, "config.interval=50s is not between 0.1 and 30 seconds"),
+        (
+            {"config": {"interval": "50s"}},
+            "config.interval=50s is not at least 0.1 and at most 30 seconds",
+        ),
         (
             {"prometheusRule": {"enabled": True, "withoutAlerts": ["NoSuch"]}},
             "names no alert: NoSuch",
@@ -199,10 +202,38 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             {"prometheusRule": {"enabled": True, "additionalRuleLabels": {"a-b": "c"}}},
             "Prometheus takes no label a-b",
         ),
-        ({"extraArgs": ["--interval=99h"]}, "--interval=99h is not between 0.1 and 30 seconds"),
+        (
+            {"extraArgs": ["--interval=99h"]},
+            "--interval=99h is not at least 0.1 and at most 30 seconds",
+        ),
         (
             {"env": [{"name": "OFU_INTERVAL", "value": "never"}]},
-            "env: OFU_INTERVAL=never is no duration",
+            "env: OFU_INTERVAL=never is not a duration such as 5s",
+        ),
+        (
+            {"extraArgs": ["--loop", "--interval", "banana"]},
+            "extraArgs: --interval=banana is not a duration such as 5s",
+        ),
+        ({"extraArgs": ["--interval"]}, "extraArgs: --interval has no value"),
+        ({"extraArgs": ["banana"]}, "extraArgs: banana is no flag, nor the value of one"),
+        ({"extraArgs": ["--loop=yes"]}, "extraArgs: --loop takes no value"),
+        (
+            {"extraArgs": ["--scheduler=nonsense"]},
+            "extraArgs: --scheduler=nonsense is not of auto, none, kubernetes",
+        ),
+        ({"extraArgs": ["--source", "x"]}, "extraArgs: --source=x is not one of auto, dcgm"),
+        (
+            {"extraArgs": ["--mfu-above=2"]},
+            "extraArgs: --mfu-above=2 is not at least 0 and at most 1",
+        ),
+        ({"extraArgs": ["--trace-below=0"]}, "--trace-below=0 is not above 0 and below 1"),
+        ({"env": [{"name": "OFU_MOST_GPUS", "value": "few"}]}, "OFU_MOST_GPUS=few is not a whole"),
+        ({"env": [{"name": "OFU_JOB_TOKENS", "value": "si"}]}, "=si is not true or false"),
+        ({"env": [{"name": "OFU_GPUS", "value": "[]"}]}, "OFU_GPUS=[] is not to be set as text"),
+        ({"env": [{"name": "OFU_LOUD", "value": "1"}]}, "env: OFU_LOUD is no setting"),
+        (
+            {"prometheusRule": {"enabled": True, "additionalRuleLabels": {"__x": "c"}}},
+            "Prometheus takes no label __x",
         ),
         (
             {"serviceMonitor": {"enabled": True, "interval": "5s"}},
@@ -259,6 +290,27 @@ def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
         {"image": {"repository": "registry.example.com:5000/gpus/ofu-exporter"}},
         {"extraArgs": ["--interval=2s"], "env": [{"name": "OFU_INTERVAL", "value": "2s"}]},
         {"config": {"listen": ":9846"}},
+        {
+            "extraArgs": [
+                "--path",
+                "--loop",
+                "--no-traces",
+                "--scheduler=kubernetes,slurm",
+                "--seed=-3",
+            ]
+        },
+        {"env": [{"name": "OFU_EXPORTER_PORT", "value": "tcp"}, {"name": "A", "value": "b"}]},
+        {
+            "env": [
+                {"name": "OFU_LOG_LEVEL", "value": "warn"},
+                {"name": "OFU_TRACES", "value": "No"},
+            ]
+        },
+        {
+            "env": [
+                {"name": "OFU_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+            ]
+        },
     ],
 )
 def test_what_the_exporter_takes_the_chart_takes(helm: str, values: Object) -> None:

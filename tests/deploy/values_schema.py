@@ -9,13 +9,14 @@ import json
 from importlib import resources
 from typing import Any, get_args
 
+import click
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ofu_exporter import schedulers, sources
 from ofu_exporter.cli.run import run
-from ofu_exporter.cli.settings import option_models
+from ofu_exporter.cli.settings import OTHER_PREFIXES, OTHER_VARIABLES, option_models
 from ofu_exporter.settings import PullSetting, Settings
 from ofu_exporter.support.durations import seconds
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS
@@ -29,6 +30,17 @@ ACCEPTED: dict[str, tuple[Any, ...]] = {"kubernetes_metadata": (True, False)}
 """What settings take besides the values of their type: YAML takes on for true."""
 CHECKED = {"interval": (SHORTEST_WINDOW_SECONDS, LONGEST_WINDOW_SECONDS)}
 """Bounds that a setting has in words of its own."""
+
+
+_BOOLEAN = "0|off|f|false|n|no|1|on|t|true|y|yes"
+TEXTS: dict[str, tuple[str, str]] = {
+    "duration": (DURATION, "a duration such as 5s"),
+    "boolean": (f"^(?i)({_BOOLEAN})$", "true or false"),
+    "integer": (r"^\s*[+-]?[0-9]+(\.0*)?\s*$", "a whole number"),
+    "number": (r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$", "a number"),
+    "array": ("^[^\\s\\S]$", "to be set as text, but in config"),
+}
+"""How values are written in flags and variables, and what they are called."""
 
 
 def definitions(schema: Schema, version: str) -> Schema:
@@ -142,17 +154,48 @@ def _list_of(*names: str) -> str:
     return f"^{one}(,{one})*$"
 
 
-def bounds() -> str:
-    """A file with the least and the most seconds of every duration that has such bounds."""
-    found = {}
-    for name, field in (each for model in _models() for each in model.model_fields.items()):
-        least, most = CHECKED.get(name, (0.0, 1e11))
-        for each in field.metadata:
-            least, most = getattr(each, "ge", least), getattr(each, "le", most)
-        if _is_duration(field) and (least, most) != (0.0, 1e11):
-            found[name] = {"least": least, "most": most}
-    head = "# Seconds; made from the exporter's settings by pytest tests/deploy/test_chart.py --regenerate.\n"
-    return head + yaml.safe_dump(found)
+def accepted() -> str:
+    """A file with what each setting takes as text: its flags, a pattern with its words, and the bounds of numbers."""
+    flags = {param.name: param for param in run.params if isinstance(param, click.Option)}
+    fields = {name: field for model in _models() for name, field in model.model_fields.items()}
+    found: Schema = {"config": {"flags": ["--config"]}}
+    for name, shape in settings({}).items():
+        words = _words(name, shape, _is_duration(fields[name]))
+        found[name] = {**words, **_bounds(name, shape)}
+        if option := flags.get(name):
+            kind = "switches" if option.is_flag else "flags"
+            found[name][kind] = [*option.opts, *option.secondary_opts]
+    others = {"variables": [*OTHER_VARIABLES], "prefixes": [*OTHER_PREFIXES]}
+    head = (
+        "# Made from the exporter's settings by pytest tests/deploy/test_chart.py --regenerate.\n"
+    )
+    return head + yaml.safe_dump({"settings": found, "others": others}, width=120)
+
+
+def _words(name: str, shape: Schema, is_duration: bool) -> Schema:
+    """A pattern of the setting as text, and what its values are called; nothing where every text will do."""
+    kinds = [shape.get("type"), *(each.get("type") for each in shape.get("anyOf", ()))]
+    for kind, (pattern, what) in TEXTS.items():
+        if kind in kinds or (is_duration and kind == "duration"):
+            return {"pattern": pattern, "what": what}
+    if "enum" in shape:
+        texts = [each for each in shape["enum"] if isinstance(each, str)]
+        more = [] if texts == shape["enum"] else [_BOOLEAN]
+        return {"pattern": f"^({'|'.join([*texts, *more])})$", "what": f"one of {', '.join(texts)}"}
+    if name == "scheduler":
+        known = ", ".join(("auto", "none", *schedulers.names()))
+        return {"pattern": shape["pattern"], "what": f"of {known}"}
+    if "pattern" in shape:
+        return {"pattern": shape["pattern"], "what": f"of the form {shape['pattern']}"}
+    return {}
+
+
+def _bounds(name: str, shape: Schema) -> Schema:
+    number = next((each for each in shape.get("anyOf", ()) if each["type"] != "null"), shape)
+    keys = {"least": "minimum", "most": "maximum", "above": "exclusiveMinimum"}
+    keys["below"] = "exclusiveMaximum"
+    found = {each: float(number[key]) for each, key in keys.items() if key in number}
+    return found | dict(zip(("least", "most"), CHECKED.get(name, ()), strict=False))
 
 
 def arguments() -> str:
