@@ -30,7 +30,7 @@ from ofu_exporter.agent.systemd import Notifier
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
-from ofu_exporter.jobs.totals import resumed
+from ofu_exporter.jobs.totals import JobTotals, resumed
 from ofu_exporter.ofu.job_state import credited_before
 from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
@@ -206,7 +206,10 @@ class Daemon:
     def _book(self) -> JobBook:
         left_out = partial(self._page.faults.note, "/v1/jobs")
         remembered = self._state_writer.find if self._state_writer else lambda _: ()
-        return JobBook(self._page.snapshot, self._node, remembered, left_out, self._feeds.served)
+        last = self._state_writer.last if self._state_writer else tuple[JobTotals, ...]
+        return JobBook(
+            self._page.snapshot, self._node, remembered, left_out, self._feeds.served, last
+        )
 
     @property
     def url(self) -> str:

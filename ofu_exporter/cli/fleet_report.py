@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import click
 
 from ofu_exporter.cli.answers import say
-from ofu_exporter.cli.fleet_server import asked_server, server_options
+from ofu_exporter.cli.fleet_server import asked_server, server_or_hosts_options
 from ofu_exporter.cli.help import SubjectCommand
 from ofu_exporter.cli.option_types import FILE, RATIO, flag, option
 from ofu_exporter.cli.report_folder import ReportFolder, folder_options
+from ofu_exporter.cli.report_hosts import hosts_options, hosts_report, named_hosts
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
 from ofu_exporter.values.text import shown_json
@@ -37,9 +38,10 @@ OUTPUT = option(
 
 
 @click.command(
-    cls=SubjectCommand, common="server since until source by prices target format_ output folder"
+    cls=SubjectCommand, common="server hosts since source by prices target format_ output folder"
 )
-@server_options
+@server_or_hosts_options
+@hosts_options
 @option(
     "--from",
     "Exporter whose series to read.",
@@ -105,6 +107,8 @@ def _of_folder(format_: str, output: Path | None) -> str:
 def read_report(options: dict[str, Any], wanted: WholeReport) -> FleetReport:
     from ofu_exporter.fleet.whole_report import whole_report
 
+    if hosts := named_hosts(options):
+        return hosts_report(hosts, options, wanted.options)
     with asked_server(options) as (reader, times):
         return whole_report(reader, times, wanted)
 

@@ -56,6 +56,19 @@ OPTIONS = (
 
 
 server_options = with_options(OPTIONS)
+server_or_hosts_options = with_options(
+    (
+        option(
+            "--prometheus",
+            "Prometheus, Thanos, Mimir or VictoriaMetrics: the URL below which /api/v1 is.",
+            parameter="server",
+            metavar="URL",
+            envvar="OFU_EXPORTER_PROMETHEUS_URL",
+        ),
+        *OPTIONS[1:],
+    )
+)
+"""The same for a command that can do without a server."""
 """Adds these flags to a command, which gets them as one dictionary of options."""
 
 

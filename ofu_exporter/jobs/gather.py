@@ -78,10 +78,16 @@ def ask(
     return NodeAnswer(totals)
 
 
-def ask_for_all(agent: str, access: ServerAccess = OPEN) -> tuple[JobTotals, ...] | str:
-    """The jobs that an agent has now, or why they are not known. Raises ConfigError where `access` cannot be used."""
+def ask_for_all(
+    agent: str, access: ServerAccess = OPEN, *, ended: bool = False
+) -> tuple[JobTotals, ...] | str:
+    """The jobs that an agent has now, with `ended` those that its file remembers too; or why they are not known.
+
+    Raises ConfigError where `access` cannot be used.
+    """
+    path = "/v1/jobs?ended=true" if ended else "/v1/jobs"
     try:
-        answer = get(agent, "/v1/jobs", "application/json", _OF_ALL, access)
+        answer = get(agent, path, "application/json", _OF_ALL, access)
         if answer.status != 200:
             return _problem(answer)
         return TypeAdapter(tuple[JobTotals, ...]).validate_json(answer.body)

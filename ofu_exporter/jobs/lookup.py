@@ -21,17 +21,19 @@ class JobBook:
         remembered: Remembered = lambda _: (),
         left_out: Callable[[Exception], object] = lambda _: None,
         served: Callable[[], Mapping[str, Served]] = dict,
+        last: Callable[[], tuple[JobTotals, ...]] = tuple,
     ) -> None:
         """`snapshot` returns the snapshot that is shown now, None before the first.
 
         `left_out` is called with the reason why a job cannot be shown; `served` tells what pulled engines served, by
-        the id that they were set up with.
+        the id that they were set up with; `last` gives the records of the state file that were written last.
         """
         self._snapshot = snapshot
         self._node = node
         self._remembered = remembered
         self._left_out = left_out
         self._served = served
+        self._last = last
 
     def current(self) -> list[JobTotals]:
         """The jobs that hold a GPU here, and those that ended a short while ago."""
@@ -41,6 +43,19 @@ class JobBook:
         totals = (self._totals(view, snapshot.source.simulated) for view in snapshot.jobs)
         served = {name: served_totals(each) for name, each in self._served().items()}
         return [with_served(each, served) for each in totals if each is not None]
+
+    def with_ended(self) -> list[JobTotals]:
+        """The same, and what the state file remembers of others: a bounded number, the last first."""
+        current = self.current()
+        here = {(job.scheduler, job.job_id, job.began) for job in current}
+        return [
+            *current,
+            *(
+                _with_end(job)
+                for job in self._last()
+                if (job.scheduler, job.job_id, job.began) not in here
+            ),
+        ]
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
         """A job's totals; None if one of its values is impossible. Other jobs are not affected."""

@@ -32,6 +32,8 @@ ResultT = TypeVar("ResultT")
 KEEP_SECONDS = 30 * 86400.0
 """A job's summary can be shown this long after it ended."""
 MOST_ROWS = 20_000
+MOST_TOLD = 500
+"""Most jobs that an agent tells of at once, beside those on its page."""
 MOST_LISTED = 50
 """Most jobs of a file that are listed."""
 PRUNE_SECONDS = 3600.0
@@ -245,6 +247,10 @@ class StateFile:
         """Every remembered run of a job, oldest first."""
         return _find(self._db, job_id)
 
+    def last(self) -> tuple[JobTotals, ...]:
+        """The records that were written last, the newest first."""
+        return _last(self._db, MOST_TOLD)
+
     def close(self) -> None:
         self._opened.close()
 
@@ -324,10 +330,12 @@ def last_in_file(path: Path) -> tuple[JobTotals, ...]:
     """The records of a state file that were written last, the newest first. Raises sqlite3.Error."""
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
-        rows = db.execute(
-            "SELECT report, ended FROM jobs ORDER BY updated DESC LIMIT ?", (MOST_LISTED,)
-        )
-        return _readable(rows.fetchall())
+        return _last(db, MOST_LISTED)
+
+
+def _last(db: sqlite3.Connection, most: int) -> tuple[JobTotals, ...]:
+    rows = db.execute("SELECT report, ended FROM jobs ORDER BY updated DESC LIMIT ?", (most,))
+    return _readable(rows.fetchall())
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:

@@ -81,6 +81,10 @@ class StateWriter:
         """
         return self._attempt(lambda store: store.find(job_id), (), patience=BUSY_SECONDS)
 
+    def last(self) -> tuple[JobTotals, ...]:
+        """The jobs that were written last, as `find` does."""
+        return self._attempt(lambda store: store.last(), (), patience=BUSY_SECONDS)
+
     def _run(self) -> None:
         last = False
         while not last:

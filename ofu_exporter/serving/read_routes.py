@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
@@ -76,6 +76,9 @@ def unready(snapshot: Snapshot | None) -> str | None:
     return "; ".join(f"{reason.value}: {reason.advice}" for reason in reasons)
 
 
+ENDED = Query(
+    False, description="Also the last 500 that the state file remembers of those that ended before."
+)
 NOT_KNOWN: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {}}, "description": "As text where that is preferred"},
     404: {"description": "Nothing is known of this job here"},
@@ -121,8 +124,8 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
         return totals
 
     @router.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
-    def jobs() -> list[JobTotals]:
-        return [*book.current()]
+    def jobs(ended: bool = ENDED) -> list[JobTotals]:
+        return book.with_ended() if ended else book.current()
 
     @router.get(
         "/v1/jobs/{job_id:path}",

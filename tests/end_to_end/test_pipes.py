@@ -42,6 +42,11 @@ READ: dict[tuple[str, str], tuple[str, ...]] = {
     ("fleet simulate", "spec"): ("fleet", "simulate", "PIPE"),
     ("fleet report", "prices"): ("fleet", "report", *FLEET, "--prices", "PIPE"),
     ("fleet report", "changes"): ("fleet", "report", *FLEET, "--changes", "PIPE"),
+    ("fleet report", "hosts_file"): ("fleet", "report", "--hosts-file", "PIPE"),
+    ("fleet report", "config"): (
+        *("fleet", "report", *FLEET),
+        *("--folder", "none", "--send", "--config", "PIPE"),
+    ),
     ("fleet report", "bearer_token_file"): (
         "fleet",
         "report",
@@ -86,6 +91,7 @@ WRITTEN = {
     "bundle",
     "file",
     "directory",
+    "folder",
     "job_dir",
     "token_dir",
 }

@@ -1,0 +1,199 @@
+"""Makes the report from what agents themselves hold: their jobs' totals, without any history of hours."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ofu_exporter.errors import QueryError
+from ofu_exporter.fleet.actions import first_actions
+from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.parts import MissingPart, PartReader
+from ofu_exporter.fleet.prometheus import QueryCost, Series
+from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.values.reasons import QueryReason
+
+AGENTS = "agents"
+"""Stands for the server in the report."""
+LONGEST = 366 * DAY
+"""Seconds for which a job may have run."""
+IDLE_STEP = 0
+"""Of the distribution of windows: an OFU below a quarter of a point."""
+
+
+class AgentJobs(NamedTuple):
+    """What one agent says."""
+
+    host: str
+    jobs: Sequence[JobTotals]
+    models: Mapping[str, str]
+    """The models of its GPUs, by uuid."""
+    why: str = ""
+    """Why it said nothing."""
+
+
+def agents_report(
+    answers: Sequence[AgentJobs], times: tuple[float, float], wanted: ReportOptions
+) -> FleetReport:
+    """The report on the jobs that held GPUs between two Unix times, each with all of its totals."""
+    start, end = times
+    jobs = [_whole(parts) for parts in _by_job(answers, start)]
+    since = min((_begin(job, end) for job in jobs), default=end - HOUR)
+    clock = ServerClock(end % HOUR)
+    history = FleetHistory(clock, clock.whole(min(since, end - HOUR) - HOUR, end))
+    models = {uuid: model for answer in answers for uuid, model in answer.models.items()}
+    for job in jobs:
+        _add(history, job, models, end)
+    told = [answer for answer in answers if not answer.why]
+    history.covered = {
+        ("", hour): len(told) / len(answers) for hour in clock.hours(history.span) if told
+    }
+    history.is_simulated = any(job.simulated for job in jobs)
+    history.is_partly_measured = not all(job.simulated for job in jobs)
+    history.remark = _remark(len(told), len(answers), since)
+    reader = PartReader(_NoServer(len(answers)))
+    reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
+    report = fleet_report(history, wanted, reader)
+    rows = [
+        row.model_copy(update={"next": _without_server(row.next)}) for row in first_actions(report)
+    ]
+    return report.model_copy(update={"actions": rows, "hours": []})
+
+
+def _remark(told: int, asked: int, since: float) -> str:
+    return (
+        f"From what {told} of {asked} agents hold, since {iso(since)}: jobs that run, and ended ones as their state "
+        "files remember them. Totals of a job are spread evenly over its time. GPUs without a job are not in it."
+    )
+
+
+def _missing(answer: AgentJobs, span: TimeSpan) -> MissingPart:
+    return MissingPart(f"agent of {answer.host}", span, answer.why)
+
+
+def _without_server(text: str) -> str:
+    """The command about a job that needs no Prometheus."""
+    return text.replace(f" --prometheus {AGENTS}", "").replace("fleet job ", "job show ")
+
+
+def _by_job(answers: Iterable[AgentJobs], start: float) -> list[list[JobTotals]]:
+    """The records of each job: an id is of one job for as long as it is of one user."""
+    parts: dict[tuple[str, str], list[JobTotals]] = defaultdict(list)
+    for answer in answers:
+        for job in answer.jobs:
+            if job.ended is None or job.ended > start:
+                parts[job.job_id, job.user].append(job)
+    return [parts[key] for key in sorted(parts)]
+
+
+def _whole(parts: Sequence[JobTotals]) -> JobTotals:
+    return merged(parts) if len(parts) > 1 else parts[0]
+
+
+def _begin(job: JobTotals, end: float) -> float:
+    """When a job began, as far as that can be: an agent may say anything."""
+    return min(max(job.held_since or job.began, end - LONGEST), end)
+
+
+def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: float) -> None:
+    """`end` is that of the report: no job is known beyond it."""
+    key = JobKey("", job.job_id)
+    if key in history.jobs:  # another user's job had the id
+        key = key._replace(user=job.user)
+    made = history.job(key)
+    made.names[
+        (
+            job.job_name,
+            job.user,
+            job.account,
+            job.partition,
+            job.namespace,
+            job.scheduler,
+            job.array_job_id,
+        )
+    ] = 1
+    made.sizes.append(job.gpu_count)
+    for gpu in job.gpus:
+        if model := models.get(gpu.uuid):
+            made.models[model] = made.models.get(model, 0.0) + gpu.held_seconds
+    if job.reported is not None:
+        made.verdicts[job.reported.verdict.value] = 1.0
+        first = job.reported.causes.first if job.reported.causes else None
+        if first is not None and job.reported.verdict.diverged:
+            made.causes[first.cause] = 1.0
+        if job.reported.framework:
+            made.frameworks[job.reported.framework] = 1.0
+    begin = _begin(job, end)
+    until = min(max(job.ended or job.updated, begin), end)
+    for hour in (history.clock.hour_of(begin + 1), history.clock.hour_of(until)):
+        made.note_hour(hour)
+    for day, share in _days(begin, until):
+        made.days[day] = _sums(job, share / HOUR)
+
+
+def _days(begin: float, end: float) -> Iterator[tuple[int, float]]:
+    """The days since 1970 of a time, each with its share."""
+    if end - begin < 1:
+        yield int(end // DAY), 1.0
+        return
+    for day in range(int(begin // DAY), int(end // DAY) + 1):
+        share = (min(end, DAY * (day + 1)) - max(begin, DAY * day)) / (end - begin)
+        if share > 0:
+            yield day, share
+
+
+def _sums(job: JobTotals, scale: float) -> JobSums:
+    """The totals of a job times a scale, which makes hours of seconds too."""
+    compared, sums = job.reported.total if job.reported else None, job.sums
+    return JobSums(
+        held=scale * sum(gpu.held_seconds for gpu in job.gpus),
+        observed=scale * job.gpu_seconds,
+        utilized=scale * sum(gpu.utilization_seconds for gpu in job.gpus),
+        compared=scale * compared.gpu_seconds if compared else 0.0,
+        compared_mfu=scale * compared.mfu_seconds if compared else 0.0,
+        compared_utilized=scale * compared.utilization_seconds if compared else 0.0,
+        idle=scale * min(job.distribution.get(IDLE_STEP, 0.0), job.gpu_seconds),
+        gained=scale * sums.gained,
+        joules=scale * HOUR * (sums.energy_joules or 0.0),
+        idle_joules=scale * HOUR * (sums.idle_energy_joules or 0.0),
+        lost={part.value: scale * seconds for part, seconds in sums.lost.items()},
+    )
+
+
+class _NoServer:
+    """Stands where a report has its server, and knows nothing."""
+
+    def __init__(self, asked: int) -> None:
+        self.cost = QueryCost(queries=asked)
+        self.shown_url = AGENTS
+
+    def instant(self, expression: str, at: float | None = None) -> list[Series]:
+        """Raises QueryError."""
+        del at
+        raise QueryError(QueryReason.REFUSED, f"agents know no {expression}")
+
+    def recorded(self, selector: str, start: float, end: float) -> list[Series]:
+        """Raises QueryError."""
+        del start, end
+        return self.instant(selector)
+
+    def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
+        """Raises QueryError."""
+        del start, end, step
+        return self.instant(expression)
+
+    def partial_answer(self) -> str:
+        """Nothing is partial."""
+        return ""
+
+    def server_time(self) -> float:
+        """Nobody asks."""
+        return 0.0
+
+    def close(self) -> None:
+        """Nothing is open."""
