@@ -81,6 +81,7 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.history import read_history
+    from ofu_exporter.fleet.reports.periods import with_periods
     from ofu_exporter.fleet.reports.prices import Prices, read_prices
 
     prices = Prices() if options["prices"] is None else read_prices(options["prices"])
@@ -88,7 +89,8 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
     wanted = ReportOptions(options["by"], prices, options["target"])
-    return DigestSource(fleet_report(history, wanted, reader), signs, history.mark)
+    report = with_periods(fleet_report(history, wanted, reader), ())
+    return DigestSource(report, signs, history.mark)
 
 
 def _only(digests: Sequence[Digest], names: Sequence[str]) -> list[Digest]:

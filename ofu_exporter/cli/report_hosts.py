@@ -40,8 +40,8 @@ def named_hosts(options: dict[str, Any]) -> list[Host]:
     """The agents that are named; none where Prometheus is asked. Raises ConfigError and UsageError."""
     from ofu_exporter.terminal.agents import parse_hosts, read_hosts
 
-    hosts, file = options.pop("hosts"), options.pop("hosts_file")
-    port, scheme = options.pop("port"), "https" if options.pop("https") else "http"
+    hosts, file = options.pop("hosts", None), options.pop("hosts_file", None)
+    port, scheme = options.pop("port", 0), "https" if options.pop("https", False) else "http"
     if hosts is None and file is None:
         if options["server"] is None:
             hint = "'--prometheus'"

@@ -14,6 +14,7 @@ from ofu_exporter.fleet.prometheus import QueryCost, Series
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
+from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.jobs.totals import JobTotals, merged
 from ofu_exporter.values.reasons import QueryReason
@@ -58,7 +59,7 @@ def agents_report(
     history.remark = _remark(len(told), len(answers), since)
     reader = PartReader(_NoServer(len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
-    report = fleet_report(history, wanted, reader)
+    report = with_periods(fleet_report(history, wanted, reader), ())
     rows = [
         row.model_copy(update={"next": _without_server(row.next)}) for row in first_actions(report)
     ]
