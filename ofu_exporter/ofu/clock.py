@@ -125,8 +125,8 @@ class ClockCurve(NamedTuple):
     def _small_sample(self) -> float:
         """Student's t over the normal distribution, at 95 %: a spread that few reads show is known badly.
 
-        The spread is that of neighbours' differences, which tell as much as two thirds as many independent reads
-        (von Neumann 1941).
+        The series is Fisher's (Abramowitz and Stegun 1964, 26.7.5) at 1.96. The spread is that of neighbours'
+        differences, which tell as much as two thirds as many independent reads (von Neumann 1941).
         """
         lengths = [end - start for start, end in itertools.pairwise(self.bounds)]
         count = math.fsum(lengths) ** 2 / math.fsum([length**2 for length in lengths])

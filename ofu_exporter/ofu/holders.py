@@ -42,11 +42,6 @@ class Resolved(NamedTuple):
     waiting: frozenset[GpuKey] = frozenset()
     """GPUs that no program can use yet, since none of the jobs that have them has started one there."""
 
-    @property
-    def sole(self) -> dict[GpuKey, Job]:
-        """The GPUs that one job alone has."""
-        return {key: jobs[0] for key, jobs in self.holders.items() if len(jobs) == 1}
-
 
 NOBODY = Resolved({}, (), ())
 

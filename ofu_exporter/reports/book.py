@@ -140,7 +140,7 @@ class ReportBook:
             _check_effect(report, owner)
             with self._lock:
                 self._check_pace(owner.key)
-                before = self._entry_of(owner)
+                before = self._entry_of_run(owner)
                 known = Known(before.facts, before.model) if before and before.facts else None
             # It may count a model: not under the lock.
             count = partial(self._counted, report.job_id, sender)
@@ -151,7 +151,7 @@ class ReportBook:
             self.reject(error.reason)
             if owner is not None and owner.view is not None:
                 with self._lock:
-                    entry = self._entry_of(owner) or Entry(owner.run)
+                    entry = self._entry_of_run(owner) or Entry(owner.run)
                     entry.outcomes[error.reason.value] += 1
                     self._entries[owner.key] = entry
             raise
@@ -163,7 +163,7 @@ class ReportBook:
             return keep(model)
 
     def _check_pace(self, key: JobKey) -> None:
-        wait = self._pace.wait(key, self._clock())
+        wait = self._pace.ask(key, self._clock())
         if wait:
             detail = f"the job reports more than {REPORTS_PER_SECOND:g} times a second"
             raise ReportError(ReportRejection.TOO_MANY, "job_id", detail, retry_after=wait)
@@ -206,7 +206,7 @@ class ReportBook:
 
     def _entry(self, owner: Owner, now: float) -> Entry:
         """The entry of a job, a new one where there is none. Raises ReportError when there are too many jobs."""
-        entry = self._entry_of(owner)
+        entry = self._entry_of_run(owner)
         if entry is not None:
             return entry
         if owner.view is None:
@@ -216,7 +216,7 @@ class ReportBook:
                 raise ReportError(ReportRejection.TOO_MANY_JOBS, "job_id", detail)
         return Entry(owner.run)
 
-    def _entry_of(self, owner: Owner) -> Entry | None:
+    def _entry_of_run(self, owner: Owner) -> Entry | None:
         """The entry of a job. It continues the sums of the job's earlier runs."""
         entry = self._entries.get(owner.key)
         if entry is not None and is_another_run(entry.run, owner.run):
@@ -251,7 +251,7 @@ class ReportBook:
         owner, stated, interval = receipt
         with self._lock:
             # The job may have got its first GPU since the report was taken; then its entry is a new one.
-            entry = self._entry_of(owner) or Entry(owner.run)
+            entry = self._entry_of_run(owner) or Entry(owner.run)
             since = now - self.policy.horizon
             horizon = Comparison.of(since, now, entry.horizon, entry.divergence)
             causes = entry.current_causes or Causes()
@@ -289,7 +289,7 @@ class ReportBook:
             self._forget(snapshot)
             for view in snapshot.jobs:
                 owner = owner_of(view, snapshot)
-                if (entry := self._entry_of(owner)) is not None:
+                if (entry := self._entry_of_run(owner)) is not None:
                     entry.compare(owner, self.policy, now)
             turned = [key for key, entry in self._entries.items() if entry.has_turned]
         for key in [each for each in turned if self.work.has_time(each[1])][:EXPLAINED_AT_ONCE]:
@@ -320,7 +320,7 @@ class ReportBook:
             if not self._entries[pod].run:
                 entry = self._entries.pop(pod)
                 of_job = self._entries.get(key)
-                self._entries[key] = entry if of_job is None else of_job.plus(entry)
+                self._entries[key] = entry if of_job is None else of_job.add(entry)
 
     def _forget(self, snapshot: Snapshot) -> None:
         """Forget jobs that left the snapshot, and entries without a GPU of jobs that now have one.

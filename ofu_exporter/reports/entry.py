@@ -235,8 +235,8 @@ class Entry:
         self.divergence = compare_sums(self.horizon, number, thresholds, previous)
         self.total_divergence = compare_sums(self.coverage.total, number, thresholds)
 
-    def plus(self, other: Entry) -> Entry:
-        """The entry with the sums and counts of another of the same job, whose time is not in the first one."""
+    def add(self, other: Entry) -> Entry:
+        """Add the sums and counts of another entry of the same job, whose time is not in this one; returns itself."""
         life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
         self.coverage = self.coverage._replace(life=life)
         self.progress = self.progress.merged(other.progress)

@@ -33,7 +33,7 @@ class WorkBudget:
         """Raise ReportError (too_many) where one of them has used up its time; "" is nobody in particular."""
         with self._lock:
             now = self._clock()
-            waits = {kind: self._used[kind].wait(key, now, 1) for kind, key in _keys(job, address)}
+            waits = {kind: self._used[kind].ask(key, now, 1) for kind, key in _keys(job, address)}
         kind = max(waits, key=lambda each: waits[each])
         if waits[kind]:
             detail = f"what {kind} had the agent count takes more time than it gives"

@@ -85,7 +85,7 @@ class Acceptor:
         self._loop.remove_reader(self._listening)
         self._limit.make_room()
         self._again = self._loop.call_later(PAUSE_SECONDS, self.start)
-        if not self._lines.wait("", time.monotonic()):
+        if not self._lines.ask("", time.monotonic()):
             log.error("no connection can be accepted, the idlest are closed: %s", error.strerror)
 
 

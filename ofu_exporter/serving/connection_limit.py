@@ -96,7 +96,7 @@ class ConnectionLimit:
     def enter(self, newcomer: Member) -> None:
         """Add a connection that was just accepted. When there are too many, others are closed."""
         if len(self._all) >= self.most:
-            if not self._lines.wait("", self._clock()):
+            if not self._lines.ask("", self._clock()):
                 log.warning(
                     "%d connections are open; the idlest are closed for new ones", self.most
                 )

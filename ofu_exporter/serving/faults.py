@@ -42,7 +42,7 @@ class Faults:
         """Count an error, and log one line of it where the last one of its place is a while ago."""
         with self._lock:
             self._counts[where] += 1
-            if self._lines.wait(where, self._clock()):
+            if self._lines.ask(where, self._clock()):
                 return
         text = shown(f"{type(error).__name__}: {error}"[:MOST_CHARS])[:MOST_CHARS]
         log.error("%s: an error of this program, report it: %s (%s)", where, text, _place(error))

@@ -117,7 +117,7 @@ class Guard:
     async def _admitted(self, scope: Scope) -> Writer:
         """The writer, after all checks that need no byte of the body. Raises ReportError."""
         writer = await self.access.admitted(scope)
-        wait = self._rates.wait(network_of(scope), self._clock())
+        wait = self._rates.ask(network_of(scope), self._clock())
         if wait:
             detail = "more requests come from this address than the agent takes"
             raise ReportError(ReportRejection.TOO_MANY, "", detail, "request", wait)

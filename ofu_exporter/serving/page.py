@@ -186,7 +186,7 @@ class Page(Collector):
             ends = (view.fresh_until for view in snapshot.gpus if view.window) if snapshot else ()
             good_until = min([now + RENEW_SECONDS, *(end for end in ends if end >= now)])
         happened = (self._counts(), dict(self._reloads), self.faults.counts(), len(self._requests))
-        if is_new or (happened != written.happened and not self._rewrites.wait("", now)):
+        if is_new or (happened != written.happened and not self._rewrites.ask("", now)):
             written = _Written(snapshot, happened, unix, good_until, families, {})
             self._written = written
         return written

@@ -246,7 +246,7 @@ class ReadAccess:
         if await passwords.are_right(_network(client[0]) if client else "", user, password):
             return True
         self._wrong += 1
-        if not self._lines.wait("", self._clock()):
+        if not self._lines.ask("", self._clock()):
             words = "wrong user or password to read with, the last from %s: %d in all"
             log.warning(words, client, self._wrong)
         return False

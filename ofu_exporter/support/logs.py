@@ -111,7 +111,7 @@ class QueuedLines(QueueHandler):
 
     def enqueue(self, record: Any) -> None:
         """Raises Full where there is no room, or a line is beyond the rate."""
-        if self.waiting.full() or self._rate.wait(None, self._clock(), len(record)):
+        if self.waiting.full() or self._rate.ask(None, self._clock(), len(record)):
             raise Full
         super().enqueue(record)
 

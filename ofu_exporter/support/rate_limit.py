@@ -23,8 +23,8 @@ class RateLimit(Generic[KeyT]):
         self._depth = burst * self._seconds
         self._full_at: OrderedDict[KeyT, float] = OrderedDict()
 
-    def wait(self, key: KeyT, now: float, tokens: int = 1) -> float:
-        """Take tokens and return 0.0; if there are too few, return the seconds until there are enough.
+    def ask(self, key: KeyT, now: float, tokens: int = 1) -> float:
+        """Take tokens and return 0.0; if there are too few, take none and return the seconds until there are enough.
 
         `now` is in seconds on any clock that does not go backwards.
         """

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -248,34 +248,48 @@ class _Pages:
             for (hour, key), values in sorted(sums.items()):
                 if values[0] > 0:
                     of_day = self._history.jobs[key].days[self._history.clock.day_of(hour)]
-                    of_day.add(JobSums(lost=_parts(values)))
+                    of_day.add(JobSums(lost=_parts(_Looks(*values))))
 
 
-def _parts(values: Sequence[float]) -> dict[str, float]:
-    """What a job lost in an hour, by part, of the answers to _LOSSES: what was observed and not used.
+class _Looks(NamedTuple):
+    """The answers to _LOSSES for a job and an hour, in their order. `_e` are those where the engine is known, `_s`
+    those where the SMs are known too."""
+
+    observed: float
+    utilized: float
+    tensor: float
+    with_engine: float
+    engine: float
+    tensor_e: float
+    sms: float
+    engine_s: float
+    tensor_s: float
+
+
+def _parts(of: _Looks) -> dict[str, float]:
+    """What a job lost in an hour, by part: what was observed and not used.
 
     Each quantity is a sum over looks. Looks that lack a counter have two or three parts in one, so that the parts add
     up in any case, and a history in which a counter comes and goes is right.
     """
-    observed, utilized, tensor, with_engine, engine, tensor_e, sms, engine_s, tensor_s = values
-    clock = {Loss.CLOCK: tensor - utilized}
+    clock = {Loss.CLOCK: of.tensor - of.utilized}
     parts = {
-        Loss.NO_TENSOR: sms - tensor_s,
-        Loss.EMPTY_SMS: engine_s - sms,
-        Loss.ENGINE_WITHOUT_TENSOR: (engine - engine_s) - (tensor_e - tensor_s),
-        Loss.IDLE: with_engine - engine,
-        Loss.WITHOUT_TENSOR: (observed - with_engine) - (tensor - tensor_e),
+        Loss.NO_TENSOR: of.sms - of.tensor_s,
+        Loss.EMPTY_SMS: of.engine_s - of.sms,
+        Loss.ENGINE_WITHOUT_TENSOR: (of.engine - of.engine_s) - (of.tensor_e - of.tensor_s),
+        Loss.IDLE: of.with_engine - of.engine,
+        Loss.WITHOUT_TENSOR: (of.observed - of.with_engine) - (of.tensor - of.tensor_e),
     }
-    if min(parts.values()) < -CONTRADICTION * observed:
-        parts = {Loss.WITHOUT_TENSOR: observed - tensor}
-    unmeasured = [] if engine_s else [Loss.NO_TENSOR, Loss.EMPTY_SMS]
-    unmeasured += [] if with_engine else [Loss.IDLE]
+    if min(parts.values()) < -CONTRADICTION * of.observed:
+        parts = {Loss.WITHOUT_TENSOR: of.observed - of.tensor}
+    unmeasured = [] if of.engine_s else [Loss.NO_TENSOR, Loss.EMPTY_SMS]
+    unmeasured += [] if of.with_engine else [Loss.IDLE]
     measured = {loss: hours for loss, hours in parts.items() if loss not in unmeasured}
     merged = (Loss.ENGINE_WITHOUT_TENSOR, Loss.WITHOUT_TENSOR)
     return {
         loss.value: hours
         for loss, hours in {**clock, **measured}.items()
-        if loss not in merged or abs(hours) > 1e-9 * observed
+        if loss not in merged or abs(hours) > 1e-9 * of.observed
     }
 
 

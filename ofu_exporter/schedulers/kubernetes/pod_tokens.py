@@ -76,9 +76,9 @@ class PodTokens:
         now, key = self._clock(), hashlib.sha256(token).digest()
         task, until = self._answers.get(key, (None, now))
         if task is None or until <= now:
-            wait = self._rates.wait(asker, now)
+            wait = self._rates.ask(asker, now)
             if not wait and asker.startswith("user "):
-                wait = self._of_users.wait("", now)
+                wait = self._of_users.ask("", now)
             if wait:
                 detail = (
                     "more tokens come from this address or user than the API server is asked about"
