@@ -42,7 +42,7 @@ def agents_report(
     answers: Sequence[AgentJobs], times: tuple[float, float], wanted: ReportOptions
 ) -> FleetReport:
     """The report on the jobs that held GPUs between two Unix times, each with all of its totals."""
-    start, end = times
+    start, end = times[0], float(int(times[1]))  # hours are counted from a whole second
     jobs = [_whole(parts) for parts in _by_job(answers, start)]
     since = min((_begin(job, end) for job in jobs), default=end - HOUR)
     clock = ServerClock(end % HOUR)

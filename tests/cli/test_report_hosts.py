@@ -12,6 +12,7 @@ import pytest
 
 from ofu_exporter.fleet.from_agents import AgentJobs, agents_report
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions
+from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.jobs.clock_mark import Mark
@@ -102,6 +103,8 @@ def test_the_report_adds_up_what_the_agents_hold_and_names_the_dead_one(hosts: s
     (dead,) = report.missing
     assert dead.what.startswith("agent of 127.0.0.1:")
     assert "does not answer" in dead.why
+    assert abs(unix(report.time.end) - time.time()) < 60
+    assert unix(report.time.start) <= time.time() - 2 * DAY - 36000
     assert report.time.covered_ratio == pytest.approx(2 / 3)
     assert any("From what 2 of 3 agents hold, since 20" in note for note in report.notes)
     assert report.headline.startswith("SIMULATED")
