@@ -134,7 +134,7 @@ def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
     if format_ == "focus":
         return rows.as_focus(answer).encode()
     if format_ == "csv":
-        return rows.as_csv(*rows.rows(answer)).encode()
+        return rows.as_csv(answer).encode()
     if format_ == "json":
         return shown_json(answer.model_dump_json(indent=2)).encode() + b"\n"
     return _for_people(answer, format_, most_rows).encode(errors="backslashreplace") + b"\n"

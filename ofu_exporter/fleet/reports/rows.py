@@ -26,9 +26,18 @@ def rows(report: FleetReport) -> tuple[type[BaseModel], Sequence[BaseModel]]:
     return GroupRow, [*report.groups, *([report.no_job] if report.no_job else [])]
 
 
-def as_csv(kind: type[BaseModel], members: Sequence[BaseModel]) -> str:
-    """One line for each row; what is not known is an empty cell."""
-    return csv_text((row.model_dump() for row in members), list(kind.model_fields))
+FIRST = ("name", "job_id", "job_name")
+"""What a row is of."""
+
+
+def as_csv(report: FleetReport) -> str:
+    """One line for each row, its name first, then the time and the currency; what is not known is an empty cell."""
+    kind, members = rows(report)
+    time = {"period_start": report.time.start, "period_end": report.time.end}
+    about = {**time, "currency": report.currency}
+    first = [name for name in FIRST if name in kind.model_fields]
+    names = [*first, *about, *(name for name in kind.model_fields if name not in first)]
+    return csv_text(({**about, **row.model_dump()} for row in members), names)
 
 
 def as_parquet(report: FleetReport) -> bytes:

@@ -198,3 +198,15 @@ def test_jobs_that_memory_bounds_do_not_lower_what_others_can_reach() -> None:
     slow = job("slow", "bob", JobSums(800, 800, 160))
     (row,) = (row for row in acted(*GOOD, slow, *decoding).jobs if row.job_id == "slow")
     assert row.recoverable_gpu_hours == pytest.approx(800 * (1 - 0.2 / 0.4))
+
+
+@pytest.mark.parametrize(("ratio", "kinds"), [(0.3, ["traced"]), (0.05, [])])
+def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_most(
+    ratio: float, kinds: list[str]
+) -> None:
+    made = job("vla", "alan", JobSums(1000, 1000, 400), findings={"cpu_collectives": ratio})
+    found = acted(*GOOD, made).actions
+    assert [each.kind for each in found] == kinds
+    for each in found:
+        assert each.gpu_hours == pytest.approx(300)
+        assert "cpu_collectives, at most 30.0% of their time" in each.why

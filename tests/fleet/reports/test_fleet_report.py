@@ -173,7 +173,7 @@ def test_gpus_at_work_without_a_known_job_are_told_everywhere_and_in_the_first_s
         assert "OFU of all GPUs, with and without a job, 25.0%" in shown
     assert "OFU 25.0%</title>" in page(found)
     assert "OFU without a job" in page(found)
-    (written,) = csv.DictReader(io.StringIO(rows.as_csv(*rows.rows(found))))
+    (written,) = csv.DictReader(io.StringIO(rows.as_csv(found)))
     assert (written["name"], written["effective_gpu_hours"]) == ("(no job)", "48.0")
 
 
@@ -293,7 +293,7 @@ def test_groups_add_up_to_all_jobs(by: By) -> None:
 def test_names_of_others_break_neither_terminal_nor_table_nor_spreadsheet() -> None:
     assert "\x1b" not in in_words(report())[0]
     assert "bob\\|x" in in_words(report())[1]
-    written = rows.as_csv(*rows.rows(report()))
+    written = rows.as_csv(report())
     read = [*csv.DictReader(io.StringIO(written))]
     assert {row["name"] for row in read} == {
         *("alice", "bob|x", "'=carol", "dave\\x1b[31m", "(no job)")
@@ -372,3 +372,14 @@ def test_jobs_that_held_more_than_there_is_are_named() -> None:
     assert found.notes[0] == said
     assert report().contradictions == []
     assert report(history(HONEST, installed=0.0)).contradictions == []
+
+
+@every(["user", "job"])
+def test_csv_has_what_a_row_is_of_first_then_the_time_and_the_currency(by: By) -> None:
+    heads, *lines = csv.reader(io.StringIO(rows.as_csv(report(by=by))))
+    about = heads.index("period_start")
+    assert heads[0] == ("name" if by == "user" else "job_id")
+    assert heads[about : about + 3] == ["period_start", "period_end", "currency"]
+    assert {tuple(line[about : about + 3]) for line in lines} == {
+        ("2024-10-04T00:00:00Z", "2024-10-06T00:00:00Z", "USD")
+    }

@@ -1,0 +1,36 @@
+"""Jobs whose traces name one thing that costs them much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
+from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.fleet.reports.tables import share
+
+LEAST_RATIO = 0.1
+"""Of the time of the traced ranks."""
+
+
+def find(report: FleetReport) -> Iterator[Action]:
+    traced = [
+        row for row in report.jobs if row.finding and (row.finding_ratio or 0.0) >= LEAST_RATIO
+    ]
+    for rows in by_name(traced):
+        worst = max(rows, key=lambda row: row.finding_ratio or 0.0)
+        lost = sum(map(_lost, rows))
+        row = ActionRow(
+            kind="traced",
+            who=named(rows),
+            gpu_hours=lost,
+            cost=price_of(rows, lost),
+            why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours are "
+            "as if all of its time were so.",
+            next=f"docs/where.md says what helps; ofu-exporter fleet job {worst.job_id} --prometheus {report.server}",
+            link="docs/where.md",
+        )
+        yield Action(row, ids(rows))
+
+
+def _lost(row: JobRow) -> float:
+    return row.observed_gpu_hours * (row.finding_ratio or 0.0)
