@@ -63,12 +63,18 @@ def take_reading(
     if verdict.rejection is not None:
         suspected = state._replace(suspicion=verdict.suspicion)
         return _disbelieve(suspected, verdict.rejection, verdict.detail), None
+    return _with_window(state._replace(suspicion=verdict.suspicion), reading, interval)
+
+
+def _with_window(
+    state: GpuState, reading: Reading, interval: float
+) -> tuple[GpuState, Window | None]:
+    """The same of a reading that is believed."""
     before = state.view
     gap = before.sampled_at is None or reading.start > before.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
     outcome = measure(reading, before.rating, trust, state.clock, before.share.ratio)
     memory: dict[str, Any] = {
-        "suspicion": verdict.suspicion,
         "trust": outcome.trust,
         "clock": outcome.clock or state.clock,
     }

@@ -10,7 +10,9 @@ from pydantic import BaseModel, Field
 from ofu_exporter import __version__
 from ofu_exporter.serving.faults import Faults
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, History
+from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.losses import Bounds, Cause, Loss, Losses
+from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reported import LikelyCause, Verdict
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot, SourceHealth
 
@@ -87,7 +89,7 @@ class GpuJson(BaseModel, frozen=True, allow_inf_nan=False):
 
 
 def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
-    window, rating = view.window, view.rating
+    rating = view.rating
     return GpuJson(
         gpu=view.gpu.index,
         uuid=view.gpu.uuid,
@@ -108,31 +110,31 @@ def gpu_state(view: GpuView, snapshot: Snapshot) -> GpuJson:
         energy_joules=view.sums.energy_joules,
         tensor_clock_hz=dict(rating.tensor_clock_hz) if rating else {},
         peak_flops=dict(rating.peak_flops) if rating else {},
-        window=None
-        if window is None
-        else WindowJson(
-            seconds=window.seconds,
-            utilization_ratio=window.utilization,
-            stderr_ratio=window.stderr,
-            overstated_ratio=window.overstated,
-            tensor_active_ratio=window.tensor_active,
-            sm_clock_hz=window.sm_clock_hz,
-            clock_method=window.clock_method,
-            clock_limits=None
-            if window.clock_limits is None
-            else tuple(limit.value for limit in window.clock_limits),
-            lost_ratio=dict(window.losses),
-            lost_is_estimate=bool(rating and rating.counts_in_turns and _splits(window.losses)),
-            no_tensor_bounds={
-                cause: Bounds(*(each / window.gpu_seconds for each in bounds))
-                for cause, bounds in window.sums.causes.items()
-            },
-            activity={
-                name: value
-                for name, value in window.activity._asdict().items()
-                if value is not None
-            },
-        ),
+        window=None if view.window is None else _window(view.window, rating),
+    )
+
+
+def _window(window: Window, rating: Rating | None) -> WindowJson:
+    return WindowJson(
+        seconds=window.seconds,
+        utilization_ratio=window.utilization,
+        stderr_ratio=window.stderr,
+        overstated_ratio=window.overstated,
+        tensor_active_ratio=window.tensor_active,
+        sm_clock_hz=window.sm_clock_hz,
+        clock_method=window.clock_method,
+        clock_limits=None
+        if window.clock_limits is None
+        else tuple(limit.value for limit in window.clock_limits),
+        lost_ratio=dict(window.losses),
+        lost_is_estimate=bool(rating and rating.counts_in_turns and _splits(window.losses)),
+        no_tensor_bounds={
+            cause: Bounds(*(each / window.gpu_seconds for each in bounds))
+            for cause, bounds in window.sums.causes.items()
+        },
+        activity={
+            name: value for name, value in window.activity._asdict().items() if value is not None
+        },
     )
 
 

@@ -47,11 +47,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     """The report, with what was read of how much, and at what cost."""
     cost = reader.client.cost
     target = history.target if wanted.target is None else wanted.target
-    measured = [
-        groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices))
-        for _, job in sorted(history.jobs.items())
-    ]
-    jobs = with_recoverable(measured, target)
+    jobs = with_recoverable(_rated(history, target, wanted.prices), target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
@@ -60,6 +56,9 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     too_much = list(contradictions(history))
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
+    effective = total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0)
+    unflagged = _pairs(row for row in rows if not is_flagged(row))
+    more = notes(history, (total, rest), clusters, wanted.prices, target, cost)
     return FleetReport(
         server=reader.client.shown_url,
         headline=history.mark + headline(steps, total, wanted.prices.currency),
@@ -71,15 +70,10 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         waterfall=waterfall(steps, of_jobs, total),
         total=total,
         no_job=no_job_row(rest, target),
-        ofu=ratio(
-            total.effective_gpu_hours + (rest.effective.gpu_hours or 0.0),
-            total.observed_gpu_hours + rest.observed,
-        ),
+        ofu=ratio(effective, total.observed_gpu_hours + rest.observed),
         reporting_ratio=ratio(reported, total.observed_gpu_hours),
         agreement=groups.agreement(_pairs(rows)),
-        agreement_without_flagged=groups.agreement(
-            _pairs(row for row in rows if not is_flagged(row))
-        ),
+        agreement_without_flagged=groups.agreement(unflagged),
         sizes=groups.sizes(rows),
         by=wanted.by,
         groups=groups.groups_by(jobs, wanted.by, target),
@@ -89,14 +83,19 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         hours=_hours(history),
         missing=missing_rows(reader.missing),
         contradictions=too_much,
-        notes=[
-            *too_much,
-            *notes(history, (total, rest), clusters, wanted.prices, target, cost),
-        ],
-        reading=ReadingCost(
-            queries=cost.queries, seconds=round(cost.seconds, 3), samples=cost.samples or None
-        ),
+        notes=[*too_much, *more],
+        reading=_cost(cost),
     )
+
+
+def _rated(history: FleetHistory, target: float | None, prices: Prices) -> list[groups.RatedJob]:
+    jobs = (job for _, job in sorted(history.jobs.items()))
+    return [groups.RatedJob(job, job_row(job, history.clock, target, prices)) for job in jobs]
+
+
+def _cost(cost: QueryCost) -> ReadingCost:
+    seconds = round(cost.seconds, 3)
+    return ReadingCost(queries=cost.queries, seconds=seconds, samples=cost.samples or None)
 
 
 def _time(history: FleetHistory, clusters: Sequence[ClusterRow]) -> AskedTime:

@@ -119,22 +119,31 @@ def recipe_terms(
     for group, polynomial in polynomials.items():
         stored = taken({each.weights.storage for each in members[group] if each.weights})
         used = int(sum(each.flops for each in members[group]) / 2 / tokens)
-        mask = group.mask if any("*" in factor for factor in polynomial) else EVERY_PAIR
-        yield RecipeTerm(
-            name=group.name,
-            part=part_of(group, polynomial).value,
-            tower=group.tower if is_composed else "model",
-            in_layers=group.in_layers,
-            forward={factor: exactly(value) for factor, value in polynomial.items()},
-            gradients=(exactly(group.gradients[0]), exactly(group.gradients[1])),
-            causal=mask.is_causal,
-            window=mask.window,
-            chunk=mask.chunk,
-            parameters=stored,
-            active=min(stored, used) if group.is_routed else stored,
-            matrix=_matrix(group, stored),
-        )
+        active = min(stored, used) if group.is_routed else stored
+        tower = group.tower if is_composed else "model"
+        yield _term(group, polynomial, tower, stored, active)
     yield from without_products(REST, Part.NORM, {*left})
+
+
+def _term(
+    group: Group, polynomial: dict[str, Fraction], tower: str, stored: int, active: int
+) -> RecipeTerm:
+    """The term of a group of products, whose weights have `stored` parameters, `active` of them for a token."""
+    mask = group.mask if any("*" in factor for factor in polynomial) else EVERY_PAIR
+    return RecipeTerm(
+        name=group.name,
+        part=part_of(group, polynomial).value,
+        tower=tower,
+        in_layers=group.in_layers,
+        forward={factor: exactly(value) for factor, value in polynomial.items()},
+        gradients=(exactly(group.gradients[0]), exactly(group.gradients[1])),
+        causal=mask.is_causal,
+        window=mask.window,
+        chunk=mask.chunk,
+        parameters=stored,
+        active=active,
+        matrix=_matrix(group, stored),
+    )
 
 
 def _matrix(group: Group, stored: int) -> Matrix | None:
