@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
+from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours
 from ofu_exporter.fleet.reports.job_result import SLOW
 from ofu_exporter.fleet.reports.result import GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.trace import are_seconds
 
@@ -29,9 +31,9 @@ _CAUSE_PAGE, _TRACE_PAGE = "docs/explain.md", "docs/where.md"
 
 
 def of_job(
-    row: JobRow, signs: JobSigns, target: float | None, low_clock: float
+    row: JobRow, signs: JobSigns, target: float | None, low_clock: float, server: str
 ) -> Iterator[AdviceRow]:
-    """What can be done about one job, in order of cost, highest first."""
+    """What can be done about one job, in order of cost, highest first; `server` is for a command to copy."""
     if idle := _of_idle(row, signs):
         yield AdviceRow(kind="idle", text=idle)
     if report := _of_report(row):
@@ -44,17 +46,25 @@ def of_job(
         yield AdviceRow(kind="trace", text=traced)
     is_busy = row.idle_gpu_hours < row.observed_gpu_hours / 2  # else the idle time is reported
     if row.ofu is not None and target is not None and row.ofu < target and is_busy:
-        yield AdviceRow(kind="low_ofu", text=_LOW_OFU.format(percent(row.ofu), percent(target)))
+        aim = f"OFU {percent(row.ofu)}; the target is {percent(target)}."
+        command = f"`ofu-exporter fleet job {row.job_id} --prometheus {server}` draws it over time."
+        yield AdviceRow(kind="low_ofu", text=f"{aim} {_reason(row)} {command}")
 
 
 _LOW_CLOCK = (
     "While busy, its GPUs ran at {} of their tensor clock: power or heat slowed them down. Nothing in the job is "
     "wrong: tell the operators."
 )
-_LOW_OFU = (
-    "OFU {}; the target is {}. Usual reasons are data loading, communication, small batches, and work outside "
-    "the tensor pipes. `ofu-exporter fleet job` draws it over time."
-)
+
+
+def _reason(row: JobRow) -> str:
+    """What the job lost most to, as the report says it; the usual reasons where no counter tells."""
+    loss, lost = next(iter(lost_hours(row).items()), (Loss.UNSPLIT, 0.0))
+    if loss is Loss.UNSPLIT or lost <= 0 or not row.observed_gpu_hours:
+        return "Usual reasons are data loading, communication, small batches, and work outside the tensor pipes."
+    return (
+        f"It lost most to {loss.words} ({percent(lost / row.observed_gpu_hours)}). {ADVICE[loss]}"
+    )
 
 
 def _of_trace(row: JobRow) -> str:

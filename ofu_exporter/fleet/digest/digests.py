@@ -108,7 +108,8 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
     signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
-    advice_rows = () if exempt else advice.of_job(row, signs, target, config.low_clock)
+    server = source.report.server
+    advice_rows = () if exempt else advice.of_job(row, signs, target, config.low_clock, server)
     return DigestJob(
         row=row,
         target=target,

@@ -16,11 +16,14 @@ FINE = JobSums(80, 80, 40, 80, 40, 40)
 """OFU and MFU of 50 %, and the aim is 40 %."""
 
 
+SERVER = "http://prometheus:9090"
+
+
 def said(
     sums: JobSums, signs: JobSigns = NOTHING, target: float | None = 0.4, **known: object
 ) -> dict[str, str]:
     (row,) = report(history(job("1", "ada", sums, **known))).jobs
-    return {each.kind: each.text for each in advice.of_job(row, signs, target, 0.6)}
+    return {each.kind: each.text for each in advice.of_job(row, signs, target, 0.6, SERVER)}
 
 
 def test_of_a_job_that_does_well_nothing_is_said() -> None:
@@ -118,3 +121,12 @@ def test_slow_gpus_are_told_when_it_is_most_of_the_time(
     assert ("slow_gpu" in found) == is_told
     if is_told:
         assert found["slow_gpu"].startswith("In 2 of 3 hours")
+
+
+def test_a_low_ofu_is_told_with_what_the_job_lost_most_to_and_a_command_to_copy() -> None:
+    lost = {"no_tensor": 10.0, "idle": 40.0, "clock": 14.0}
+    found = said(JobSums(80, 80, 16, lost=lost))["low_ofu"]
+    assert "It lost most to idle (50.0%). GPUs wait for their host" in found
+    assert f"`ofu-exporter fleet job 1 --prometheus {SERVER}` draws it over time." in found
+    assert "Usual reasons" not in found
+    assert "Usual reasons are data loading" in said(JobSums(80, 80, 16))["low_ofu"]
