@@ -36,7 +36,7 @@ from ofu_exporter.ofu.owners import OwnerState
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.causes import CauseSearch
-from ofu_exporter.reports.entry import gpus_of_reports
+from ofu_exporter.reports.entry import gpus_of_reports, stepped
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
@@ -192,6 +192,7 @@ class Daemon:
         before = self._page.snapshot()
         snapshot = self._reports.reviewed(snapshot)
         self._sampler.divide(gpus_of_reports(snapshot))
+        self._sampler.stepped = stepped(snapshot)
         self._changes.take(snapshot)
         self._page.publish(snapshot)
         if self._tracing is not None:

@@ -17,7 +17,7 @@ from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.sources import Clock
 from ofu_exporter.values.gpu import GpuKey
-from ofu_exporter.values.job import Ownership
+from ofu_exporter.values.job import JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
@@ -87,6 +87,8 @@ class Sampler:
         self.tap: Callable[[Sequence[Reading | Fault], SourceHealth], None] | None = None
         """Called with every batch of readings and faults before the tick takes it in."""
         self.state = state or State()
+        self.stepped: frozenset[tuple[JobKey, str]] = frozenset()
+        """The jobs that start and whose run, by its uid, has stated a step."""
 
     def start(self) -> None:
         self._thread.start()
@@ -229,6 +231,7 @@ class Sampler:
             schedulers=self._owners.health() if self._owners else (),
             other_sources=view.others,
             readers=view.readers,
+            stepped=self.stepped,
         )
         state, snapshot = step(self.state, tick)
         if self._is_shown_paused:

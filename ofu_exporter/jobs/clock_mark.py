@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ofu_exporter.jobs.totals import JobTotals
 
+_RUN_TIMES = ("began", "ended", "worked_since")
 LEAST_SECONDS = 1.0
 """A smaller difference is how exactly two clocks are read one after the other."""
 
@@ -49,7 +50,8 @@ def moved(job: JobTotals, seconds: float, unix: float) -> JobTotals:
     if not seconds and job.updated <= unix:
         return job
     runs = tuple(
-        run.model_copy(update={"began": at(run.began), "ended": at(run.ended)}) for run in job.runs
+        run.model_copy(update={name: at(getattr(run, name)) for name in _RUN_TIMES})
+        for run in job.runs
     )
     times = {name: at(getattr(job, name)) for name in ("updated", "ended", "held_since")}
     reported = job.reported and replace(job.reported, last=at(job.reported.last))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from pydantic.dataclasses import dataclass
 from ofu_exporter.ofu import divergence
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio, honest_ratio
 from ofu_exporter.values import quantities
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import Adjusted, Compared, Reported
 from ofu_exporter.values.trace import are_seconds
 
@@ -65,6 +67,7 @@ class ReportedMfu(Reported, ComparedSums):
             "last": self.last is not None and not 0 <= self.last <= _LATEST,
             "mfu_seconds": self.mfu_seconds > quantities.MOST_EXPLAINED * self.gpu_seconds,
             "adjusted": adjusted is not None and not _is_possible(adjusted),
+            "progress": self.progress is not None and not self.progress.is_possible,
         }
         if names := [name for name, is_wrong in wrong.items() if is_wrong]:
             raise ValueError(f"impossible: {', '.join(names)}")
@@ -132,6 +135,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
         trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
         finding_seconds=_added(one.finding_seconds for one in parts),
         traced_seconds=math.fsum(one.traced_seconds for one in parts),
+        progress=_merged_progress([one.progress for one in parts if one.progress]),
     )
 
 
@@ -148,6 +152,10 @@ def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     for name, seconds in (item for part in parts for item in part.items()):
         sums[name] = sums.get(name, 0.0) + seconds
     return sums
+
+
+def _merged_progress(parts: Sequence[Progress]) -> Progress | None:
+    return functools.reduce(Progress.plus, parts) if parts else None
 
 
 def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:

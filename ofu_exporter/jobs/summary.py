@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.served_text import served_lines
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import RECORDED

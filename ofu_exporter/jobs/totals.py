@@ -10,19 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
+from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, computed_field
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.job_state import STEP, JobState
+from ofu_exporter.ofu.starting import settled
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job, Run
+from ofu_exporter.values.job import GpuUsage, Job, Run, Start
 from ofu_exporter.values.losses import (
     NO_LOSSES,
-    Bounds,
-    Cause,
-    Loss,
     LossSums,
     MemorySums,
     known_sum,
@@ -35,82 +34,13 @@ _JOB_FIELDS = (
     *("scheduler", "job_id", "user", "account", "partition", "namespace"),
     *("array_job_id", "array_task_id", "uid", "aliases"),
 )
-_VIEW_FIELDS = ("began", "held_since", "ended", "updated")
+_VIEW_FIELDS = ("began", "held_since", "ended", "updated", "restarts")
 _SECONDS = (
     *("held_seconds", "observed_seconds", "utilization_seconds"),
     *("waiting_seconds", "shared_seconds"),
 )
 _REPORTED = tuple(each.name for each in fields(Reported))
 """Fields that have the same name where they come from."""
-
-
-class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
-    """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
-
-    # `GpuUsage`, `LossSums` and `MemorySums` say what each number means.
-
-    gpu: str
-    uuid: str
-    gpu_instance: str = ""
-    node: str = ""
-    share_ratio: PositiveFloat = 1.0
-    held_seconds: NonNegativeFloat
-    observed_seconds: NonNegativeFloat
-    utilization_seconds: NonNegativeFloat
-    waiting_seconds: NonNegativeFloat | None = None
-    shared_seconds: NonNegativeFloat | None = None
-    in_last_run: bool = True
-    lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
-    gained_seconds: NonNegativeFloat = 0.0
-    no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
-    energy_joules: NonNegativeFloat | None = None
-    idle_energy_joules: NonNegativeFloat | None = None
-    memory_busy_seconds: NonNegativeFloat = 0.0
-    memory_seconds: NonNegativeFloat = 0.0
-    memory_moved_bytes: NonNegativeFloat | None = None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def utilization_ratio(self) -> float | None:
-        """Mean OFU; None when nothing was observed."""
-        return ratio(self.utilization_seconds, self.observed_seconds)
-
-    @property
-    def sums(self) -> LossSums:
-        """Where the rest of the peak went, and the energy."""
-        memory = self.memory_busy_seconds, self.memory_seconds, self.memory_moved_bytes
-        return LossSums(
-            self.lost_seconds,
-            self.gained_seconds,
-            self.no_tensor_bounds,
-            self.energy_joules,
-            self.idle_energy_joules,
-            MemorySums(*memory) if self.memory_seconds else None,
-        )
-
-    @property
-    def key(self) -> GpuKey:
-        return (self.uuid, self.gpu_instance)
-
-
-class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
-    """One run of a job on one node: a scheduler may start a job again under the same id."""
-
-    # `Run` says what each value means.
-
-    uid: str = ""
-    node: str = ""
-    began: float
-    ended: float | None = None
-    held_seconds: NonNegativeFloat
-    observed_seconds: NonNegativeFloat
-    utilization_seconds: NonNegativeFloat
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def utilization_ratio(self) -> float | None:
-        """Mean OFU; None when nothing was observed."""
-        return ratio(self.utilization_seconds, self.observed_seconds)
 
 
 class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
@@ -145,6 +75,11 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     """Observed GPU-seconds by the OFU of their window, in steps of half a percentage point."""
     reported: ReportedMfu | None = None
     """None where the job has reported nothing."""
+    starting_seconds: NonNegativeFloat | None = None
+    """Measured GPU-seconds before runs did lasting tensor work or stated a step; None where no start was watched."""
+    is_starting: bool = False
+    restarts: NonNegativeInt = 0
+    """How often it was started again, as far as its scheduler and the agents know."""
     served: tuple[ServedTotals, ...] = ()
     """What its pulled engines served, by model."""
 
@@ -232,6 +167,8 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         nodes=(node,),
         simulated=simulated,
         **_copied(view, _VIEW_FIELDS),
+        starting_seconds=settled(view.start).seconds,
+        is_starting=view.start.is_open and view.ended is None,
         gpus=tuple(
             GpuTotals(
                 gpu=usage.index,
@@ -258,6 +195,7 @@ def _reported(view: ReportsView) -> ReportedMfu:
 def resumed(job: JobTotals, now: Instant) -> JobState:
     """The state of a job as an earlier agent left it; the job counts as ended until a scheduler claims it."""
     runs = [Run(**_copied(run, Run._fields)) for run in job.runs]
+    worked = runs[-1].worked_since if runs else None
     return JobState(
         job=Job(**_copied(job, _JOB_FIELDS), name=job.job_name),
         began=job.began,
@@ -279,6 +217,10 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
         ended=job.updated if job.ended is None else job.ended,
         ended_at=now.monotonic if job.ended is None else now.at_unix(job.ended).monotonic,
         unseen_since=job.updated if job.ended is None else None,
+        start=Start(
+            job.starting_seconds, job.is_starting, worked and now.at_unix(worked).monotonic
+        ),
+        restarts=job.restarts,
     )
 
 
@@ -312,6 +254,9 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "gpus": tuple(gpus.values()),
             "runs": tuple(sorted(runs, key=lambda run: (run.began, run.node))),
             "distribution": distribution,
+            "starting_seconds": known_sum(one.starting_seconds for one in parts),
+            "is_starting": any(one.is_starting for one in parts),
+            "restarts": max(one.restarts for one in parts),
         }
     )
     of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))

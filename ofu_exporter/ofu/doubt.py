@@ -12,6 +12,7 @@ from dataclasses import replace
 from ofu_exporter.ofu.credited import Credited
 from ofu_exporter.ofu.holders import HANDOVER_SECONDS
 from ofu_exporter.ofu.job_state import JobGpu, Jobs, JobState, credit, hold
+from ofu_exporter.ofu.starting import after_window
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import JobKey
@@ -33,6 +34,15 @@ def credit_or_set_aside(state: JobState, gpu: Gpu, window: Window) -> JobState:
     if len(state.aside) >= MOST_ASIDE:
         return state
     return replace(state, aside=(*state.aside, (gpu, window)))
+
+
+def credit_wait(state: JobState, gpu: Gpu, window: Window) -> JobState:
+    """Count a window before the first program of a job: the GPU's work in it is nobody's, its time is the start's."""
+    if state.ended_at is not None or state.unsure_since is not None:
+        return state
+    return replace(
+        state, start=after_window(state.start, gpu.key, window._replace(tensor_active=0.0))
+    )
 
 
 def marked(jobs: Jobs, unsure: Set[str], now: Instant) -> dict[JobKey, JobState]:

@@ -94,8 +94,8 @@ def _are_same(before: Holding, now: Holding) -> bool:
     return all(map(Job.is_same_run, before.jobs, now.jobs))
 
 
-def sole_holder(history: History, start: float, end: float) -> Job | None:
-    """The job that alone held the GPU in (start, end]; None when there was none, another as well, or it only waited.
+def sole_holding(history: History, start: float, end: float) -> Holding | None:
+    """That one job alone held the GPU in (start, end]; None when there was none, or another as well.
 
     A change in the last `HANDOVER_SECONDS` is the one that the window was cut for.
     """
@@ -105,6 +105,4 @@ def sole_holder(history: History, start: float, end: float) -> Job | None:
             current = holding
         elif holding.since < end - HANDOVER_SECONDS:
             return None
-    if current is None or current.waits or len(current.jobs) != 1:
-        return None
-    return current.jobs[0]
+    return current if current is not None and len(current.jobs) == 1 else None

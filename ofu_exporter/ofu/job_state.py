@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
 from ofu_exporter.ofu.observed import with_spans
+from ofu_exporter.ofu.starting import after_window, begun, opened, settled
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, JobKey, ObservedSpan, Run, current_run
@@ -24,6 +25,8 @@ MOST_RUNS = 32
 """Most runs of a job that are told apart; when there are more, the first two are joined."""
 MOST_ENDED = 256
 """Most ended jobs that are shown; above this number the oldest give way."""
+PROMPT_SECONDS = 60.0
+"""The start of a job is watched if this agent sees the job so soon after it."""
 _LONGEST_GAP_SECONDS = 90 * 86400.0
 """A job that seems to have started longer ago than this comes from a wrong clock."""
 
@@ -72,11 +75,16 @@ class JobGpu(NamedTuple):
 
 
 def take_holders(
-    jobs: Jobs, holders: Iterable[Job], now: Instant, believed_since: float | None = None
+    jobs: Jobs,
+    holders: Iterable[Job],
+    now: Instant,
+    believed_since: float | None = None,
+    is_watched: bool = False,
 ) -> dict[JobKey, JobState]:
     """The jobs after a change of who holds what: new ones begin, those that hold nothing end.
 
-    No job is believed to have begun before `believed_since` (Unix time) that is new now.
+    No job is believed to have begun before `believed_since` (Unix time) that is new now. `is_watched`: the agent has
+    heard of jobs before.
     """
     holding = {job.key: job for job in holders}
     after = {key: _ended(state, now) for key, state in jobs.items() if key not in holding}
@@ -84,7 +92,9 @@ def take_holders(
         job_before = jobs.get(key)
         if job_before is None or job_before.job.is_anothers(job):
             since = job.started and max(job.started, believed_since or job.started)
-            after[key] = JobState(job, now.unix, unseen_since=since)
+            new = JobState(job, now.unix, unseen_since=since, restarts=job.restarts or 0)
+            is_seen = is_watched if since is None else since > now.unix - PROMPT_SECONDS
+            after[key] = replace(new, start=opened(new.start)) if is_seen else new
         elif not job_before.job.is_same_run(job):
             after[key] = begun_anew(job_before, job, now)
         else:
@@ -95,6 +105,8 @@ def take_holders(
 def _going_on(state: JobState, job: Job) -> JobState:
     """A job that goes on. If it began before it seemed to have ended, it ran all the time, and nobody watched it."""
     after = replace(state, job=job, ended=None, ended_at=None)
+    if (job.restarts or 0) > state.restarts:
+        after = replace(after, restarts=job.restarts or 0, start=opened(state.start))
     if state.ended is None or job.started is None or job.started >= state.ended:
         return after
     return replace(after, unseen_since=state.ended, counted=frozenset())
@@ -106,7 +118,7 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
     ended = now.unix if state.ended is None else state.ended
     lasted = (state.current_began, ended)
     last = current_run(state.job.uid, lasted, state.usage.values(), state.earlier)
-    earlier = [*state.earlier, last]
+    earlier = [*state.earlier, last._replace(worked_since=_unix(state.start.worked_at, now))]
     if len(earlier) >= MOST_RUNS:
         earlier[:2] = [_joined(*earlier[:2])]
     return replace(
@@ -119,12 +131,19 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
         ended_at=None,
         unseen_since=None if job.started is None else max(job.started, ended),
         counted=frozenset(),
+        start=opened(state.start),
+        restarts=max(state.restarts + 1, job.restarts or 0),
     )
 
 
+def _unix(monotonic: float | None, now: Instant) -> float | None:
+    return None if monotonic is None else now.at(monotonic).unix
+
+
 def _joined(first: Run, second: Run) -> Run:
-    sums = (one + other for one, other in zip(first[3:], second[3:], strict=True))
-    return Run(second.uid, first.began, second.ended, *sums)
+    held, observed, used = map(sum, zip(first.sums, second.sums, strict=True))
+    lasted = first.began, second.ended
+    return Run(second.uid, *lasted, held, observed, used, first.worked_since)
 
 
 def _ended(state: JobState, now: Instant) -> JobState:
@@ -132,7 +151,14 @@ def _ended(state: JobState, now: Instant) -> JobState:
     if state.ended_at is not None:
         return state
     end = state.unsure_since or now
-    return replace(state, ended=end.unix, ended_at=end.monotonic, unsure_since=None, aside=())
+    return replace(
+        state,
+        ended=end.unix,
+        ended_at=end.monotonic,
+        unsure_since=None,
+        aside=(),
+        start=settled(state.start),
+    )
 
 
 def hold(
@@ -233,9 +259,15 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         recent=with_spans(usage.recent, _spans(window, window.utilization)),
         share=window.share,
     )
+    start = after_window(state.start, gpu.key, window)
     step = round(window.utilization / STEP)
     distribution = {**state.distribution, step: state.distribution.get(step, 0.0) + gpu_seconds}
-    return replace(state, usage={**state.usage, gpu.key: grown}, distribution=distribution)
+    return replace(
+        state,
+        usage={**state.usage, gpu.key: grown},
+        distribution=distribution,
+        start=start if state.ended_at is None else settled(start),
+    )
 
 
 def _spans(window: Window, utilization: float) -> list[ObservedSpan]:
@@ -266,6 +298,18 @@ def _share(whole: Compared, share: float, utilization: float) -> Compared:
     return part._replace(utilization_seconds=used, variance=whole.variance * share)
 
 
+def with_steps(
+    jobs: Jobs, stepped: Collection[tuple[JobKey, str]], now: float
+) -> dict[JobKey, JobState]:
+    """The jobs; a run that has stated a step starts no more."""
+    after = dict(jobs)
+    for key, uid in stepped:
+        state = after.get(key)
+        if state is not None and state.start.is_open and state.job.uid == uid:
+            after[key] = replace(state, start=begun(state.start, now))
+    return after
+
+
 def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     """The jobs without those that ended long ago; of too many that ended lately, the oldest go too."""
     shown = {
@@ -281,11 +325,13 @@ def forget(jobs: Jobs, monotonic: float) -> dict[JobKey, JobState]:
     return shown
 
 
-def views(jobs: Iterable[JobState], unix: float) -> tuple[JobView, ...]:
+def views(jobs: Iterable[JobState], now: Instant) -> tuple[JobView, ...]:
     """What may be shown of every job; a job that only an earlier agent saw is left out."""
     return tuple(
         replace(
-            state, updated=state.ended or (state.unsure_since.unix if state.unsure_since else unix)
+            state,
+            updated=state.ended or (state.unsure_since or now).unix,
+            worked_since=_unix(state.start.worked_at, now),
         )
         for state in sorted(jobs, key=lambda state: state.job.key)
         if state.ended_at is None or state.is_seen

@@ -15,7 +15,7 @@ from ofu_exporter.ofu.holders import (
     Resolved,
     changed,
     resolve,
-    sole_holder,
+    sole_holding,
 )
 from ofu_exporter.ofu.job_state import Held, JobGpu, Jobs, hold, take_holders
 from ofu_exporter.ofu.stand_ins import Renamed
@@ -72,9 +72,9 @@ class OwnerState:
     def holders(self, key: GpuKey) -> tuple[Job, ...]:
         return self.resolved.holders.get(key, ())
 
-    def sole_holder(self, key: GpuKey, window: Window) -> Job | None:
-        """The job that alone held a GPU for all of a window, if there is one."""
-        return sole_holder(self.history.get(key, ()), window.start, window.end)
+    def sole_holding(self, key: GpuKey, window: Window) -> Holding | None:
+        """That a job alone held a GPU for all of a window, if one did."""
+        return sole_holding(self.history.get(key, ()), window.start, window.end)
 
 
 def take_changes(
@@ -127,7 +127,8 @@ def _resolve(
     jobs, credited = doubt.confirmed(jobs, state.credited, ownership.unsure, unchanged, at)
     ends = _ends(ownership, holders, at)
     jobs, credited = doubt.ended_in_doubt(jobs, credited, state.given(held), ends)
-    jobs = take_holders(jobs, holders.values(), at, state.believed_since)
+    is_watched = state.ownership is not NOTHING
+    jobs = take_holders(jobs, holders.values(), at, state.believed_since, is_watched)
     return replace(after, credited=credited), doubt.marked(jobs, ownership.unsure, at)
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from ofu_exporter.hardware.gpu_models import GpuModel, rate
 from ofu_exporter.hardware.mig_shares import shares
-from ofu_exporter.ofu.doubt import credit_or_set_aside
+from ofu_exporter.ofu.doubt import credit_or_set_aside, credit_wait
 from ofu_exporter.ofu.gpu_state import GpuState, expire, reject, take_fault, take_reading
-from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views
+from ofu_exporter.ofu.job_state import Jobs, JobState, all_counted, forget, views, with_steps
 from ofu_exporter.ofu.owners import OwnerState, count_unknown, take_changes, with_rejected
 from ofu_exporter.ofu.unwatched import settle
 from ofu_exporter.values.gpu import Gpu, GpuKey, Share
@@ -70,6 +70,8 @@ class Tick:
     other_sources: tuple[SourceHealth, ...] = ()
     readers: Mapping[str, str] = field(default_factory=dict)
     """The name of the source that each GPU is read through, by uuid, where there are several."""
+    stepped: frozenset[tuple[JobKey, str]] = frozenset()
+    """The jobs whose run, by its uid, has stated a step."""
 
 
 def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
@@ -80,7 +82,7 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
     share_of = {each.view.gpu: each.view.share for each in gpus.values()}
     now = Instant(tick.now, tick.unix)
     owners, held_jobs = take_changes(state.owners, state.jobs, share_of, tick.owners, now)
-    jobs = dict(held_jobs)
+    jobs = with_steps(held_jobs, tick.stepped, tick.now)
     for event in tick.events:
         key = event.gpu.key
         if named[key].index != event.gpu.index:
@@ -101,9 +103,14 @@ def step(state: State, tick: Tick) -> tuple[State, Snapshot]:
 
 def _credit(jobs: dict[JobKey, JobState], owners: OwnerState, gpu: Gpu, window: Window) -> None:
     """Add a window to the totals of the job that alone held the GPU for all of it, if there is one."""
-    job = owners.sole_holder(gpu.key, window)
-    if job is not None and job.key in jobs and not jobs[job.key].job.is_anothers(job):
-        jobs[job.key] = credit_or_set_aside(jobs[job.key], gpu, window)
+    holding = owners.sole_holding(gpu.key, window)
+    job = holding and holding.jobs[0]
+    if holding is None or job is None or job.key not in jobs:
+        return
+    state = jobs[job.key]
+    if not state.job.is_anothers(job):
+        wait = credit_wait if holding.waits else credit_or_set_aside
+        jobs[job.key] = wait(state, gpu, window)
 
 
 def _watch_clock(state: State, tick: Tick) -> State:
@@ -125,7 +132,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
             for key, gpu_state in state.gpus.items()
         ),
         source=tick.source,
-        jobs=views(state.jobs.values(), tick.unix),
+        jobs=views(state.jobs.values(), Instant(tick.now, tick.unix)),
         schedulers=tuple(with_rejected(state.owners, health) for health in tick.schedulers),
         unknown_devices=tuple(sorted(state.owners.unknown)),
         other_sources=tick.other_sources,

@@ -17,17 +17,17 @@ from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import (
-    Coverage,
     Interval,
     extended,
     interval_of,
     not_ahead,
     sums_of,
 )
-from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of
+from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of, resumed
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
+from ofu_exporter.reports.run_lines import RunLines
 from ofu_exporter.reports.stated import Stated
 from ofu_exporter.reports.work import WorkBudget
 from ofu_exporter.support.rate_limit import RateLimit
@@ -75,6 +75,7 @@ class ReportBook:
         self._lock = threading.Lock()
         self._pace: RateLimit[JobKey] = RateLimit(REPORTS_PER_SECOND, REPORTS_AT_ONCE)
         self._entries: dict[JobKey, Entry] = {}
+        self.lines = RunLines(unix)
         self.work = WorkBudget(clock)
         self.search: Callable[[JobKey], None] = self.explain
         """Called with jobs whose verdict has turned: finds the causes at once, or has another thread find them."""
@@ -85,28 +86,7 @@ class ReportBook:
     def resume(self, key: JobKey, run: str, reported: Reported) -> None:
         """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
-        until = None if reported.last is None else now.at_unix(reported.last).monotonic
-        adjusted = reported.adjusted
-        self._entries[key] = Entry(
-            run,
-            Coverage(life=reported.total, reported_until=until),
-            Counter(reported.outcomes),
-            # These facts are reported once, by a profile; a training loop repeats its facts in every report.
-            facts=MfuReport.model_construct(
-                job_id=key[1],
-                precision=reported.precision,
-                tile_overhead=adjusted.tile_overhead if adjusted else None,
-                tile_overhead_bound=adjusted.bound if adjusted else None,
-            ),
-            framework=framework_name(reported.framework),
-            peak_flops=reported.peak_flops,
-            at=reported.last,
-            heard_at=now.monotonic,
-            adjusted=adjusted,
-            trace=reported.trace,
-            finding_seconds=dict(reported.finding_seconds),
-            traced_seconds=reported.traced_seconds,
-        )
+        self._entries[key] = resumed(key[1], run, reported, now)
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
         """Take in a report and compare it with OFU. Raises ReportError."""
@@ -195,7 +175,8 @@ class ReportBook:
             entry.at = interval.unix_end
         entry.take_trace(report.trace.summary(reached_at) if report.trace else None)
         entry.facts, entry.model = known
-        entry.progress = entry.progress.plus(report, known.facts.run or "", reached_at)
+        run = known.facts.run or ""
+        entry.progress = self.lines.after_report(entry.progress, report, run, owner, reached_at)
         entry.hardware, entry.peak_flops = owner.hardware, stated.peak_flops
         entry.framework = entry.framework or framework_name(known.facts.framework)
         entry.heard_at = now.monotonic

@@ -15,18 +15,22 @@ from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare
 from ofu_exporter.ofu.honest_ratio import honest_ratio
 from ofu_exporter.reports.causes import Question
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
+from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.progress import Progress
+from ofu_exporter.reports.progress import restarted
 from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, JobKey
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import (
     NO_ERROR,
     NOTHING,
     Adjusted,
     Causes,
     Compared,
+    Reported,
     ReportsView,
     Verdict,
 )
@@ -108,6 +112,16 @@ def gpus_of_reports(snapshot: Snapshot) -> frozenset[GpuKey]:
     )
 
 
+def stepped(snapshot: Snapshot) -> frozenset[tuple[JobKey, str]]:
+    """The jobs that start and whose run, by its uid, has stated a step."""
+    return frozenset(
+        (view.job.key, view.job.uid)
+        for view in snapshot.jobs
+        if view.start.is_open and view.reports and view.reports.progress
+        if view.reports.progress.step is not None
+    )
+
+
 EXPLAIN_SECONDS = 120.0
 """Time after which a lasting divergence is explained again, at the next report."""
 
@@ -147,7 +161,7 @@ class Entry:
     """The first framework that the run named. A job that named another one each time would make a new series each
     time."""
     progress: Progress = field(default_factory=Progress)
-    """What the job's reports say of steps, over all runs of the job's id."""
+    """What its reports say of steps, over all runs of the job's id."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Mapping[GpuKey, GpuUsage] | None = None
     """The usage with which the coverage was summed up."""
@@ -239,7 +253,7 @@ class Entry:
         """Add the sums and counts of another entry of the same job, whose time is not in this one; returns itself."""
         life = Compared(*map(sum, zip(self.coverage.life, other.coverage.total, strict=True)))
         self.coverage = self.coverage._replace(life=life)
-        self.progress = self.progress.merged(other.progress)
+        self.progress = self.progress.plus(other.progress)
         self.outcomes.update(other.outcomes)
         self.trace = self.trace or other.trace
         self.traced_seconds += other.traced_seconds
@@ -254,7 +268,7 @@ class Entry:
             Coverage(life=self.coverage.total),
             Counter(self.outcomes),
             heard_at=self.heard_at,
-            progress=self.progress,
+            progress=restarted(self.progress),
             adjusted=self.adjusted,
             finding_seconds=dict(self.finding_seconds),
             traced_seconds=self.traced_seconds,
@@ -310,6 +324,34 @@ class Entry:
             trace=self.trace,
             finding_seconds=dict(self.finding_seconds),
             traced_seconds=self.traced_seconds,
+            progress=self.progress if self.progress.lines else None,
             horizon=self.horizon,
             settled=self.coverage.life,
         )
+
+
+def resumed(job_id: str, run: str, reported: Reported, now: Instant) -> Entry:
+    """What an earlier agent knew of a job; `run` is the job's uid."""
+    until = None if reported.last is None else now.at_unix(reported.last).monotonic
+    adjusted = reported.adjusted
+    return Entry(
+        run,
+        Coverage(life=reported.total, reported_until=until),
+        Counter(reported.outcomes),
+        # These facts are reported once, by a profile; a training loop repeats its facts in every report.
+        facts=MfuReport.model_construct(
+            job_id=job_id,
+            precision=reported.precision,
+            tile_overhead=adjusted.tile_overhead if adjusted else None,
+            tile_overhead_bound=adjusted.bound if adjusted else None,
+        ),
+        framework=framework_name(reported.framework),
+        peak_flops=reported.peak_flops,
+        at=reported.last,
+        heard_at=now.monotonic,
+        adjusted=adjusted,
+        trace=reported.trace,
+        progress=reported.progress or Progress(),
+        finding_seconds=dict(reported.finding_seconds),
+        traced_seconds=reported.traced_seconds,
+    )

@@ -1,85 +1,181 @@
-"""Keeps how far the runs of a job have come: what its reports say of steps and events. Pure."""
+"""Counts what reports say of steps and events: how far a job has come, and which of its GPU-seconds were lost. Pure.
+
+The time of a report is that from its start, or from the report before, to its end. Steps that a run of the same line
+had reached before are done again; so is an evaluation or a checkpoint between them. A second counts once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.values.progress import (
+    MOST_RECOVERIES,
+    MOST_RUNS,
+    MOST_SPANS,
+    Fall,
+    Line,
+    Progress,
+    Recovery,
+)
 
-MOST_RUNS = 16
-"""Most runs of one job that are remembered; the one that was not heard of for longest is forgotten."""
-LONGEST_EVENT_SECONDS = 86400.0
-"""A single evaluation or checkpoint takes no longer: its start comes from a wrong clock."""
-
-
-class Reached(NamedTuple):
-    """How far a run has come."""
-
-    step: int | None = None
-    """The highest step."""
-    at: float | None = None
-    """Unix time at which the highest step was stated last."""
-    saved_step: int | None = None
-    """The highest step of a checkpoint."""
-    evaluation_seconds: float = 0.0
-    checkpoint_seconds: float = 0.0
-    """Seconds of the job, whatever its number of GPUs."""
-    event_until: float = 0.0
-    """Unix time up to which events are counted: several ranks may state the same one."""
-
-    def plus(self, report: MfuReport, at: float) -> Reached:
-        """With one more report, whose time ended at a Unix time."""
-        now = self
-        if report.event is not None and report.start is not None:
-            seconds = f"{report.event}_seconds"
-            start = max(report.start, self.event_until, at - LONGEST_EVENT_SECONDS)
-            spent = {seconds: getattr(now, seconds) + max(0.0, at - start)}
-            now = now._replace(**spent, event_until=max(at, self.event_until))
-        if report.step is None:
-            return now
-        if report.event == "checkpoint":
-            now = now._replace(saved_step=max(report.step, now.saved_step or 0))
-        if now.step is None or report.step > now.step:
-            return now._replace(step=report.step, at=at)
-        return now._replace(at=max(at, now.at or at)) if report.step == now.step else now
-
-    def merged(self, other: Reached) -> Reached:
-        """The same run as two entries knew it, whose reports were not the same."""
-        first, last = sorted((self, other), key=lambda each: (each.step or -1, each.at or 0.0))
-        saved = [each.saved_step for each in (first, last) if each.saved_step is not None]
-        return last._replace(
-            saved_step=max(saved, default=None),
-            evaluation_seconds=first.evaluation_seconds + last.evaluation_seconds,
-            checkpoint_seconds=first.checkpoint_seconds + last.checkpoint_seconds,
-            event_until=max(first.event_until, last.event_until),
-        )
+BESIDE_SECONDS = 60.0
+"""Two such times with less between them are one."""
+LONGEST_SECONDS = 86400.0
+"""No report covers more time: its start comes from a wrong clock."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far each run of a job has come, by the id that the job states (`OFU_RUN`); "" where it states none."""
+class Place(NamedTuple):
+    """The time and the GPUs that a report may count."""
 
-    runs: Mapping[str, Reached] = field(default_factory=lambda: MappingProxyType({}))
-
-    def plus(self, report: MfuReport, run: str, at: float) -> Progress:
-        """With one more report of a run, whose time ended at a Unix time."""
-        if report.step is None and report.event is None:
-            return self
-        others = {name: each for name, each in self.runs.items() if name != run}
-        return _last({**others, run: self.runs.get(run, Reached()).plus(report, at)})
-
-    def merged(self, other: Progress) -> Progress:
-        """What two entries of the same job know."""
-        both = {
-            run: each.merged(other.runs[run]) if run in other.runs else each
-            for run, each in self.runs.items()
-        }
-        return _last({**other.runs, **both})
+    since: float
+    """Unix time before which nothing counts: the job was not here, or its time is that of its start."""
+    until: float
+    """Unix time of the end of the report."""
+    gpus: float
+    """How many GPUs of this node the job has."""
 
 
-def _last(runs: dict[str, Reached]) -> Progress:
-    """The runs that were heard of last, in the order in which they were."""
-    return Progress(MappingProxyType(dict([*runs.items()][-MOST_RUNS:])))
+def after_report(
+    before: Progress, report: MfuReport, run: str, place: Place, line: Line | None = None
+) -> Progress:
+    """With one more report of a run; `line` is what other jobs have told of the line of that run."""
+    if report.step is None and report.event is None:
+        return before
+    now = before
+    if run != now.run or run not in now.lines:
+        now = _entered(now, run, line)
+    return _after_event(now, report, place) if report.event else _after_step(now, report, place)
+
+
+def restarted(progress: Progress) -> Progress:
+    """At the start of another run of the job by its scheduler: its next step goes on from an earlier one."""
+    line = progress.line
+    return replace(
+        progress,
+        step=None,
+        fall=None,
+        highest_before=line.step if line else None,
+        stopped=progress.until or (line.at if line else None),
+    )
+
+
+def _entered(progress: Progress, run: str, line: Line | None) -> Progress:
+    own = progress.lines.get(run)
+    known = max(filter(None, (own, line)), key=lambda one: one.step, default=None)
+    lines = progress.lines if known is None else with_line(progress.lines, run, known)
+    return replace(restarted(replace(progress, run=run, lines=lines)), stopped=known and known.at)
+
+
+def _after_event(now: Progress, report: MfuReport, place: Place) -> Progress:
+    start, seconds = _counted(now, report, place)
+    step = report.step if now.step is None else now.step
+    is_again = step is not None and now.highest_before is not None and step < now.highest_before
+    name = "done_again_seconds" if is_again else f"{report.event}_seconds"
+    changes: dict[str, Any] = {
+        f"{report.event}_seconds": getattr(now, f"{report.event}_seconds") or 0.0
+    }
+    changes[name] = (getattr(now, name) or 0.0) + seconds * place.gpus
+    lines = now.lines
+    if report.event == "checkpoint" and report.step is not None:
+        line = now.line or Line(report.step, place.until)
+        saved = max(report.step, line.saved_step or 0)
+        lines = with_line(lines, now.run, line._replace(saved_step=saved))
+    again = _with_span(now.again, start, place.until) if is_again and seconds else now.again
+    until = max(place.until, now.until or 0.0)
+    return replace(now, lines=lines, until=until, again=again, **changes)
+
+
+def _after_step(now: Progress, report: MfuReport, place: Place) -> Progress:
+    step = report.step or 0
+    if now.step is not None and (now.until or 0.0) >= place.until and step <= now.step:
+        return now  # it was on its way for longer than the report before
+    if now.fall is not None:
+        now = _settled(now, now.fall, step, place)
+    if now.step is not None and step < now.step:
+        return replace(now, fall=Fall(step, report.start, place.until))
+    if step == now.step:
+        return now
+    start, seconds = _counted(now, report, place)
+    repeated = _share_done_again(now, step)
+    return _reached(now, step, place.until, (start, repeated * seconds, place.gpus))
+
+
+def _settled(now: Progress, fall: Fall, step: int, place: Place) -> Progress:
+    """What a step below the one before was, by the step after it: a restart, or that of another program of the job."""
+    at_highest = now.step or 0
+    if fall.end >= place.until or not fall.step < step <= at_highest:
+        return replace(now, fall=None)
+    anew = replace(restarted(now), restarts=now.restarts + 1)
+    seconds, start = 0.0, fall.end
+    if fall.start is not None:
+        start = max(fall.start, now.until or 0.0, place.since, fall.end - LONGEST_SECONDS)
+        seconds = max(0.0, fall.end - start)
+    return _reached(anew, fall.step, fall.end, (start, seconds, place.gpus))
+
+
+def _reached(now: Progress, step: int, at: float, again: tuple[float, float, float]) -> Progress:
+    """With a step that was reached; `again` is when it was begun, its seconds of steps done again, and the GPUs."""
+    start, seconds, gpus = again
+    before = now.line
+    if before is None or step > before.step:
+        saved = before.saved_step if before else None
+        lines = with_line(now.lines, now.run, Line(step, at, saved))
+    else:
+        lines = with_line(now.lines, now.run, before)
+    return replace(
+        now,
+        step=step,
+        until=max(at, now.until or 0.0),
+        lines=lines,
+        recoveries=_recovered(now, step, at),
+        done_again_seconds=(now.done_again_seconds or 0.0) + seconds * gpus,
+        again=_with_span(now.again, start, start + seconds) if seconds else now.again,
+    )
+
+
+def _recovered(now: Progress, step: int, at: float) -> tuple[Recovery, ...]:
+    highest = now.highest_before
+    recoveries = now.recoveries
+    if now.step is None and highest is not None:
+        new = Recovery(now.stopped or at, step, highest)
+        recoveries = (*recoveries, new)[-MOST_RECOVERIES:]
+    return tuple(
+        each._replace(recovered=at) if each.recovered is None and step > each.highest_step else each
+        for each in recoveries
+    )
+
+
+def _counted(now: Progress, report: MfuReport, place: Place) -> tuple[float, float]:
+    """From when on a report counts, in Unix time, and for how many seconds; none of them was counted before."""
+    begun = report.start if report.start is not None else now.until
+    if begun is None:
+        begun = place.since
+    start = max(begun, now.until or 0.0, place.since, place.until - LONGEST_SECONDS)
+    return start, max(0.0, place.until - start)
+
+
+def _share_done_again(now: Progress, step: int) -> float:
+    """The share of the steps since the last one that had been reached before."""
+    highest = now.highest_before
+    if highest is None:
+        return 0.0
+    if now.step is None:
+        return 1.0 if step <= highest else 0.0
+    return max(0.0, min(step, highest) - now.step) / (step - now.step)
+
+
+def _with_span(
+    spans: tuple[tuple[float, float], ...], start: float, end: float
+) -> tuple[tuple[float, float], ...]:
+    if spans and start - spans[-1][1] < BESIDE_SECONDS:
+        return (*spans[:-1], (spans[-1][0], max(end, spans[-1][1])))
+    return (*spans, (start, end))[-MOST_SPANS:]
+
+
+def with_line(lines: Mapping[str, Line], run: str, line: Line) -> Mapping[str, Line]:
+    """The lines with one that was heard of now, without the oldest of too many."""
+    others = {name: each for name, each in lines.items() if name != run}
+    return dict([*others.items(), (run, line)][-MOST_RUNS:])

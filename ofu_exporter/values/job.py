@@ -50,6 +50,8 @@ class Job:
     """SHA-256 of the token with which the job may report, in hexadecimal; it is shown nowhere."""
     aliases: tuple[str, ...] = ()
     """Other ids under which the job may report: those of its pods."""
+    restarts: int | None = None
+    """How often it was started again, as the scheduler counts."""
     addresses: tuple[str, ...] = field(default=(), repr=False)
     """The IP addresses of its pods, as the scheduler knows them."""
     pod_uids: tuple[str, ...] = field(default=(), repr=False)
@@ -113,6 +115,29 @@ class Run(NamedTuple):
     """The run's own GPU-seconds, over all GPUs of this node; the next two are such sums too."""
     observed_seconds: float
     utilization_seconds: float
+    worked_since: float | None = None
+    """Unix time of the run's first lasting tensor work, or stated step, on this node; None = none was seen."""
+
+    @property
+    def sums(self) -> tuple[float, float, float]:
+        """Its GPU-seconds: held, observed and of utilization."""
+        return self.held_seconds, self.observed_seconds, self.utilization_seconds
+
+
+class Start(NamedTuple):
+    """The starts of a job's runs on this node: the time before a run did lasting tensor work or stated a step."""
+
+    seconds: float | None = None
+    """Measured GPU-seconds of it, over all runs; None where no start was watched."""
+    is_open: bool = False
+    """Whether the current run still starts."""
+    worked_at: float | None = None
+    """When the current run began to work, on the monotonic clock."""
+    unsure: tuple[tuple[GpuKey, float, float, float, bool], ...] = ()
+    """Windows that count once it is known whether work has begun: GPU, start, end, GPU-seconds, tensor work."""
+
+
+NO_START = Start()
 
 
 class ObservedSpan(NamedTuple):
@@ -156,7 +181,7 @@ def current_run(
 ) -> Run:
     """The current run of a job: its totals minus those of its earlier runs."""
     of_all = [(gpu.held_seconds, gpu.observed_seconds, gpu.utilization_seconds) for gpu in usage]
-    before = [run[3:] for run in earlier]
+    before = [run.sums for run in earlier]
     held, observed, utilization = (
         max(0.0, math.fsum(row[place] for row in of_all) - math.fsum(row[place] for row in before))
         for place in range(3)

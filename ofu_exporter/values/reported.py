@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.trace import TraceSummary
 
 Bound = Literal["exact", "lower"]
@@ -268,6 +269,8 @@ class Reported(ABC):
     """Seconds of ranks that findings of all its traces cost at most, by finding."""
     traced_seconds: float = 0.0
     """Seconds of ranks in all these traces."""
+    progress: Progress | None = None
+    """How far it has come; None where it states no step."""
 
     @property
     @abstractmethod

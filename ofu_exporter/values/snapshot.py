@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.values.gpu import WHOLE, Gpu, GpuKey, Rating, Share
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
+from ofu_exporter.values.job import NO_START, GpuUsage, Job, JobKey, Run, Start, current_run
 from ofu_exporter.values.losses import NO_LOSSES, LossSums, known_sum
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import Reason, SchedulerReason
@@ -91,6 +91,11 @@ class JobView:
     """Unix time at which the current run was first seen here; None = with the job."""
     held_since: float | None = None
     """Unix time since which its GPUs were counted as held, where that is before it was seen."""
+    start: Start = NO_START
+    worked_since: float | None = None
+    """Unix time at which the current run began to work here; None while it starts, and where that is not known."""
+    restarts: int = 0
+    """How often it was started again, as far as the scheduler and this agent know."""
 
     @property
     def current_began(self) -> float:
@@ -101,7 +106,8 @@ class JobView:
     def runs(self) -> tuple[Run, ...]:
         """Every run, the current one last."""
         lasted = (self.current_began, self.ended)
-        return (*self.earlier, current_run(self.job.uid, lasted, self.usage.values(), self.earlier))
+        run = current_run(self.job.uid, lasted, self.usage.values(), self.earlier)
+        return (*self.earlier, run._replace(worked_since=self.worked_since))
 
     @property
     def observed_seconds(self) -> float:

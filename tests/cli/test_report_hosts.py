@@ -16,9 +16,10 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.jobs.clock_mark import Mark
+from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.state_file import open_store
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.boot import boot_id, uptime
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.in_process import call

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.job import Claim, Job, Ownership
+from ofu_exporter.values.job import Claim, Job, JobKey, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.snapshot import JobView, SchedulerHealth, Snapshot, SourceHealth
 from tests.helpers.values import gpu, health, reading
@@ -33,6 +33,7 @@ class Node:
         *events: Reading | Fault,
         owners: tuple[Ownership, ...] = (),
         present: list[Gpu] | None = None,
+        stepped: frozenset[tuple[JobKey, str]] = frozenset(),
     ) -> Snapshot:
         tick = Tick(
             now=now,
@@ -43,6 +44,7 @@ class Node:
             unix=self.epoch + now,
             owners=owners,
             schedulers=(SchedulerHealth("slurm", up=True, reason=None, answered_at=now),),
+            stepped=stepped,
         )
         self.state, self.last = step(self.state, tick)
         return self.last

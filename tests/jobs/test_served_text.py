@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_totals import ServedTotals
 from ofu_exporter.jobs.summary import text
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, merged
+from ofu_exporter.jobs.totals import JobTotals, merged
 from tests.helpers.documents import reporting
 
 SERVED = ServedTotals(

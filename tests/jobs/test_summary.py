@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import GpuTotals, RunTotals, merged
+from ofu_exporter.jobs.totals import merged
 from ofu_exporter.values.losses import Bounds, Cause, Loss
 from ofu_exporter.values.reported import Adjusted, Bound, Causes, Compared
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary

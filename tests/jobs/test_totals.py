@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -12,20 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
-from ofu_exporter.jobs.totals import (
-    GpuTotals,
-    JobTotals,
-    RunTotals,
-    merged,
-    resumed,
-    totals_of,
-)
+from ofu_exporter.jobs.totals import JobTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.losses import LossSums, MemorySums
+from ofu_exporter.values.progress import Fall, Line, Progress, Recovery
 from ofu_exporter.values.reported import (
     Adjusted,
     Compared,
@@ -321,7 +317,7 @@ def test_a_document_says_which_node_and_whether_it_was_simulated_and_over() -> N
 def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None:
     left = resumed(made(), Instant(5.0, 1100.0))
     assert left.unseen_since == 1100.0
-    assert views([left], 1200.0) == ()
+    assert views([left], Instant(105.0, 1200.0)) == ()
 
 
 def on_instances() -> JobTotals:
@@ -419,3 +415,49 @@ def test_the_last_run_of_a_file_is_the_one_that_goes_on() -> None:
     left = resumed(made(runs=(run(1000.0), run(1100.0), run(1200.0))), Instant(5.0, 1300.0))
     assert left.run_began == 1200.0
     assert [each.began for each in left.earlier] == [1000.0, 1100.0]
+
+
+PROGRESS = Progress(
+    "llama",
+    {"": Line(9, 1000.0), "llama": Line(150, 1090.0, 100)},
+    step=120,
+    highest_before=150,
+    stopped=1090.0,
+    until=1095.0,
+    fall=Fall(119, None, 1096.0),
+    done_again_seconds=8.0,
+    evaluation_seconds=0.0,
+    restarts=2,
+    recoveries=(Recovery(1090.0, 110, 150),),
+    again=((1091.0, 1095.0),),
+)
+
+
+def test_how_far_a_job_has_come_survives_the_file() -> None:
+    document = reporting(progress=PROGRESS).model_dump_json()
+    reported = JobTotals.model_validate_json(document).reported
+    assert reported is not None
+    assert reported.progress == PROGRESS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step": -1},
+        {"step": 1 << 60},
+        {"until": 1e300},
+        {"done_again_seconds": -1.0},
+        {"restarts": -1},
+        {"lines": {str(n): Line(1, 1.0) for n in range(1000)}},
+        {"lines": {"": Line(1 << 60, 1.0)}},
+        {"recoveries": (Recovery(-1.0, 1, 1),)},
+        {"again": ((1.0, 2.0),) * 1000},
+        {"run": "a\nb"},
+        {"run": "a" * 1000},
+    ],
+)
+def test_a_progress_that_no_agent_wrote_is_refused(wrong: dict[str, Any]) -> None:
+    document = json.loads(reporting(progress=PROGRESS).model_dump_json())
+    document["reported"]["progress"] |= json.loads(json.dumps(wrong))
+    with pytest.raises(ValidationError, match="progress"):
+        JobTotals.model_validate(document)

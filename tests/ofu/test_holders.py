@@ -13,13 +13,18 @@ from ofu_exporter.ofu.holders import (
     Holding,
     changed,
     resolve,
-    sole_holder,
+    sole_holding,
 )
 from ofu_exporter.values.job import Claim, Job
 from tests.helpers.values import gpu
 
 A, B = Job("slurm", "1"), Job("slurm", "2")
 GPUS = [gpu(0), gpu(1), gpu(2)]
+
+
+def sole_holder(held: History, start: float, end: float) -> Job | None:
+    holding = sole_holding(held, start, end)
+    return holding.jobs[0] if holding else None
 
 
 def history(*changes: tuple[float, tuple[Job, ...]]) -> History:

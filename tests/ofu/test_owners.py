@@ -184,7 +184,7 @@ def test_what_a_scheduler_refused_itself_is_added_to_what_is_refused_here() -> N
 def test_before_anything_is_known_nobody_holds_a_gpu() -> None:
     known = OwnerState()
     assert known.holders(gpu().key) == ()
-    assert known.sole_holder(gpu().key, Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)) is None
+    assert known.sole_holding(gpu().key, Window(0.0, 5.0, 0.5, {}, 1400e6, 0.4)) is None
 
 
 def test_nothing_is_unknown_where_nothing_is_claimed() -> None:

@@ -25,9 +25,9 @@ from ofu_exporter.reports.book import (
 )
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
-from ofu_exporter.reports.progress import MOST_RUNS
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job
+from ofu_exporter.values.progress import MOST_RUNS
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
 from tests.flops.causes.synthetic import LATENT
@@ -261,8 +261,8 @@ def test_a_step_alone_is_kept_and_covers_no_time(desk: Desk) -> None:
     assert desk.report(mfu=0.4, start=EPOCH + 60, end=EPOCH + 120, step=42).interval is not None
     desk.report(step=42, end=EPOCH + 118)
     desk.report(step=30, end=EPOCH + 121)
-    (reached,) = desk.book._entries[A.key].progress.runs.values()
-    assert (reached.step, reached.at) == (42, EPOCH + 120)
+    (line,) = desk.book._entries[A.key].progress.lines.values()
+    assert (line.step, line.at) == (42, EPOCH + 120)
     assert refused(desk, step=43, end=EPOCH + 200).reason is ReportRejection.IN_FUTURE
 
 
@@ -270,16 +270,17 @@ def test_events_are_kept_by_run_and_another_run_of_the_job_goes_on(desk: Desk) -
     desk.report(event="evaluation", start=EPOCH + 60, end=EPOCH + 75, step=10)
     desk.report(event="checkpoint", start=EPOCH + 80, end=EPOCH + 84, step=10)
     entry = desk.book._entries[A.key]
-    (reached,) = entry.next_run("later").progress.runs.values()
-    assert (reached.step, reached.saved_step) == (10, 10)
-    assert (reached.evaluation_seconds, reached.checkpoint_seconds) == (15.0, 4.0)
+    progress = entry.next_run("later").progress
+    (line,) = progress.lines.values()
+    assert (line.step, line.saved_step) == (10, 10)
+    assert (progress.evaluation_seconds, progress.checkpoint_seconds) == (2 * 15.0, 2 * 4.0)
 
 
 def test_of_the_runs_of_a_job_so_many_are_remembered(desk: Desk) -> None:
     for n in range(MOST_RUNS + 3):
         desk.report(step=n, run=f"run-{n}")
-    assert next(iter(desk.book._entries[A.key].progress.runs)) == "run-3"
-    assert len(desk.book._entries[A.key].progress.runs) == MOST_RUNS
+    assert next(iter(desk.book._entries[A.key].progress.lines)) == "run-3"
+    assert len(desk.book._entries[A.key].progress.lines) == MOST_RUNS
 
 
 def test_facts_without_an_mfu_are_kept(desk: Desk) -> None:

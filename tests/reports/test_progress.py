@@ -1,93 +1,209 @@
-"""How far runs have come, by what their reports say: the truth is what the test told."""
+"""What reports say of steps and events: the truth is what the test told."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.progress import LONGEST_EVENT_SECONDS, MOST_RUNS, Progress, Reached
+from ofu_exporter.reports.progress import (
+    LONGEST_SECONDS,
+    Place,
+    after_report,
+    restarted,
+)
+from ofu_exporter.values.progress import MOST_RUNS, Line, Progress
 
 DAY = 1_700_000_000.0
+GPUS = 4.0
 
 
 def report(**fields: Any) -> MfuReport:
     return MfuReport.model_validate({"job_id": "7", **fields})
 
 
-def after(*reports: tuple[float, dict[str, Any]], run: str = "") -> Reached:
-    progress = Progress()
-    for at, fields in reports:
-        progress = progress.plus(report(**fields), run, DAY + at)
-    return progress.runs[run]
+class Told:
+    """A job that began at `DAY` and reports; times are seconds since then."""
+
+    def __init__(self, run: str = "", line: Line | None = None) -> None:
+        self.progress = Progress()
+        self.run, self.line = run, line
+        self.since = 0.0
+
+    def step(self, step: int, end: float, start: float | None = None) -> Told:
+        began = {} if start is None else {"start": DAY + start}
+        return self._take(end, step=step, **began)
+
+    def event(self, kind: str, start: float, end: float, step: int | None = None) -> Told:
+        stated = {} if step is None else {"step": step}
+        return self._take(end, event=kind, start=DAY + start, **stated)
+
+    def _take(self, end: float, **fields: Any) -> Told:
+        place = Place(DAY + self.since, DAY + end, GPUS)
+        self.progress = after_report(
+            self.progress, report(**fields), self.run, place, self.line if self.run else None
+        )
+        return self
+
+    def requeued(self, at: float) -> Told:
+        self.progress, self.since = restarted(self.progress), at
+        return self
+
+    @property
+    def done_again(self) -> float:
+        return (self.progress.done_again_seconds or 0.0) / GPUS
 
 
-def event(
-    kind: str, start: float, end: float, step: int | None = None
-) -> tuple[float, dict[str, Any]]:
-    body = {"event": kind, "start": DAY + start, "end": DAY + end}
-    return end, body if step is None else {**body, "step": step}
+def test_a_run_without_a_restart_does_nothing_again() -> None:
+    job = Told().step(1, 10).step(2, 20).step(2, 30).step(50, 40)
+    assert (job.progress.highest_step, job.done_again, job.progress.restarts) == (50, 0.0, 0)
+    assert job.progress.recoveries == ()
 
 
-def test_the_highest_step_and_when_it_was_stated_last() -> None:
-    reached = after((10, {"step": 5}), (20, {"step": 9}), (30, {"step": 7}), (40, {"step": 9}))
-    assert (reached.step, reached.at) == (9, DAY + 40)
+def test_steps_up_to_the_highest_before_a_requeue_are_done_again() -> None:
+    """Steps of 1 s; the run dies after step 150, and goes on from a checkpoint at 100."""
+    job = Told()
+    for step in range(10, 160, 10):
+        job.step(step, step, step - 10)
+    job.requeued(200.0)
+    for step in range(110, 200, 10):
+        job.step(step, 140.0 + step, 130.0 + step)
+    assert job.done_again == pytest.approx(50.0)
+    (recovery,) = job.progress.recoveries
+    assert (recovery.resumed_step, recovery.highest_step) == (110, 150)
+    assert (recovery.at, recovery.recovered) == (DAY + 150, DAY + 140 + 160)
+    assert job.progress.again == ((DAY + 240, DAY + 290),)
 
 
-def test_a_checkpoint_saves_its_step() -> None:
-    reached = after((10, {"step": 50}), event("checkpoint", 10, 12, step=50), (20, {"step": 60}))
-    assert (reached.step, reached.saved_step, reached.checkpoint_seconds) == (60, 50, 2.0)
+def test_of_a_report_over_old_and_new_steps_the_old_ones_share_counts() -> None:
+    job = Told().step(15, 15).requeued(20).step(10, 30, 20).step(20, 40, 30)
+    assert job.done_again == pytest.approx(10.0 + 5.0)
+
+
+def test_a_restart_inside_the_run_is_told_by_two_steps() -> None:
+    job = Told().step(99, 99).step(100, 100).step(51, 131, 130).step(52, 132, 131)
+    assert job.progress.restarts == 1
+    assert job.done_again == pytest.approx(2.0)
+    job.step(100, 180, 132).step(101, 181, 180)
+    assert job.done_again == pytest.approx(50.0)
+    assert job.progress.recoveries[0].recovered == DAY + 181
+
+
+def test_the_time_of_a_failure_inside_a_run_is_not_of_a_step() -> None:
+    job = Told().step(100, 100).step(51, 131).step(52, 132)
+    assert job.done_again == pytest.approx(1.0)
+
+
+def test_two_programs_of_one_job_do_nothing_again() -> None:
+    job = Told()
+    for second in range(50):
+        job.step(100 + second, 2.0 * second).step(5 + second, 2.0 * second + 1)
+    assert (job.progress.restarts, job.done_again) == (0, 0.0)
+
+
+def test_a_report_that_was_late_is_no_restart() -> None:
+    job = Told().step(10, 10).step(12, 12).step(11, 11).step(13, 13)
+    assert (job.progress.restarts, job.done_again) == (0, 0.0)
+
+
+def test_a_run_that_continues_another_job_goes_on_from_its_highest_step() -> None:
+    job = Told("llama", Line(150, DAY - 500)).step(110, 20, 10).step(160, 70, 20)
+    assert job.done_again == pytest.approx(10.0 + 40.0)
+    assert job.progress.recoveries[0].at == DAY - 500
+
+
+def test_another_run_id_is_a_new_line() -> None:
+    job = Told("one").step(100, 100)
+    job.run = "two"
+    job.step(1, 110).step(2, 120)
+    assert (job.progress.highest_step, job.done_again, job.progress.restarts) == (2, 0.0, 0)
+    job.run = "one"
+    assert job.step(90, 130, 120).done_again == pytest.approx(10.0)
+
+
+def test_the_first_report_of_a_run_counts_from_when_it_began_to_work() -> None:
+    assert Told().step(100, 100).requeued(150).step(90, 170).done_again == pytest.approx(20.0)
+
+
+def test_events_count_and_their_time_is_not_that_of_steps() -> None:
+    job = Told().step(10, 10).event("evaluation", 10, 25, 10).event("checkpoint", 25, 27, 10)
+    job.step(20, 37)
+    assert job.progress.evaluation_seconds == pytest.approx(15 * GPUS)
+    assert job.progress.checkpoint_seconds == pytest.approx(2 * GPUS)
+    assert job.progress.line == Line(20, DAY + 37, 10)
+
+
+def test_an_evaluation_between_steps_that_are_done_again_is_done_again() -> None:
+    job = Told().step(100, 100).requeued(110).step(50, 120, 110).event("evaluation", 120, 130)
+    assert job.done_again == pytest.approx(20.0)
+    assert job.progress.evaluation_seconds == 0.0
 
 
 def test_an_event_that_several_ranks_state_counts_once() -> None:
-    reached = after(
-        event("evaluation", 0, 60), event("evaluation", 0, 60), event("evaluation", 2, 61)
-    )
-    assert reached.evaluation_seconds == 61.0
+    job = Told().event("evaluation", 0, 60).event("evaluation", 0, 60).event("evaluation", 2, 61)
+    assert job.progress.evaluation_seconds == pytest.approx(61 * GPUS)
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 30)), min_size=1, max_size=12))
 def test_no_second_counts_twice_and_none_that_was_not_stated(spans: list[tuple[int, int]]) -> None:
     stated = {second for start, length in spans for second in range(start, start + length)}
-    by_end = sorted(spans, key=sum)
-    for order in (spans, by_end):
-        reached = after(*(event("evaluation", at, at + length) for at, length in order))
-        assert reached.evaluation_seconds <= len(stated)
+    for order in (spans, sorted(spans, key=sum)):
+        job = Told()
+        for at, length in order:
+            job.event("evaluation", at, at + length)
+        assert (job.progress.evaluation_seconds or 0.0) <= len(stated) * GPUS
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), min_size=1, max_size=12))
-def test_events_one_after_the_other_are_added(gaps: list[tuple[int, int]]) -> None:
-    at, told = 0, []
-    for gap, length in gaps:
-        told.append(event("evaluation", at + gap, at + gap + length))
-        at += gap + length
-    assert after(*told).evaluation_seconds == sum(length for _, length in gaps)
+_REPORTS = st.tuples(
+    st.sampled_from(["step", "event", "requeued"]),
+    st.integers(0, 40),
+    st.floats(0, 3000),
+    st.none() | st.floats(0, 3000),
+)
+
+
+@given(st.lists(_REPORTS, max_size=40))
+def test_whatever_is_stated_no_more_time_counts_than_has_passed(told: list[Any]) -> None:
+    job, last = Told(), 0.0
+    for kind, step, end, start in told:
+        last = max(last, end)
+        if kind == "requeued":
+            job.requeued(last)
+        elif kind == "step":
+            job.step(step, end, None if start is None else min(start, end))
+        elif start is not None and start < end:
+            job.event("checkpoint", start, end, step)
+    now = job.progress
+    sums = [now.done_again_seconds, now.evaluation_seconds, now.checkpoint_seconds]
+    assert math.fsum(each or 0.0 for each in sums) <= last * GPUS * (1 + 1e-6)
 
 
 def test_an_event_that_began_years_ago_is_a_wrong_clock() -> None:
-    reached = after((0, {"event": "evaluation", "start": 1.0, "end": DAY}))
-    assert reached.evaluation_seconds == LONGEST_EVENT_SECONDS
+    job = Told()
+    job.since = -DAY
+    assert job.event("evaluation", 1.0 - DAY, 0).progress.evaluation_seconds == pytest.approx(
+        LONGEST_SECONDS * GPUS
+    )
 
 
 def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten() -> None:
-    progress = Progress()
-    for n in range(3 * MOST_RUNS):
-        progress = progress.plus(report(step=1000 + n), "live", DAY + n)
-        progress = progress.plus(report(step=1), f"run{n}", DAY + n)
-    assert len(progress.runs) == MOST_RUNS
-    assert progress.runs["live"].step == 1000 + 3 * MOST_RUNS - 1
+    job = Told()
+    for n in range(10_000):
+        for job.run, step in (("live", 1000 + n), (f"run{n}", 1)):
+            job.step(step, n)
+    assert len(job.progress.lines) == MOST_RUNS
+    assert job.progress.lines["live"].step == 1000 + 9_999
+    assert job.done_again == 0.0
 
 
-def test_what_two_entries_knew_of_one_run_is_kept() -> None:
-    one = (
-        Progress()
-        .plus(report(step=100), "", DAY)
-        .plus(report(**event("evaluation", 0, 9)[1]), "", DAY + 9)
-    )
-    other = Progress().plus(report(step=70, event="checkpoint", start=DAY), "", DAY + 3)
-    for both in (one.merged(other), other.merged(one)):
-        reached = both.runs[""]
-        assert (reached.step, reached.saved_step) == (100, 70)
-        assert (reached.evaluation_seconds, reached.checkpoint_seconds) == (9.0, 3.0)
+def test_what_two_names_of_a_job_knew_is_added() -> None:
+    one = Told().step(100, 10).event("evaluation", 10, 19).progress
+    other = Told().step(70, 12).event("checkpoint", 12, 15, 70).progress
+    for both in (one.plus(other), other.plus(one)):
+        assert both.lines[""].step == 100
+        assert both.evaluation_seconds == pytest.approx(9 * GPUS)
+        assert both.checkpoint_seconds == pytest.approx(3 * GPUS)

@@ -244,7 +244,7 @@ def test_a_label_with_quotes_and_backslashes_is_escaped_and_a_newline_shown_as_o
 UNITS = "ratio seconds hertz flops joules bytes"
 COUNTED = (
     "samples failures rows deadlines reloads requests polls rejected writes set_aside reports pulls clock_steps "
-    "faults lines tokens traces engines"
+    "faults lines tokens traces engines step restarts"
 )
 STATES = (
     "info up unavailable simulated shared gpu paused released verdict cause bound successful "

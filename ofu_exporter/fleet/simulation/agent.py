@@ -18,7 +18,7 @@ from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.entry import Policy, stepped
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
@@ -209,6 +209,7 @@ class SimulatedAgent:
             unix=self._begin + now,
             owners=self._changes(now),
             schedulers=(self._scheduler_health(now),),
+            stepped=stepped(self._snapshot) if self._snapshot else frozenset(),
         )
         self._state, self._snapshot = step(self._state, tick)
         if now % MINUTE == 0:

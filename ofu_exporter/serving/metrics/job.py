@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ofu_exporter.serving.metrics.spec import Metric, Subject
+from ofu_exporter.values.progress import Progress
 from ofu_exporter.values.reported import ReportsView, Verdict
 from ofu_exporter.values.snapshot import JobView
 
@@ -16,6 +17,21 @@ _identity = attrgetter("name", *_TEXTS)
 def _job_info(view: JobView) -> dict[tuple[str, ...], float]:
     framework = view.reports.framework if view.reports else ""
     return {(*_identity(view.job), framework): 1.0}
+
+
+def _progress(view: JobView) -> Progress:
+    return (view.reports and view.reports.progress) or Progress()
+
+
+def _lost_progress(view: JobView) -> dict[str, float]:
+    stated = _progress(view)
+    reasons = {
+        "starting": view.start.seconds,
+        "done_again": stated.done_again_seconds,
+        "evaluation": stated.evaluation_seconds,
+        "checkpoint": stated.checkpoint_seconds,
+    }
+    return {reason: seconds for reason, seconds in reasons.items() if seconds is not None}
 
 
 JOB_METRICS: tuple[Metric[[JobView]], ...] = (
@@ -81,6 +97,19 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
         "holds 1/n. Absent until a GPU is shared.",
         lambda view: view.shared_seconds,
     ),
+    JOB.counter(
+        "ofu_job_restarts",
+        "How often the job was started again, as its scheduler, this agent and the steps of its reports tell.",
+        lambda view: view.restarts + _progress(view).restarts,
+    ),
+    JOB.counter(
+        "ofu_job_lost_progress_gpu_seconds",
+        "Held GPU-seconds of the job on this node that were no progress, by reason, each once: starting (measured, "
+        "before its first lasting tensor work or stated step), done_again (steps that a run of its line had reached "
+        "before), and evaluation and checkpoint where it says so; absent where not known.",
+        _lost_progress,
+        "reason",
+    ),
 )
 
 
@@ -134,6 +163,11 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
         "ofu_job_report_timestamp_seconds",
         "Unix time up to which the job has reported.",
         lambda _, reports: reports.last,
+    ),
+    REPORTS.gauge(
+        "ofu_job_step",
+        "Highest step that the job's current line of runs has stated: of this run and those that it continues.",
+        lambda _, reports: reports.progress.highest_step if reports.progress else None,
     ),
     REPORTS.gauge(
         "ofu_job_report_peak_flops",

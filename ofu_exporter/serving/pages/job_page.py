@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_text import served_lines
 from ofu_exporter.jobs.summary import part_lines, percentiles
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages.pictures import TIME_COLOURS, bar, chart, histogram, time_bar

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ofu_exporter.jobs.totals import GpuTotals, JobTotals, RunTotals
+from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import History
 from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.values.trace import Finding, TimeParts, TraceSummary

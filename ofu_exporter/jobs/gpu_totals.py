@@ -1,0 +1,79 @@
+"""What a job had of one GPU, and in one of its runs, as JSON: parts of the job's totals."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field, NonNegativeFloat, PositiveFloat, computed_field
+
+from ofu_exporter.jobs.reported_mfu import ratio
+from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.losses import Bounds, Cause, Loss, LossSums, MemorySums
+
+
+class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
+    """What one job had of one GPU or MIG instance. Seconds are GPU-seconds: time x share of the GPU."""
+
+    # `GpuUsage`, `LossSums` and `MemorySums` say what each number means.
+
+    gpu: str
+    uuid: str
+    gpu_instance: str = ""
+    node: str = ""
+    share_ratio: PositiveFloat = 1.0
+    held_seconds: NonNegativeFloat
+    observed_seconds: NonNegativeFloat
+    utilization_seconds: NonNegativeFloat
+    waiting_seconds: NonNegativeFloat | None = None
+    shared_seconds: NonNegativeFloat | None = None
+    in_last_run: bool = True
+    lost_seconds: dict[Loss, NonNegativeFloat] = Field(default_factory=dict)
+    gained_seconds: NonNegativeFloat = 0.0
+    no_tensor_bounds: dict[Cause, Bounds] = Field(default_factory=dict)
+    energy_joules: NonNegativeFloat | None = None
+    idle_energy_joules: NonNegativeFloat | None = None
+    memory_busy_seconds: NonNegativeFloat = 0.0
+    memory_seconds: NonNegativeFloat = 0.0
+    memory_moved_bytes: NonNegativeFloat | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def utilization_ratio(self) -> float | None:
+        """Mean OFU; None when nothing was observed."""
+        return ratio(self.utilization_seconds, self.observed_seconds)
+
+    @property
+    def sums(self) -> LossSums:
+        """Where the rest of the peak went, and the energy."""
+        memory = self.memory_busy_seconds, self.memory_seconds, self.memory_moved_bytes
+        return LossSums(
+            self.lost_seconds,
+            self.gained_seconds,
+            self.no_tensor_bounds,
+            self.energy_joules,
+            self.idle_energy_joules,
+            MemorySums(*memory) if self.memory_seconds else None,
+        )
+
+    @property
+    def key(self) -> GpuKey:
+        return (self.uuid, self.gpu_instance)
+
+
+class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
+    """One run of a job on one node: a scheduler may start a job again under the same id."""
+
+    # `Run` says what each value means.
+
+    uid: str = ""
+    node: str = ""
+    began: float
+    ended: float | None = None
+    held_seconds: NonNegativeFloat
+    observed_seconds: NonNegativeFloat
+    utilization_seconds: NonNegativeFloat
+    worked_since: float | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def utilization_ratio(self) -> float | None:
+        """Mean OFU; None when nothing was observed."""
+        return ratio(self.utilization_seconds, self.observed_seconds)

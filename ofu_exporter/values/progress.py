@@ -1,0 +1,135 @@
+"""How far a job has come by its own reports, and the GPU-seconds that this shows as lost: frozen values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ofu_exporter.values.losses import known_sum
+
+MOST_RUNS = 16
+"""Most lines of runs of one job that are remembered; the one that was not heard of for longest is forgotten."""
+MOST_RECOVERIES = 16
+MOST_SPANS = 32
+"""Most times of work done again that are told apart; of more, the oldest is forgotten."""
+STEPS = 1 << 53
+"""Every step is below this."""
+LONGEST_RUN = 256
+"""Characters of the id of a run."""
+_LATEST = 1e11
+"""Unix time; in the year 5138."""
+
+
+class Line(NamedTuple):
+    """How far a line of runs has come: runs that continue each other, under one id that they state."""
+
+    step: int
+    """The highest step."""
+    at: float
+    """Unix time at which it was stated first."""
+    saved_step: int | None = None
+    """The highest step of a checkpoint."""
+
+
+class Recovery(NamedTuple):
+    """A restart after which steps were stated again."""
+
+    at: float
+    """Unix time of the last step before it."""
+    resumed_step: int
+    """The first step that was stated after it."""
+    highest_step: int
+    """The highest one that had been stated before it."""
+    recovered: float | None = None
+    """Unix time of the first step beyond that; None while there is none."""
+
+
+class Fall(NamedTuple):
+    """A step below the one before, which is a restart if the next step goes on from it."""
+
+    step: int
+    start: float | None
+    """Unix times between which it was reached; None where the report has no start."""
+    end: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the runs of a job have come. Seconds are GPU-seconds of this node; None = never stated."""
+
+    run: str = ""
+    """The id that the job states of its current run (`OFU_RUN`); "" where it states none."""
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    """Its lines of runs, by that id, in the order in which they were heard of last."""
+    step: int | None = None
+    """The step at which the current run stands; None before its first."""
+    highest_before: int | None = None
+    """The highest step before the last restart: steps up to it are done again."""
+    stopped: float | None = None
+    """Unix time of the last step before it."""
+    until: float | None = None
+    """Unix time up to which the time of the current run is counted."""
+    fall: Fall | None = None
+    done_again_seconds: float | None = None
+    evaluation_seconds: float | None = None
+    checkpoint_seconds: float | None = None
+    restarts: int = 0
+    """Restarts that its steps tell, inside runs of its scheduler."""
+    recoveries: tuple[Recovery, ...] = ()
+    """The last restarts."""
+    again: tuple[tuple[float, float], ...] = ()
+    """The last times in which steps were done again, from and until, in Unix time."""
+
+    @property
+    def line(self) -> Line | None:
+        """The line of the current run."""
+        return self.lines.get(self.run)
+
+    @property
+    def highest_step(self) -> int | None:
+        """The highest step of that line."""
+        return self.line.step if self.line else None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether an agent may have written it."""
+        lines = self.lines.values()
+        steps = [self.step, self.highest_before, *(step for each in lines for step in each[::2])]
+        times = [self.until, self.stopped, *(line.at for line in lines), *sum(self.again, ())]
+        for each in self.recoveries:
+            steps += [each.resumed_step, each.highest_step]
+            times += [each.at, each.recovered]
+        if self.fall is not None:
+            steps.append(self.fall.step)
+            times += [self.fall.start, self.fall.end]
+        sums = self.done_again_seconds, self.evaluation_seconds, self.checkpoint_seconds
+        return (
+            all(step is None or 0 <= step < STEPS for step in steps)
+            and all(time is None or 0 <= time <= _LATEST for time in times)
+            and all(seconds is None or 0 <= seconds < math.inf for seconds in sums)
+            and 0 <= self.restarts < STEPS
+            and len(self.lines) <= MOST_RUNS
+            and len(self.recoveries) <= MOST_RECOVERIES
+            and len(self.again) <= MOST_SPANS
+            and all(
+                len(run) <= LONGEST_RUN and run.isprintable() for run in (self.run, *self.lines)
+            )
+        )
+
+    def plus(self, other: Progress) -> Progress:
+        """With what another node, or another name of the job, knows of the same job: sums are added."""
+        first, last = sorted((self, other), key=lambda one: one.until or 0.0)
+        lines = dict(first.lines)
+        for run, line in last.lines.items():
+            known = lines.pop(run, line)
+            lines[run] = max(line, known, key=lambda one: one.step)
+        return replace(
+            last,
+            lines=dict([*lines.items()][-MOST_RUNS:]),
+            restarts=max(self.restarts, other.restarts),
+            done_again_seconds=known_sum((self.done_again_seconds, other.done_again_seconds)),
+            evaluation_seconds=known_sum((self.evaluation_seconds, other.evaluation_seconds)),
+            checkpoint_seconds=known_sum((self.checkpoint_seconds, other.checkpoint_seconds)),
+        )
