@@ -82,9 +82,9 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import with_periods
-    from ofu_exporter.fleet.reports.prices import Prices, read_prices
+    from ofu_exporter.fleet.reports.prices import read_prices
 
-    prices = Prices() if options["prices"] is None else read_prices(options["prices"])
+    prices = config.prices if options["prices"] is None else read_prices(options["prices"])
     with asked_server(options) as (reader, times):
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)

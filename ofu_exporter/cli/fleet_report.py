@@ -20,6 +20,7 @@ from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes_result import ChangesReport
+    from ofu_exporter.fleet.reports.prices import Prices
     from ofu_exporter.fleet.reports.result import FleetReport
     from ofu_exporter.fleet.whole_report import WholeReport
 
@@ -77,14 +78,13 @@ def report(
     jobs held more than there is, as the report says.
     """
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
-    from ofu_exporter.fleet.reports.prices import Prices, read_prices
     from ofu_exporter.fleet.whole_report import WholeReport
 
+    prices = _prices(options["prices"], options["config"])
     place = ReportFolder(options)
     if place.is_wanted:
         format_ = _of_folder(format_, output)
     changed = _changed(changes, no_changes, format_)
-    prices = Prices() if options["prices"] is None else read_prices(options["prices"])
     wanted = ReportOptions(options["by"], prices, options["target"])
     looks = not no_changes and format_ in WITH_CHANGES
     answer = read_report(options, WholeReport(wanted, options["source"], changed, looks))
@@ -93,6 +93,16 @@ def report(
     made = rendered(answer, format_, rows)
     is_done = place.take(answer, made) if place.is_wanted else write(made, output)
     sys.exit(0 if answer.is_sound and is_done else EXIT_INCOMPLETE)
+
+
+def _prices(path: Path | None, config: Path | None) -> Prices:
+    """Those of --prices, else those of the digests' configuration. Raises ConfigError."""
+    from ofu_exporter.fleet.digest import config_file
+    from ofu_exporter.fleet.reports.prices import Prices, read_prices
+
+    if path is not None:
+        return read_prices(path)
+    return Prices() if config is None else config_file.read(config).prices
 
 
 def _of_folder(format_: str, output: Path | None) -> str:

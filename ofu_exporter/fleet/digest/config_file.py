@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.support import checked_yaml
 from ofu_exporter.support.checked_yaml import YamlPart
 from ofu_exporter.support.durations import Seconds
@@ -101,6 +102,7 @@ class DigestConfig(YamlPart):
     contact: str = Field(
         default="", max_length=500, description="The text at the end: whom to ask."
     )
+    prices: Prices = Prices()
     send: SendConfig | None = None
 
     def target(self, cluster: str, partition: str) -> float | None:

@@ -60,3 +60,10 @@ def test_what_cannot_be_used_is_named_with_its_line(text: str, why: str, tmp_pat
         read(written(tmp_path, text))
     assert why in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_prices_stand_in_it_too(tmp_path: Path) -> None:
+    path = tmp_path / "digest.yaml"
+    path.write_text('prices: {currency: EUR, gpu_hour: {"*H100*": 2.1}}\n')
+    found = read(path).prices
+    assert (found.currency, found.of("NVIDIA H100 80GB HBM3"), found.of("L4")) == ("EUR", 2.1, None)
