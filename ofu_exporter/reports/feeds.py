@@ -22,6 +22,7 @@ from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.reports.served_ledger import Ledger
+from ofu_exporter.reports.simulated_serving import simulated_served
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values import quantities
 from ofu_exporter.values.job import RECORDED
@@ -241,7 +242,11 @@ class Feeds:
 
     def served(self) -> Mapping[str, Served]:
         """What the pulled engines of each job served."""
-        return self._ledger.served()
+        served = self._ledger.served()
+        if any(isinstance(each, SimulatedReports) for each in self._own):
+            for job_id, made_up in simulated_served(self._snapshot()).items():
+                served.setdefault(job_id, made_up)  # a pull of the same job says more
+        return served
 
     def kept(self) -> KeptServed:
         """What the next agent needs to go on counting that."""
