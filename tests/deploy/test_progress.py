@@ -5,20 +5,34 @@ Scrapes fail, agents are started anew, jobs are requeued and continued under ano
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.tables import facts
+from ofu_exporter.support.percent import percent
 from tests.helpers import progress_fleet
+from tests.helpers.progress_fleet import Kind, ProgressFleet
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, record_in, stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("progress")]
 
 NAMES = "job:lost_progress_gpu_hours:sum1h job:lost_progress_utilized_gpu_hours:sum1h"
+HOURS = (
+    "job:held_gpu_hours:increase1h job:observed_gpu_hours:increase1h job:utilized_gpu_hours:increase1h "
+    "model:observed_gpu_hours:increase1h model:utilized_gpu_hours:increase1h model:ofu_gpu_share:sum "
+    "job:ofu_job_step:max1h"
+)
+"""What reports read."""
 OF_FLEET = 0.01
 """Of the installed GPU-hours."""
 OF_JOB = 0.02
@@ -35,9 +49,7 @@ def briefly(folder: Path) -> Iterator[Prometheus]:
 
 
 @contextmanager
-def engine(
-    name: str, fleet: progress_fleet.ProgressFleet, names: str, folder: Path
-) -> Iterator[PrometheusClient]:
+def engine(name: str, fleet: ProgressFleet, names: str, folder: Path) -> Iterator[PrometheusClient]:
     """An engine with the pages of a fleet, and what its own rules made of them."""
     end = BEGIN + fleet.hours * HOUR
     if name == "victoria":
@@ -62,12 +74,40 @@ def over(client: PrometheusClient, name: str, by: str, end: float) -> dict[tuple
     }
 
 
+def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> None:
+    """The report multiplies out to the work of the progress, and says what else was worked."""
+    reader = PartReader(client)
+    history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
+    prices = Prices(currency="EUR", gpu_hour={"*": 2.0})
+    report = fleet_report(history, ReportOptions("user", prices), reader)
+    steps = {step.factor: step for step in report.chain}
+    assert [*steps] == ["capacity", "allocated", "together", "progress", "ofu"]
+    held, lost = sum(fleet.held().values()), fleet.lost()
+    before = sum(
+        hours for (_, reason), hours in lost.items() if reason in ("starting", "held_idle", "alone")
+    )
+    truth = (held, held - before, held - sum(lost.values()), fleet.used("work"))
+    near = (OF_FLEET, OF_FLEET, OF_FLEET, OF_PEAK)
+    for step, hours, error in zip(report.chain[1:], truth, near, strict=True):
+        assert step.share == pytest.approx(hours / fleet.installed, abs=error), step
+        assert step.cost == pytest.approx(2.0 * (step.gpu_hours or 0.0))
+    product = math.prod(step.ratio or 0.0 for step in report.chain)
+    rest = report.progress[0].lost_effective_gpu_hours or 0.0
+    kinds: tuple[Kind, ...] = ("work", "again", "evaluation")
+    assert product + rest / fleet.installed == pytest.approx(
+        fleet.used(*kinds) / fleet.installed, abs=OF_PEAK
+    )
+    assert f"{percent(steps['ofu'].share)} of the peak became progress." in next(facts(report))
+    assert {row.by for row in report.progress} == {"all", "user", "account", "job"}
+
+
 @pytest.mark.parametrize(("name", "seed"), [("prometheus", 1), ("victoria", 2)])
 def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> None:
     fleet = progress_fleet.planned(seed)
     end = BEGIN + fleet.hours * HOUR
-    with engine(name, fleet, NAMES, tmp_path) as client:
+    with engine(name, fleet, f"{NAMES} {HOURS}", tmp_path) as client:
         found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
+        check_chain(client, fleet)
         used = over(client, "job:lost_progress_utilized_gpu_hours:sum1h", "cluster", end)
     planted, held = fleet.lost(), fleet.held()
     reasons = {reason for _, reason in planted}

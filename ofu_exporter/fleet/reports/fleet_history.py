@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
+from ofu_exporter.fleet.reports.progress_sums import ProgressSums
 from ofu_exporter.fleet.reports.served_sums import ServedSums
 from ofu_exporter.values.losses import Loss
 
@@ -175,6 +176,7 @@ class FleetHistory:
     raw: set[ClusterHour] = field(default_factory=set)
     """Hours that were computed from the agents' own series."""
     absent: list[AbsentNode] = field(default_factory=list)
+    progress: dict[JobKey, ProgressSums] = field(default_factory=dict)
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour; what was lost is known by day alone."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)

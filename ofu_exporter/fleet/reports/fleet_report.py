@@ -9,6 +9,7 @@ from ofu_exporter.fleet.answer import AskedTime, ClusterRow, ReadingCost
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import groups
+from ofu_exporter.fleet.reports.chain import chain, chain_notes, progress_of, progress_rows
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, FleetHistory, JobSums, ratio
 from ofu_exporter.fleet.reports.funnel import (
     Outside,
@@ -52,7 +53,10 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
     rest = outside(history.models, wanted.prices, of_jobs.of("held"), total)
-    steps = funnel(installed(history.models, wanted.prices), of_jobs, rest)
+    whole = installed(history.models, wanted.prices)
+    steps = funnel(whole, of_jobs, rest)
+    progress = progress_of(history, jobs, wanted.prices)
+    factors, of_progress = chain(whole, of_jobs.of("held"), progress), progress_rows(progress)
     clusters = [cluster_row(history, cluster) for cluster in history.clusters]
     too_much = list(contradictions(history))
     reported = sum(row.observed_gpu_hours for row in rows if row.compared_gpu_hours > 0)
@@ -66,6 +70,8 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         clusters=clusters,
         currency=wanted.prices.currency,
         target=target,
+        chain=factors,
+        progress=of_progress,
         funnel=steps,
         waterfall=waterfall(steps, of_jobs, total),
         total=total,
@@ -83,7 +89,11 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         hours=_hours(history),
         missing=missing_rows(reader.missing),
         contradictions=too_much,
-        notes=[*too_much, *more],
+        notes=[
+            *too_much,
+            *more,
+            *([] if history.remark else chain_notes(factors, of_progress)),
+        ],
         reading=_cost(cost),
     )
 

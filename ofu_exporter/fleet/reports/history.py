@@ -30,6 +30,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     JobKey,
     JobSums,
 )
+from ofu_exporter.fleet.reports.progress_reader import ProgressReader
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 from ofu_exporter.fleet.reports.served import read_served
 
@@ -56,6 +57,7 @@ def read_history(reader: PartReader, start: float, end: float, jobs: str = "") -
     if not jobs:
         collector.read_losses()
         read_served(history, collector.about)
+        ProgressReader(reader, history).read()
     collector.read_job_models()
     collector.read_simulated()
     return history

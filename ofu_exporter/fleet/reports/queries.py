@@ -244,11 +244,11 @@ def over_gap(counter: str, length: str, by: str) -> str:
 
 
 _INFO = "ofu_gpu_info{CLUSTER}"
-_KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) or group by ({GPU}) ({_INFO}))"
+KNOWN = f"(max by ({GPU}) (ofu_gpu_instance_share_ratio{{CLUSTER}}) or group by ({GPU}) ({_INFO}))"
 INSTALLED = Quantity(
     "installed",
     f"sum_over_time(model:ofu_gpu_share:sum{WITHIN}) / {LOOKS}",
-    f"sum_over_time(({_by_model(_KNOWN, _INFO)}){WITHIN}) / {LOOKS}",
+    f"sum_over_time(({_by_model(KNOWN, _INFO)}){WITHIN}) / {LOOKS}",
     is_always_there=True,
 )
 """GPU-hours of the GPUs that agents know of."""
@@ -277,15 +277,15 @@ _OLDER_IDLE = (
     f"max by ({JOB}) (sum_over_time(job:idle_gpus:count1h{WITHIN}) / {LOOKS})"
 )
 """What rules of before kept: of whole jobs, or of single GPUs once they had been idle for an hour."""
-_HAS = f'max by ({GPU}, job_id) (ofu_gpu_info{{job_id!="",CLUSTER}})'
+HAS = f'max by ({GPU}, job_id) (ofu_gpu_info{{job_id!="",CLUSTER}})'
 _IS_IDLE = (
     f"({_UTILIZED} < bool 0.001 * {_OBSERVED}) * on ({GPU}) group_left (job_id) "
-    f"topk by ({GPU}) (1, {_HAS} and {_HAS.replace('}', '} offset 5m')})"
+    f"topk by ({GPU}) (1, {HAS} and {HAS.replace('}', '} offset 5m')})"
 )
 IDLE = Quantity(
     "idle",
     f"max by ({JOB}) (last_over_time(job:idle_gpu_hours:avg1h[59m59s999ms])) or {_OLDER_IDLE}",
-    f"sum by ({JOB}) (sum_over_time(({_IS_IDLE} * on ({GPU}) group_left () {_KNOWN}){WITHIN})) / {LOOKS}",
+    f"sum by ({JOB}) (sum_over_time(({_IS_IDLE} * on ({GPU}) group_left () {KNOWN}){WITHIN})) / {LOOKS}",
 )
 """Measured GPU-hours in which a GPU that the job had did not use its tensor pipes for five minutes."""
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
+from ofu_exporter.fleet.reports.chain_rows import Factor
+from ofu_exporter.fleet.reports.chain_tables import WORDS
 from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
@@ -39,6 +41,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         nothing_to_do=report_text.NOTHING_TO_DO,
         definition=DEFINITION,
         tiles=[*_tiles(report)],
+        chain=[*_chain(report)],
         funnel=[
             _bar(report, step, step.meaning, 0.0, is_part=step.name in _PARTS)
             for step in report.funnel
@@ -98,6 +101,34 @@ def _title(report: FleetReport) -> str:
     if report.total.ofu is not None:
         return f"{title}: OFU of jobs {report.total.ofu:.1%}"
     return title if report.ofu is None else f"{title}: OFU {report.ofu:.1%}"
+
+
+_CHAIN: Mapping[Factor, str] = {
+    "capacity": "installed",
+    "allocated": "held",
+    "together": "active",
+    "progress": "active",
+    "ofu": "effective",
+}
+"""The step of the funnel whose colour a factor of the chain has."""
+
+
+def _chain(report: FleetReport) -> Iterator[StepBar]:
+    """The factors, where more is known than the funnel tells."""
+    for step in report.chain if len(report.chain) > 3 else ():
+        amount = f"{tables.share(step.ratio)} of the step before · {tables.hours(step.gpu_hours)} GPU-hours"
+        if step.cost is not None:
+            amount += f" · {tables.money(step.cost, report.currency)}"
+        yield {
+            "kind": _CHAIN[step.factor],
+            "name": "OFU" if step.factor == "ofu" else step.factor,
+            "meaning": WORDS[step.factor],
+            "is_part": False,
+            "left": "0.00",
+            "width": f"{100 * min(1.0, step.share or 0.0):.2f}",
+            "share": tables.share(step.share),
+            "amount": amount,
+        }
 
 
 def _waterfall(report: FleetReport) -> Iterator[StepBar]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ofu_exporter.fleet.reports.chain_tables import chain_table
 from ofu_exporter.fleet.reports.document import Document, ReportSection
 from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours
 from ofu_exporter.fleet.reports.group_table import of_groups
@@ -36,6 +37,8 @@ def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     """All parts, in the order in which people decide."""
     currency = report.currency
     yield do_first(report)
+    if len(report.chain) > 3:
+        yield ReportSection("What became progress", chain_table(report.chain, currency))
     if lost_hours(report.total):
         steps = table(waterfall_columns(currency), filter(is_shown, report.waterfall))
         yield ReportSection("Where the peak went", steps, f"More of each part: {PAGE}.")

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.fleet.changes_result import ChangesReport
+from ofu_exporter.fleet.reports.chain_rows import ChainStep, ProgressRow
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
@@ -268,6 +269,14 @@ class FleetReport(ResultRow):
     target: float | None = Field(description="The OFU that waste is counted against.")
     actions: list[ActionRow] = Field(
         default=[], description="What to do first: at most five, in order."
+    )
+    chain: list[ChainStep] = Field(
+        default=[], description="From the capacity to the OFU of progress, as far as it is known."
+    )
+    progress: list[ProgressRow] = Field(
+        default=[],
+        description="What of the held GPU-hours was no progress: of all jobs, by user, by account and by job; empty "
+        "where nothing is known of it.",
     )
     funnel: list[FunnelStep]
     waterfall: list[WaterfallStep] = Field(

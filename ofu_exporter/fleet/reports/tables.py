@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ofu_exporter.fleet.answer import AskedTime, MissingRow
+from ofu_exporter.fleet.reports.chain_tables import chain_words, progress_section
 from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.funnel import lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
@@ -28,6 +29,8 @@ MOST_ROWS = 20
 
 
 def facts(report: FleetReport) -> Iterator[str]:
+    if words := chain_words(report.chain):
+        yield f"Of the GPU-hours: {words}"
     yield f"{covered(report.time)}."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:
@@ -59,6 +62,8 @@ def remarks(missing: Sequence[MissingRow], notes: Sequence[str]) -> list[str]:
 def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     """What is behind it."""
     named: Sequence[JobRow | GroupRow] = report.jobs if report.by == "job" else report.groups
+    if report.progress:
+        yield ReportSection(*progress_section(report.progress, report.by, report.currency))
     if lost_hours(report.total):
         title = f"Where the peak went, by {report.by}"
         rows = [*named[:most_rows], report.total]

@@ -1,0 +1,60 @@
+"""Defines the chain from the capacity to the OFU of progress, and what of each job's time was none."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ofu_exporter.fleet.answer import ResultRow
+
+Factor = Literal["capacity", "allocated", "together", "progress", "ofu"]
+
+
+class ChainStep(ResultRow):
+    """One factor of the chain. The ratios of all multiply to the share of the last one."""
+
+    factor: Factor = Field(
+        description="capacity: the installed GPU-hours. allocated: held by jobs. together: without starts, and without "
+        "minutes in which a GPU of the job stood idle. progress: without steps done again, stated evaluations and "
+        "checkpoints; lacking where no job states any. ofu: the work of what is left, at the full peak."
+    )
+    share: float | None = Field(description="Of the capacity.")
+    ratio: float | None = Field(description="To the step before.")
+    gpu_hours: float | None
+    cost: float | None
+
+
+class ProgressRow(ResultRow):
+    """How much of the GPU-hours of some jobs was progress. A GPU-hour counts once, for the first of the reasons."""
+
+    by: Literal["all", "user", "account", "job"]
+    cluster: str = Field(description="Of a job; else empty.")
+    name: str = Field(description="Empty for all jobs, and for those without this name.")
+    held_gpu_hours: float
+    watched_ratio: float | None = Field(
+        description="Share of these of which is known what the engines of the job's GPUs did."
+    )
+    starting_gpu_hours: float | None = Field(
+        description="From the start of the job, or of a restart, to its first tensor work or step."
+    )
+    held_idle_gpu_hours: float | None
+    alone_gpu_hours: float | None = Field(
+        description="Busy while another GPU of the same job stood idle."
+    )
+    done_again_gpu_hours: float | None = Field(
+        description="Steps that were reached before; null where no job states its steps."
+    )
+    evaluation_gpu_hours: float | None
+    checkpoint_gpu_hours: float | None
+    together_gpu_hours: float | None
+    progress_gpu_hours: float | None
+    progress_effective_gpu_hours: float | None = Field(
+        description="The work of the progress, or of `together` where no steps are known, at the full peak."
+    )
+    lost_effective_gpu_hours: float | None = Field(
+        description="The rest of the work: what was done while nothing came forward."
+    )
+    lost_cost: float | None = Field(description="Of the GPU-hours that were no progress.")
+    restarts: float | None = Field(description="null where no steps or restarts are known.")
+    step: float | None = Field(default=None, description="Of a job: the highest that it stated.")

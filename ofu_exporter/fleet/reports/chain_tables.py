@@ -1,0 +1,92 @@
+"""Lays out the chain, and what of the held GPU-hours was no progress, as tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
+from ofu_exporter.fleet.reports.progress_sums import MEANINGS, NoProgress
+from ofu_exporter.support.percent import percent
+from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
+
+MOST_ROWS = 10
+"""Of users, accounts or jobs, those that lost most; JSON has all."""
+WORDS: Mapping[Factor, str] = {
+    "capacity": "GPUs that agents knew of",
+    "allocated": "held by jobs",
+    "together": "started, and no GPU of the job stood idle in the minute",
+    "progress": "steps that were new, without stated evaluations and checkpoints",
+    "ofu": "the work of that, at the full peak: OFU",
+}
+_MEANINGS = "; ".join(f"{reason.words}: {meaning}" for reason, meaning in MEANINGS.items()) + "."
+
+
+def hours(value: float | None) -> str:
+    """GPU-hours, with a decimal if they are few."""
+    return "-" if value is None else f"{value + 0.0:,.{0 if abs(value) >= 10 else 1}f}"
+
+
+def money(value: float | None, currency: str) -> str:
+    return "-" if value is None else f"{value:,.0f} {currency}"
+
+
+def chain_words(steps: Sequence[ChainStep]) -> str:
+    """The chain in a sentence; empty where nobody held a GPU, or the capacity is not known."""
+    by_factor = {step.factor: step for step in steps}
+    last = by_factor.get("ofu")
+    if last is None or last.share is None:
+        return ""
+    words: dict[Factor, str] = {
+        "capacity": "capacity",
+        "allocated": "held",
+        "together": "with all GPUs of the job at once",
+        "progress": "progress",
+    }
+    parts = [f"{percent(step.share)} {words[step.factor]}" for step in steps if step is not last]
+    became = "became progress" if "progress" in by_factor else "was used"
+    text = f"{', '.join(parts)}, OFU {percent(last.ratio)} of that: {percent(last.share)} of the peak {became}."
+    return text.replace("100.0% capacity", "100% capacity")
+
+
+def chain_table(steps: Sequence[ChainStep], currency: str) -> TextTable:
+    columns: list[Column[ChainStep]] = [
+        ("", LEFT, lambda step: "OFU" if step.factor == "ofu" else step.factor),
+        ("of the step before", RIGHT, lambda step: percent(step.ratio, "-")),
+        ("of the capacity", RIGHT, lambda step: percent(step.share, "-")),
+        ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
+        ("cost", RIGHT, lambda step: money(step.cost, currency)),
+        ("", LEFT, lambda step: WORDS[step.factor]),
+    ]
+    return table(columns, steps)
+
+
+def progress_section(
+    rows: Sequence[ProgressRow], by: str, currency: str
+) -> tuple[str, TextTable, str]:
+    """The reasons by user or account, where the report is by these, else by job; all jobs are the last row.
+
+    Gives the title, the table and what the reasons mean.
+    """
+    by = by if by in ("user", "account") else "job"
+    named = [row for row in rows if row.by == by][:MOST_ROWS]
+    columns: list[Column[ProgressRow]] = [
+        (by, LEFT, lambda row: "all jobs" if row.by == "all" else _name(row)),
+        ("GPU-hours", RIGHT, lambda row: hours(row.held_gpu_hours)),
+        *((reason.words, RIGHT, _share_of(reason)) for reason in NoProgress),
+        ("cost of these", RIGHT, lambda row: money(row.lost_cost, currency)),
+        ("restarts", RIGHT, lambda row: "-" if row.restarts is None else f"{row.restarts:.0f}"),
+    ]
+    return f"Held and no progress, by {by}", table(columns, [*named, rows[0]]), _MEANINGS
+
+
+def _name(row: ProgressRow) -> str:
+    name = row.name or "(not known)"
+    return f"{row.cluster}/{name}" if row.cluster else name
+
+
+def _share_of(reason: NoProgress) -> Callable[[ProgressRow], str]:
+    def write(row: ProgressRow) -> str:
+        lost: float | None = getattr(row, f"{reason.value}_gpu_hours")
+        return "-" if lost is None or not row.held_gpu_hours else percent(lost / row.held_gpu_hours)
+
+    return write

@@ -1,0 +1,55 @@
+"""Holds how much of a job's GPU-hours was no progress, by reason, in the order in which a second counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class NoProgress(str, Enum):
+    """Why a held GPU-hour was no progress; its value is the label `reason`."""
+
+    STARTING = "starting"
+    HELD_IDLE = "held_idle"
+    ALONE = "alone"
+    DONE_AGAIN = "done_again"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
+
+    @property
+    def words(self) -> str:
+        return self.value.replace("_", " ")
+
+
+MEANINGS: Mapping[NoProgress, str] = {
+    NoProgress.STARTING: "until the first tensor work, or step, after a start or restart",
+    NoProgress.HELD_IDLE: "held and idle for a minute or longer, though started",
+    NoProgress.ALONE: "busy while another GPU of the same job stood idle",
+    NoProgress.DONE_AGAIN: "steps that had been reached before a restart",
+    NoProgress.EVALUATION: "evaluations that jobs state",
+    NoProgress.CHECKPOINT: "checkpoints that jobs state",
+}
+BEFORE_TOGETHER = (NoProgress.STARTING, NoProgress.HELD_IDLE, NoProgress.ALONE)
+"""The others take steps, or what a job says of itself."""
+
+
+@dataclass(slots=True)
+class ProgressSums:
+    """GPU-hours of a job, of the hours in which its GPUs' engines were watched."""
+
+    held: float = 0.0
+    lost: dict[str, float] = field(default_factory=dict)
+    utilized: float = 0.0
+    """At the full peak, in what was lost, but for what was done again."""
+    step: float | None = None
+    """The highest one stated."""
+    restarts: float = 0.0
+
+    def cut(self, held: float) -> dict[NoProgress, float]:
+        """What was lost of these GPU-hours, none of them twice."""
+        left, found = held, {}
+        for reason in NoProgress:
+            found[reason] = max(0.0, min(self.lost.get(reason.value, 0.0), left))
+            left -= found[reason]
+        return found
