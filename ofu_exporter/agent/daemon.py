@@ -167,9 +167,10 @@ class Daemon:
         saved = self._state_writer.open(self._feeds.kept)
         now = Instant(time.monotonic(), time.time())
         jobs = [resumed(job, now) for job in saved.jobs]
-        for job in saved.jobs:
+        for job, state in zip(saved.jobs, jobs, strict=True):
             if job.reported is not None:
                 self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
+                self._reports.lines.resume(state.job, job.reported.progress)
         self._feeds.resume(saved.served)
         _log_gap(saved.watched_until)
         return State(

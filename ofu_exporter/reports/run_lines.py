@@ -39,10 +39,10 @@ class RunLines:
             self._keep(key, run, after.line)
         return after
 
-    def resume(self, job: Job, progress: Progress) -> None:
+    def resume(self, job: Job, progress: Progress | None) -> None:
         """Continue with what an earlier agent knew of a job's lines."""
         key = _key(job)
-        for run, line in progress.lines.items():
+        for run, line in progress.lines.items() if progress else ():
             if key and run:
                 self._keep(key, run, line)
 

@@ -1,0 +1,55 @@
+"""How far lines of runs have come, over jobs: nobody changes the numbers of another's jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ofu_exporter.reports.entry import Owner
+from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.run_lines import MOST_OWNERS, RunLines
+from ofu_exporter.values.job import Job
+from ofu_exporter.values.progress import MOST_RUNS, Progress
+from ofu_exporter.values.snapshot import JobView
+
+NOW = 1_800_000_000.0
+
+
+def told(lines: RunLines, job: Job, step: int, run: str = "llama") -> Progress:
+    report = MfuReport(job_id=job.job_id, step=step, start=NOW - 10)
+    owner = Owner(job.key, JobView(job, NOW - 3600))
+    return lines.after_report(Progress(), report, run, owner, NOW)
+
+
+def job(number: int, user: str, namespace: str = "") -> Job:
+    return Job("slurm", str(number), user=user, namespace=namespace)
+
+
+@pytest.mark.parametrize("is_another_agent", [False, True])
+def test_a_job_of_the_same_user_goes_on_from_the_highest_step(is_another_agent: bool) -> None:
+    lines = RunLines(lambda: NOW)
+    first = told(lines, job(1, "ada"), 150)
+    if is_another_agent:
+        lines = RunLines(lambda: NOW)
+        lines.resume(job(1, "ada"), first)
+    after = told(lines, job(2, "ada"), 110)
+    assert (after.highest_before, after.highest_step) == (150, 150)
+
+
+@pytest.mark.parametrize("other", [job(2, "eve"), job(2, ""), job(2, "ada", "elsewhere")])
+def test_a_job_of_another_changes_nothing(other: Job) -> None:
+    lines = RunLines(lambda: NOW)
+    told(lines, other, (1 << 53) - 1)
+    after = told(lines, job(1, "ada"), 110)
+    assert (after.highest_before, after.highest_step) == (None, 110)
+
+
+def test_whoever_states_ten_thousand_runs_displaces_only_own_ones() -> None:
+    lines = RunLines(lambda: NOW)
+    told(lines, job(1, "ada"), 150)
+    for number in range(10_000):
+        told(lines, job(2, "eve"), number, f"run{number}")
+    assert told(lines, job(3, "ada"), 110).highest_before == 150
+    assert max(map(len, lines._of_owner.values())) == MOST_RUNS
+    for number in range(2 * MOST_OWNERS):
+        told(lines, job(number, f"user{number}"), 1)
+    assert len(lines._of_owner) == MOST_OWNERS
