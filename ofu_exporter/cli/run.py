@@ -27,7 +27,7 @@ from ofu_exporter.cli.settings import (
     setting_flags,
     start_logging,
 )
-from ofu_exporter.recordings import H100_TRAINING, Options, recording
+from ofu_exporter.recordings import H100_TRAINING, Options
 from ofu_exporter.settings import Configured
 from ofu_exporter.values.text import shown
 
@@ -152,6 +152,8 @@ def _what_is_shown(configured: Configured) -> str:
     options = configured.sources.get("replay")
     if not isinstance(options, Options):
         return "Simulated data, no GPU is measured"
+    from ofu_exporter.recordings import recording
+
     header = recording.read(options.path).header
     gpus = ", ".join(dict.fromkeys(header.gpus)) or "unknown GPUs"
     day = str(header.created)[:10]

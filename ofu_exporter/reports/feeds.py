@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -18,7 +18,6 @@ from ofu_exporter.errors import OfuError, SourceError
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.ofu.observed import observed
 from ofu_exporter.recordings import Options
-from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.pulls import Pulls
 from ofu_exporter.reports.served_ledger import Ledger
@@ -28,6 +27,9 @@ from ofu_exporter.values import quantities
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
+
+if TYPE_CHECKING:
+    from ofu_exporter.recordings.jobs import RecordedJobs
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +189,8 @@ class RecordedReports(OwnReports):
                 yield {**report.body, "start": report.body["start"] + by, "end": end}
 
     def _read(self) -> RecordedJobs:
+        from ofu_exporter.recordings.jobs import RecordedJobs, read_jobs  # noqa: PLC0415 - only to replay
+
         try:
             return read_jobs(self._path, RECORDED)
         except SourceError as error:
