@@ -173,7 +173,7 @@ def chain_notes(steps: Sequence[ChainStep], rows: Sequence[ProgressRow]) -> Iter
     if "progress" not in factors:
         yield (
             "No job states its steps, so how much was done again is not known, and nothing is taken for progress "
-            "(docs/fleet.md#progress)."
+            "(docs/where.md#progress)."
         )
     watched = rows[0].watched_ratio if rows else None
     if watched is not None and watched < 1 - MOST_UNKNOWN:
