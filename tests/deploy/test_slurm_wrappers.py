@@ -1,4 +1,7 @@
-"""What slurm.conf is to name, on a real Slurm: a node without the hooks is not drained, one with them calls them."""
+"""What slurm.conf is to name, on a real Slurm: a node without the hooks is not drained, one with them calls them.
+
+A second slurmd on the same machine is a second node; it runs where other mounts hide the hooks.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.agent import until
-from tests.helpers.slurm_cluster import DEPLOYED, Cluster, missing
+from tests.helpers.slurm_cluster import DEPLOYED, Cluster, free_ports, missing
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,3 +71,70 @@ def test_hooks_that_are_missing_come_and_go_drain_no_node(cluster: WrappedNode) 
         assert cluster.call("srun", "--gres=gpu:1", "printenv", "SLURM_JOB_ID") == str(number + 1)
         until(lambda: cluster.call("sinfo", "--noheader", "--format=%T") == "idle")
     assert cluster.called("prolog") == cluster.called("epilog") == ["2"]
+
+
+NODES = ("with", "without")
+HIDDEN = ("unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "sh")
+
+
+class TwoNodes(WrappedNode):
+    """One has hooks that succeed, the other has none; `wrapped` is whether slurm.conf names the wrappers."""
+
+    def __init__(self, wrapped: bool) -> None:
+        super().__init__()
+        self.wrapped = wrapped
+
+    def _configure(self) -> None:
+        super()._configure()
+        self.install()
+        for name in ("prolog", "epilog"):
+            hook = self.installed / f"{name}.sh"
+            said = f"echo $SLURMD_NODENAME >> {self.root}/{name}-called"
+            hook.write_text(f"#!/bin/sh\n{said}\n")
+        text = self._conf.read_text()
+        if not self.wrapped:
+            text = text.replace(f"{self.root}/etc/slurm/ofu-", f"{self.installed}/")
+        for own in ("state/slurmd.pid", "log/slurmd.log", "spool\n"):
+            stem, dot, end = own.partition(".")
+            named = f"{stem}-%n{dot}{end}" if dot else "spool/%n\n"
+            text = text.replace(f"{self.root}/{own}", f"{self.root}/{named}")
+        line = next(each for each in text.splitlines() if each.startswith("NodeName="))
+        text = text.replace(line, "\n".join(self._lines(line)))
+        self._conf.write_text(text)
+        gres = self.root / "etc" / "gres.conf"
+        gres.write_text(gres.read_text().replace("=localhost", f"={','.join(NODES)}"))
+
+    def _lines(self, line: str) -> Iterator[str]:
+        for node, port in zip(NODES, free_ports(2), strict=True):
+            place = f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
+            yield line.replace("NodeName=localhost", place)
+
+    def start_slurmd(self, *inside: str) -> None:
+        empty = self.root / "empty"
+        empty.mkdir()
+        hidden = (*HIDDEN, str(empty), str(self.installed))
+        for node in NODES:
+            around = hidden if node == "without" else ()
+            self._spawn(f"slurmd-{node}", *inside, *around, "slurmd", "-D", "-N", node)
+
+    def states(self) -> dict[str, str]:
+        shown = self.call("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
+        return dict(line.split() for line in shown)
+
+
+@pytest.mark.parametrize("wrapped", [True, False], ids=["wrappers", "hooks"])
+def test_of_two_nodes_the_one_without_hooks_is_drained_only_without_wrappers(wrapped: bool) -> None:
+    cluster = TwoNodes(wrapped)
+    try:
+        cluster.start()
+        until(lambda: set(cluster.states().values()) == {"idle"})
+        cluster.submit("--nodes=2", "--gres=gpu:1")
+        if wrapped:
+            until(lambda: cluster.called("epilog") == ["with"])
+            until(lambda: set(cluster.states().values()) == {"idle"})
+            assert cluster.called("prolog") == ["with"]
+        else:
+            until(lambda: "drain" in cluster.states()["without"])
+            assert "drain" not in cluster.states()["with"]
+    finally:
+        cluster.stop()
