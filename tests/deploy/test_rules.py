@@ -36,7 +36,6 @@ KNOWN |= {
     for family in ProcessCollector(registry=CollectorRegistry()).collect()
     for sample in family.samples
 }
-KNOWN |= {"ofu_job_step", "ofu_job_restarts_total", "ofu_job_lost_progress_gpu_seconds_total"}
 """What an agent's page has, and `up`."""
 
 ALL = [

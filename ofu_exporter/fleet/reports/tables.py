@@ -203,7 +203,6 @@ SUMS: Sequence[Column[SumsRow]] = (
     ("OFU", RIGHT, lambda row: share(row.ofu)),
     ("MFU", RIGHT, lambda row: share(row.mfu)),
     ("idle", RIGHT, lambda row: hours(row.idle_gpu_hours)),
-    ("wasted", RIGHT, lambda row: hours(row.wasted_gpu_hours)),
 )
 _JOB: Sequence[Column[JobRow]] = (
     ("job", LEFT, lambda row: row.shown_name),
@@ -225,7 +224,8 @@ def _jobs(currency: str) -> list[Column[JobRow]]:
     return [
         *_JOB,
         *SUMS,
-        ("wasted cost", RIGHT, lambda row: money(row.wasted_cost, currency)),
+        ("can be had back", RIGHT, lambda row: hours(row.recoverable_gpu_hours)),
+        ("cost of that", RIGHT, lambda row: money(row.recoverable_cost, currency)),
         ("MFU - OFU", RIGHT, lambda row: points(row.error)),
         ("verdict and cause", LEFT, _verdict_and_trace),
     ]
