@@ -138,9 +138,11 @@ def test_200_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
         found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
     held = fleet.held()
     assert len({job for job, _ in found}) == len(held) == 200
+    # a missed scrape may make a pause of 25 s look like a minute: a hundredth of a job
+    most = {"starting": 1.0, "checkpoint": 1.0, "held_idle": 0.01, "alone": 0.01}
     wrong = {
         (job, reason): hours
         for (job, reason), hours in found.items()
-        if reason not in ("starting", "checkpoint") and hours > 0.005 * held[job]
+        if hours > most.get(reason, 0.0) * held[job]
     }
     assert not wrong

@@ -352,7 +352,7 @@ def record_in(server: VictoriaMetrics, begin: float, end: float, text: str) -> N
         ]
         before = samples_of(server)
         put_into(server, found)
-        until(lambda: samples_of(server) == before + len(found), seconds=60)  # noqa: B023
+        until(lambda: samples_of(server) == before + len(found), seconds=180)  # noqa: B023
 
 
 def samples_of(server: VictoriaMetrics) -> int:
