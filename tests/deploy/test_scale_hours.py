@@ -32,8 +32,12 @@ WANTED = {
     for group in groups(path)
     if group["interval"] != "1m"
     for rule in group["rules"]
+} - {
+    *("job:tokens:increase1h", "job:idle_engine_joules:increase1h"),
+    *("job:memory_gpu_hours:increase1h", "job:memory_busy_gpu_hours:increase1h"),
+    "job:ofu_before_drop:ratio",
 }
-"""All that reads an hour or a day, or is recorded once an hour."""
+"""All that reads an hour or a day, or is recorded once an hour, but what is of jobs that serve or become slow."""
 TEXT = " ".join(sorted(WANTED))
 LOOK_BACK = f"--query.lookback-delta={HOURS}h"
 """For a server that is asked now for what it recorded up to the last whole hour."""

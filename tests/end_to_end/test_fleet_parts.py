@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ofu_exporter.fleet.reports.funnel import HELD_NO_KERNEL, WAITING
 from ofu_exporter.fleet.reports.job_result import JobResult
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.values.losses import Loss
@@ -105,6 +106,7 @@ def test_each_jobs_parts_are_true(told: FleetAnswers) -> None:
 def test_the_waterfall_is_the_sum_of_the_truth(told: FleetAnswers) -> None:
     report, truth = told.report, told.truth
     steps = {step.name: step.gpu_hours or 0.0 for step in report.waterfall}
+    steps["idle"] = steps.pop(HELD_NO_KERNEL) + steps.pop(WAITING)
     for part in PARTS:
         hours = sum(job["lost"][part] * job["held_gpu_seconds"] for job in truth) / HOUR
         assert steps[part] == pytest.approx(hours, abs=0.2), part

@@ -180,6 +180,7 @@ def test_around_faults_there_are_the_same_series_with_other_values(tmp_path: Pat
 def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> None:
     rules = {rule["record"] for path in RULES for group in groups(path) for rule in group["rules"]}
     made = {one.name for one in series}
+    no_job_is_traced = {"job:ofu_job_finding:ratio"}
     no_report_is_refused = {"cluster:ofu_exporter_rejected_reports:rate15m"}
     no_card_counts_its_energy = {
         "job:energy_joules:increase1h",
@@ -201,6 +202,7 @@ def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> N
     of_gpus = {rule for rule in rules if rule.startswith((*PER_GPU, *OF_PROGRESS))}
     assert rules - made == (
         of_gpus
+        | no_job_is_traced
         | no_report_is_refused
         | no_card_counts_its_energy
         | no_job_serves
