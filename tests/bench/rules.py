@@ -115,6 +115,7 @@ class Fleet:
             yield f"ofu_gpu_up{{{here}}}", 1
             yield f"ofu_gpu_utilization_seconds_total{{{here}}}", ofu * elapsed
             yield f"ofu_gpu_observed_seconds_total{{{here}}}", elapsed
+            yield f'ofu_gpu_lost_seconds_total{{{here},part="idle"}}', 0.05 * elapsed
             yield f"ofu_gpu_idle_energy_joules_total{{{here}}}", 50.0 * elapsed
             yield f"ofu_gpu_tensor_active_ratio{{{here}}}", ofu * 1.3
             yield f"ofu_gpu_sm_clock_hertz{{{here}}}", 1.4e9
@@ -140,6 +141,7 @@ class Fleet:
                 yield f"ofu_job_{name}_seconds_total{{{here}}}", rate * elapsed
             for part, rate in LOST.items():
                 yield f'ofu_job_lost_seconds_total{{{here},part="{part}"}}', rate * elapsed
+            yield f'ofu_job_lost_progress_gpu_seconds_total{{{here},reason="starting"}}', 60.0
             yield f"ofu_job_gained_seconds_total{{{here}}}", 0.0
             yield f"ofu_job_energy_joules_total{{{here}}}", 2000.0 * elapsed
             for name, rate in (("memory_busy", 2.0), ("memory_gpu", 4.0)):

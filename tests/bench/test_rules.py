@@ -22,6 +22,8 @@ NOT_ON_A_SOUND_NODE = {
         "ofu_job_requests_running",
         "job:ofu_job_tokens:rate5m",
     ),  # none serves
+    *("ofu_job_finding_seconds_total", "ofu_job_traced_seconds_total"),  # none is traced
+    *("ofu_job_step", "ofu_job_restarts_total"),  # none states its steps
 }
 
 
