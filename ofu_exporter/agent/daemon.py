@@ -22,6 +22,7 @@ from ofu_exporter.agent.build import (
     what_is_sampled,
 )
 from ofu_exporter.agent.change_log import ChangeLog, changes
+from ofu_exporter.agent.earlier_agent import left_state
 from ofu_exporter.agent.pause_file import PauseFile
 from ofu_exporter.agent.process import on_signal
 from ofu_exporter.agent.reloads import Reloads, WebRenewal
@@ -30,14 +31,12 @@ from ofu_exporter.agent.systemd import Notifier
 from ofu_exporter.errors import ConfigError, DriverReplacedError, OfuError
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.state_writer import StateWriter
-from ofu_exporter.jobs.totals import JobTotals, resumed
-from ofu_exporter.ofu.job_state import credited_before
-from ofu_exporter.ofu.owners import OwnerState
+from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.causes import CauseSearch
-from ofu_exporter.reports.entry import gpus_of_reports, stepped
 from ofu_exporter.reports.feeds import Feeds
+from ofu_exporter.reports.owner import gpus_of_reports, stepped
 from ofu_exporter.serving.app import create_app
 from ofu_exporter.serving.guard import Guard
 from ofu_exporter.serving.hosts import Hosts
@@ -48,10 +47,8 @@ from ofu_exporter.serving.read_access import ReadAccess
 from ofu_exporter.serving.server import Server
 from ofu_exporter.serving.web_config import read_web_config
 from ofu_exporter.settings import Configured, Settings, host_and_port
-from ofu_exporter.support.durations import duration
 from ofu_exporter.support.logs import configure_logging, dropped_lines
 from ofu_exporter.support.patience import soon
-from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -111,7 +108,9 @@ class Daemon:
         self._reports.search = self._causes.ask
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._pause_file = self._make_pause_file(settings)
-        self._attribution, self._sampler = self._build(configured, self._remembered())
+        self._attribution, self._sampler = self._build(
+            configured, left_state(self._state_writer, self._reports, self._feeds)
+        )
         self._authority = settings.tls_client_ca
         self._systemd = Notifier()
         self._stop = asyncio.Event()
@@ -158,29 +157,6 @@ class Daemon:
             state_set_aside=writer.set_aside if writer else 0,
             dropped_log_lines=dropped_lines(),
             traces=self._tracing.counts() if self._tracing else {},
-        )
-
-    def _remembered(self) -> State:
-        """The state that an earlier agent left in the state file."""
-        if self._state_writer is None:
-            return State()
-        saved = self._state_writer.open(self._feeds.kept)
-        now = Instant(time.monotonic(), time.time())
-        jobs = [resumed(job, now) for job in saved.jobs]
-        for job, state in zip(saved.jobs, jobs, strict=True):
-            if job.reported is not None:
-                self._reports.resume((job.scheduler, job.job_id), job.uid, job.reported)
-                self._reports.lines.resume(state.job, job.reported.progress)
-        self._feeds.resume(saved.served)
-        _log_gap(saved.watched_until)
-        return State(
-            jobs={job.job.key: job for job in jobs},
-            owners=OwnerState(
-                watched_until=saved.watched_until,
-                believed_since=saved.watched_until if saved.is_clock_set else None,
-                credited=credited_before(jobs, now),
-            ),
-            counted_before=saved.counted_until,
         )
 
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
@@ -353,11 +329,3 @@ class Daemon:
 def _any_ended(before: Snapshot | None, after: Snapshot) -> bool:
     running = {view.job.key for view in before.jobs if view.ended is None} if before else set()
     return any(view.ended is not None and view.job.key in running for view in after.jobs)
-
-
-def _log_gap(watched_until: float | None) -> None:
-    if watched_until is not None and (seconds := time.time() - watched_until) > 0:
-        log.info(
-            "no agent ran on this node for %s: the GPU time of jobs in it counts as held, but not as observed",
-            duration(seconds),
-        )

@@ -9,29 +9,29 @@ from __future__ import annotations
 import logging
 import sqlite3
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ofu_exporter.jobs.served_totals import ServedTotals
+from ofu_exporter.jobs.served_totals import ServedTotals, Sum
 
 log = logging.getLogger(__name__)
 
 TABLE = "CREATE TABLE IF NOT EXISTS served (one INTEGER PRIMARY KEY, kept TEXT);"
-MAX_BYTES = 64 << 20
-"""Of the row; one of 100 engines has 3 MB."""
+MAX_BYTES = 8 << 20
+"""Of the row; one of 100 engines has 3 MB, and an agent 128 MiB of memory."""
 
 
 class _Kept(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class KeptPage(_Kept):
+class KeptCounters(_Kept):
     """The counters of an engine's page when it was last read."""
 
     started: tuple[str, ...] = ()
     """When its processes started, as the page wrote it."""
-    at: float
+    at: float = Field(ge=0.0, le=1e11)
     """Unix time."""
-    counters: tuple[tuple[str, str, str, str, NonNegativeFloat], ...] = ()
+    counters: tuple[tuple[str, str, str, str, Sum], ...] = ()
     """Measure, kind, model and labels of a series, and its value."""
 
 
@@ -47,7 +47,7 @@ class KeptServed(_Kept):
     """What all pulled engines served."""
 
     jobs: dict[str, KeptJob] = Field(default_factory=dict)
-    engines: dict[str, tuple[KeptPage, ...]] = Field(default_factory=dict)
+    engines: dict[str, tuple[KeptCounters, ...]] = Field(default_factory=dict)
     """By engine, the last page of each of its processes, oldest first."""
 
 
@@ -58,13 +58,13 @@ def write(db: sqlite3.Connection, kept: KeptServed) -> None:
 
 def read(db: sqlite3.Connection) -> KeptServed:
     """Empty where an agent left none, or none that can be read. Raises sqlite3.Error."""
-    row = db.execute(
-        "SELECT kept FROM served WHERE length(CAST(kept AS BLOB)) <= ?", (MAX_BYTES,)
-    ).fetchone()
-    if row is None:
+    size = db.execute("SELECT length(CAST(kept AS BLOB)) FROM served").fetchone()
+    if size is None:
         return KeptServed()
     try:
-        return KeptServed.model_validate_json(row[0])
-    except ValidationError:
+        if not size[0] or size[0] > MAX_BYTES:
+            raise ValueError
+        return KeptServed.model_validate_json(db.execute("SELECT kept FROM served").fetchone()[0])
+    except ValueError:
         log.warning("what engines served cannot be read in the state file: counted from 0")
         return KeptServed()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served, served_totals
 from ofu_exporter.jobs.totals import JobTotals, merged, totals_of
@@ -21,7 +22,7 @@ class JobBook:
         remembered: Remembered = lambda _: (),
         left_out: Callable[[Exception], object] = lambda _: None,
         served: Callable[[], Mapping[str, Served]] = dict,
-        last: Callable[[], tuple[JobTotals, ...]] = tuple,
+        last: Callable[[], Iterable[JobTotals]] = tuple,
     ) -> None:
         """`snapshot` returns the snapshot that is shown now, None before the first.
 
@@ -44,18 +45,14 @@ class JobBook:
         served = {name: served_totals(each) for name, each in self._served().items()}
         return [with_served(each, served) for each in totals if each is not None]
 
-    def with_ended(self) -> list[JobTotals]:
-        """The same, and what the state file remembers of others: a bounded number, the last first."""
-        current = self.current()
-        here = {(job.scheduler, job.job_id, job.began) for job in current}
-        return [
-            *current,
-            *(
-                _with_end(job)
-                for job in self._last()
-                if (job.scheduler, job.job_id, job.began) not in here
-            ),
-        ]
+    def with_ended(self) -> Iterator[JobTotals]:
+        """The same, and what the state file remembers of others: a bounded number, the last first, each once."""
+        told = set()
+        for job in itertools.chain(self.current(), map(_with_end, self._last())):
+            record = job.scheduler, job.job_id, job.began
+            if record not in told:
+                told.add(record)
+                yield job
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
         """A job's totals; None if one of its values is impossible. Other jobs are not affected."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import math
 import os
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from ofu_exporter.jobs import kept_served
 from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
 from ofu_exporter.jobs.kept_served import KeptServed
+from ofu_exporter.jobs.state_rows import connected, find, is_past, last, readable
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support.boot import boot_id
@@ -32,13 +29,7 @@ ResultT = TypeVar("ResultT")
 KEEP_SECONDS = 30 * 86400.0
 """A job's summary can be shown this long after it ended."""
 MOST_ROWS = 20_000
-MOST_TOLD = 500
-"""Most jobs that an agent tells of at once, beside those on its page."""
-MOST_LISTED = 50
-"""Most jobs of a file that are listed."""
 PRUNE_SECONDS = 3600.0
-BUSY_SECONDS = 1.0
-"""How long to wait for another reader of the file."""
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS jobs (
     scheduler TEXT, job_id TEXT, began REAL, updated REAL, ended REAL, report TEXT,
@@ -81,9 +72,7 @@ class StateFile:
         lock = path.with_name(f"{path.name}.lock")
         with ExitStack() as opened:
             opened.callback(os.close, _locked(lock))
-            self._db = opened.enter_context(
-                closing(sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False))
-            )
+            self._db = opened.enter_context(closing(connected(str(path), check_same_thread=False)))
             self._prepare()
             self._files = {each: each.stat() for each in (path, lock)}
             self._opened = opened.pop_all()
@@ -119,13 +108,13 @@ class StateFile:
             "SELECT report, ended FROM jobs WHERE ended IS NULL OR ended > ? ORDER BY began",
             (unix - seconds - GRACE_SECONDS,),
         ).fetchall()
-        (last,) = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
-        until = float(last) + seconds if _is_past(last, unix - seconds) else None  # type: ignore[arg-type]
-        if until is None and last is not None:
+        (watched,) = self._db.execute("SELECT until FROM watched").fetchone() or (None,)
+        until = float(watched) + seconds if is_past(watched, unix - seconds) else None  # type: ignore[arg-type]
+        if until is None and watched is not None:
             log.warning(
-                "the last time in the state file is %a, which is impossible: left out", last
+                "the last time in the state file is %a, which is impossible: left out", watched
             )
-        jobs = _readable(rows)
+        jobs = readable(rows)
         if now is not None:
             jobs = tuple(moved(job, seconds, unix) for job in jobs)
         return Saved(jobs, self._marks(), until, bool(seconds), kept_served.read(self._db))
@@ -158,7 +147,7 @@ class StateFile:
         marks = {
             (uuid, instance): float(until)
             for uuid, instance, until in rows
-            if isinstance(uuid, str) and isinstance(instance, str) and _is_past(until, now)
+            if isinstance(uuid, str) and isinstance(instance, str) and is_past(until, now)
         }
         if len(marks) < len(rows):
             bad = len(rows) - len(marks)
@@ -217,7 +206,7 @@ class StateFile:
                 "SELECT rowid, report FROM jobs WHERE scheduler = ? AND job_id = ? AND updated >= ?",
                 (job.scheduler, alias, job.began),
             )
-            if any(not pod.uid for pod in _readable([(report, None)]))
+            if any(not pod.uid for pod in readable([(report, None)]))
         ]
 
     def prune(self, unix: float) -> None:
@@ -245,11 +234,11 @@ class StateFile:
 
     def find(self, job_id: str) -> tuple[JobTotals, ...]:
         """Every remembered run of a job, oldest first."""
-        return _find(self._db, job_id)
+        return find(self._db, job_id)
 
-    def last(self) -> tuple[JobTotals, ...]:
-        """The records that were written last, the newest first."""
-        return _last(self._db, MOST_TOLD)
+    def last(self, most: int, before: int = 0) -> tuple[JobTotals, ...]:
+        """Records that were written last, the newest first, after `before` others."""
+        return last(self._db, most, before)
 
     def close(self) -> None:
         self._opened.close()
@@ -276,66 +265,8 @@ def _locked(path: Path) -> int:
     return handle
 
 
-def _is_past(value: object, now: float) -> bool:
-    """Whether a value of a row is a time in the past. NaN, a time in the future and anything but a number are not."""
-    return isinstance(value, (int, float)) and 0 <= value <= now
-
-
 def _is_time(value: object) -> bool:
-    return _is_past(value, _LATEST)
-
-
-_ALIAS = re.compile(r"[0-9]{1,19}[_+][0-9]{1,10}")
-"""A task of an array or a part of a heterogeneous job, which has a number of its own too: `81_4`, `8+1`."""
-
-
-def _find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
-    """Every record of a job, by its id or by the name that Slurm's commands show."""
-    rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
-    found = _readable(rows.fetchall())
-    if found or not _ALIAS.fullmatch(job_id):
-        return found
-    named = db.execute(
-        "SELECT report, ended FROM jobs WHERE instr(report, ?) ORDER BY began", (f'"{job_id}"',)
-    )
-    return tuple(job for job in _readable(named.fetchall()) if job_id in job.aliases)
-
-
-def _readable(rows: Sequence[tuple[str, float | None]]) -> tuple[JobTotals, ...]:
-    """The totals in rows; a row that cannot be read is left out."""
-    readable = []
-    for row, ended in rows:
-        try:
-            job = JobTotals.model_validate_json(row)
-        except ValidationError:
-            log.warning("a job in the state file cannot be read and is left out")
-            continue
-        if ended is not None and not _is_past(ended, math.inf):
-            log.warning("job %s in the state file has an impossible end: left out", job.job_id)
-            continue
-        readable.append(job.model_copy(update={"ended": ended}))
-    return tuple(readable)
-
-
-def find_in_file(path: Path, job_id: str) -> tuple[JobTotals, ...]:
-    """Look a job up in a state file without writing to it. Raises sqlite3.Error."""
-    if path.exists() and not path.is_file():  # to open a pipe waits for somebody who writes
-        raise sqlite3.OperationalError("it is not a file")
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
-        return _find(db, job_id)
-
-
-def last_in_file(path: Path) -> tuple[JobTotals, ...]:
-    """The records of a state file that were written last, the newest first. Raises sqlite3.Error."""
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
-        return _last(db, MOST_LISTED)
-
-
-def _last(db: sqlite3.Connection, most: int) -> tuple[JobTotals, ...]:
-    rows = db.execute("SELECT report, ended FROM jobs ORDER BY updated DESC LIMIT ?", (most,))
-    return _readable(rows.fetchall())
+    return is_past(value, _LATEST)
 
 
 def open_store(path: Path, set_aside: Callable[[Path], None] = lambda _: None) -> StateFile:

@@ -23,10 +23,11 @@ from ofu_exporter.reports.coverage import (
     not_ahead,
     sums_of,
 )
-from ofu_exporter.reports.entry import Entry, KnownOwners, Owner, Policy, owner_of, resumed
+from ofu_exporter.reports.entry import Entry, Policy, resumed
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
+from ofu_exporter.reports.owner import KnownOwners, Owner, owner_of
 from ofu_exporter.reports.run_lines import RunLines
 from ofu_exporter.reports.stated import Stated
 from ofu_exporter.reports.work import WorkBudget

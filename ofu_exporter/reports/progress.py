@@ -27,7 +27,7 @@ LONGEST_SECONDS = 86400.0
 """No report covers more time: its start comes from a wrong clock."""
 
 
-class Place(NamedTuple):
+class Countable(NamedTuple):
     """The time and the GPUs that a report may count."""
 
     since: float
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def after_report(
-    before: Progress, report: MfuReport, run: str, place: Place, line: Line | None = None
+    before: Progress, report: MfuReport, run: str, countable: Countable, line: Line | None = None
 ) -> Progress:
     """With one more report of a run; `line` is what other jobs have told of the line of that run."""
     if report.step is None and report.event is None:
@@ -47,7 +47,11 @@ def after_report(
     now = before
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
-    return _after_event(now, report, place) if report.event else _after_step(now, report, place)
+    return (
+        _after_event(now, report, countable)
+        if report.event
+        else _after_step(now, report, countable)
+    )
 
 
 def restarted(progress: Progress) -> Progress:
@@ -69,51 +73,51 @@ def _entered(progress: Progress, run: str, line: Line | None) -> Progress:
     return replace(restarted(replace(progress, run=run, lines=lines)), stopped=known and known.at)
 
 
-def _after_event(now: Progress, report: MfuReport, place: Place) -> Progress:
-    start, seconds = _counted(now, report, place)
+def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
+    start, seconds = _counted(now, report, countable)
     step = report.step if now.step is None else now.step
     is_again = step is not None and now.highest_before is not None and step < now.highest_before
     name = "done_again_seconds" if is_again else f"{report.event}_seconds"
     changes: dict[str, Any] = {
         f"{report.event}_seconds": getattr(now, f"{report.event}_seconds") or 0.0
     }
-    changes[name] = (getattr(now, name) or 0.0) + seconds * place.gpus
+    changes[name] = (getattr(now, name) or 0.0) + seconds * countable.gpus
     lines = now.lines
     if report.event == "checkpoint" and report.step is not None:
-        line = now.line or Line(report.step, place.until)
+        line = now.line or Line(report.step, countable.until)
         saved = max(report.step, line.saved_step or 0)
         lines = with_line(lines, now.run, line._replace(saved_step=saved))
-    again = _with_span(now.again, start, place.until) if is_again and seconds else now.again
-    until = max(place.until, now.until or 0.0)
+    again = _with_span(now.again, start, countable.until) if is_again and seconds else now.again
+    until = max(countable.until, now.until or 0.0)
     return replace(now, lines=lines, until=until, again=again, **changes)
 
 
-def _after_step(now: Progress, report: MfuReport, place: Place) -> Progress:
+def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progress:
     step = report.step or 0
-    if now.step is not None and (now.until or 0.0) >= place.until and step <= now.step:
+    if now.step is not None and (now.until or 0.0) >= countable.until and step <= now.step:
         return now  # it was on its way for longer than the report before
     if now.fall is not None:
-        now = _settled(now, now.fall, step, place)
+        now = _settled(now, now.fall, step, countable)
     if now.step is not None and step < now.step:
-        return replace(now, fall=Fall(step, report.start, place.until))
+        return replace(now, fall=Fall(step, report.start, countable.until))
     if step == now.step:
         return now
-    start, seconds = _counted(now, report, place)
+    start, seconds = _counted(now, report, countable)
     repeated = _share_done_again(now, step)
-    return _reached(now, step, place.until, (start, repeated * seconds, place.gpus))
+    return _reached(now, step, countable.until, (start, repeated * seconds, countable.gpus))
 
 
-def _settled(now: Progress, fall: Fall, step: int, place: Place) -> Progress:
+def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Progress:
     """What a step below the one before was, by the step after it: a restart, or that of another program of the job."""
     at_highest = now.step or 0
-    if fall.end >= place.until or not fall.step < step <= at_highest:
+    if fall.end >= countable.until or not fall.step < step <= at_highest:
         return replace(now, fall=None)
     anew = replace(restarted(now), restarts=now.restarts + 1)
     seconds, start = 0.0, fall.end
     if fall.start is not None:
-        start = max(fall.start, now.until or 0.0, place.since, fall.end - LONGEST_SECONDS)
+        start = max(fall.start, now.until or 0.0, countable.since, fall.end - LONGEST_SECONDS)
         seconds = max(0.0, fall.end - start)
-    return _reached(anew, fall.step, fall.end, (start, seconds, place.gpus))
+    return _reached(anew, fall.step, fall.end, (start, seconds, countable.gpus))
 
 
 def _reached(now: Progress, step: int, at: float, again: tuple[float, float, float]) -> Progress:
@@ -148,13 +152,13 @@ def _recovered(now: Progress, step: int, at: float) -> tuple[Recovery, ...]:
     )
 
 
-def _counted(now: Progress, report: MfuReport, place: Place) -> tuple[float, float]:
+def _counted(now: Progress, report: MfuReport, countable: Countable) -> tuple[float, float]:
     """From when on a report counts, in Unix time, and for how many seconds; none of them was counted before."""
     begun = report.start if report.start is not None else now.until
     if begun is None:
-        begun = place.since
-    start = max(begun, now.until or 0.0, place.since, place.until - LONGEST_SECONDS)
-    return start, max(0.0, place.until - start)
+        begun = countable.since
+    start = max(begun, now.until or 0.0, countable.since, countable.until - LONGEST_SECONDS)
+    return start, max(0.0, countable.until - start)
 
 
 def _share_done_again(now: Progress, step: int) -> float:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ofu_exporter.reports.entry import Owner
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.progress import Place, after_report, with_line
+from ofu_exporter.reports.owner import Owner
+from ofu_exporter.reports.progress import Countable, after_report, with_line
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.progress import Line, Progress
 
@@ -34,7 +34,7 @@ class RunLines:
         """A job's progress with one more report of a run, about the time until `end` (Unix)."""
         key = _key(owner.view.job) if owner.view and run else None
         line = self._of_owner.get(key, {}).get(run) if key else None
-        after = after_report(progress, report, run, _place(owner, end, self._unix()), line)
+        after = after_report(progress, report, run, _countable(owner, end, self._unix()), line)
         if key and after.line and after is not progress:
             self._keep(key, run, after.line)
         return after
@@ -62,9 +62,9 @@ def _key(job: Job) -> _OwnerKey | None:
     return job.scheduler, job.namespace, job.user
 
 
-def _place(owner: Owner, end: float, now: float) -> Place:
+def _countable(owner: Owner, end: float, now: float) -> Countable:
     view = owner.view
     if view is None:
-        return Place(now, end, 0.0)
+        return Countable(now, end, 0.0)
     since = view.worked_since or view.current_began
-    return Place(now if view.start.is_open else since, min(end, now), owner.gpu_count)
+    return Countable(now if view.start.is_open else since, min(end, now), owner.gpu_count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from ofu_exporter.jobs.kept_served import KeptPage
+from ofu_exporter.jobs.kept_served import KeptCounters
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.engine_pages import EnginePage, Series
 from ofu_exporter.values.served import CACHED, PROMPT, RECOMPUTED, Served, add_to
@@ -22,7 +22,7 @@ class Tally:
     """The totals of one page. It begins at 0: what an engine served before it was first read is not known to be the
     job's."""
 
-    def __init__(self, kept: Iterable[KeptPage] = ()) -> None:
+    def __init__(self, kept: Iterable[KeptCounters] = ()) -> None:
         """`kept` are the pages up to which an earlier one counted."""
         self.served = Served()
         self._pages: dict[tuple[str, ...], tuple[EnginePage, float]] = {}
@@ -34,10 +34,10 @@ class Tally:
             counters = {Series(*row[:4]): row[4] for row in each.counters}
             self._pages[each.started] = self._named(EnginePage(counters, {}, each.started)), each.at
 
-    def kept(self) -> tuple[KeptPage, ...]:
+    def kept(self) -> tuple[KeptCounters, ...]:
         """The pages up to which this one has counted."""
         return tuple(
-            KeptPage.model_construct(
+            KeptCounters.model_construct(
                 started=page.started,
                 at=at,
                 counters=tuple((*series, value) for series, value in page.counters.items()),

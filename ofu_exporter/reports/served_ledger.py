@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ofu_exporter.jobs.kept_served import KeptJob, KeptPage, KeptServed
+from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
 from ofu_exporter.reports.engine_pages import digest
 from ofu_exporter.reports.served import Tally
@@ -30,7 +30,7 @@ class Ledger:
         self._earlier: dict[str, Served] = {}
         self._began: dict[str, float | None] = {}
         """When the record began that the sums of a job belong to."""
-        self._pages: dict[str, tuple[KeptPage, ...]] = {}
+        self._pages: dict[str, tuple[KeptCounters, ...]] = {}
         self._tallies: dict[str, _Engine] = {}
 
     def resume(self, kept: KeptServed) -> None:

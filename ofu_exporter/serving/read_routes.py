@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 from ofu_exporter.jobs.lookup import JobBook
@@ -113,6 +114,14 @@ class HistoryJson(BaseModel):
     jobs: list[JobHour]
 
 
+def _as_array(jobs: Iterable[JobTotals]) -> Iterator[str]:
+    opening = "["
+    for job in jobs:
+        yield opening + job.model_dump_json()
+        opening = ","
+    yield "]" if opening == "," else "[]"
+
+
 def job_routes(page: Page, book: JobBook) -> APIRouter:
     """The routes /v1/jobs, /v1/jobs/{job_id}, /jobs/{job_id} and /v1/gpus."""
     router = APIRouter()
@@ -123,9 +132,15 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
             raise HTTPException(404, f"no job {job_id!r} is known on this node")
         return totals
 
-    @router.get("/v1/jobs", summary="The jobs on this node's GPUs, and those that just ended")
-    def jobs(ended: bool = ENDED) -> list[JobTotals]:
-        return book.with_ended() if ended else book.current()
+    @router.get(
+        "/v1/jobs",
+        summary="The jobs on this node's GPUs, and those that just ended",
+        response_model=list[JobTotals],
+    )
+    def jobs(ended: bool = ENDED) -> list[JobTotals] | Response:
+        if ended:  # of a large node 25 MB, which are never in memory at once
+            return StreamingResponse(_as_array(book.with_ended()), media_type="application/json")
+        return book.current()
 
     @router.get(
         "/v1/jobs/{job_id:path}",

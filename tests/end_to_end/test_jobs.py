@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.jobs.state_file import find_in_file
+from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.values.job import Job

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.jobs import kept_served
-from ofu_exporter.jobs.kept_served import KeptJob, KeptPage, KeptServed
+from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import ServedTotals
 from ofu_exporter.jobs.state_file import StateFile, open_store
 from tests.helpers.stored_job import NOW, TOTALS
 
 SERVED = ServedTotals(served_model="m", seconds=60.0, tokens={"generation": 7.0}, requests=2.0)
-PAGE = KeptPage(started=("5.0",), at=NOW, counters=(("tokens", "generation", "m", "x", 7.0),))
+PAGE = KeptCounters(started=("5.0",), at=NOW, counters=(("tokens", "generation", "m", "x", 7.0),))
 KEPT = KeptServed(
     jobs={"chat": KeptJob(began=NOW, served=(SERVED,))}, engines={"engine": (PAGE, PAGE)}
 )
@@ -64,6 +64,8 @@ def test_a_file_of_an_agent_that_kept_none_is_read_all_the_same(tmp_path: Path) 
         '{"jobs": {"chat": {"served": [{"requests": NaN}]}}}',
         '{"engines": {"e": [{"at": 1, "counters": [["tokens", "x", "m", "l"]]}]}}',
         '{"engines": {"e": [{"at": "Infinity"}]}}',
+        '{"engines": {"e": [{"at": -1e308}]}}',
+        None,
     ],
 )
 def test_a_row_that_no_agent_wrote_is_left_out_and_said(
@@ -78,8 +80,17 @@ def test_a_row_that_no_agent_wrote_is_left_out_and_said(
 
 
 def test_a_row_larger_than_any_agents_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     written(tmp_path / "state")
     monkeypatch.setattr(kept_served, "MAX_BYTES", 50)
     assert loaded(tmp_path / "state") == KeptServed()
+    assert "what engines served cannot be read in the state file" in caplog.text
+
+
+def test_a_text_that_is_not_utf8_costs_no_other_row(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    written(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE served SET kept = CAST(x'ff7b' AS TEXT)")
+    assert loaded(path) == KeptServed()

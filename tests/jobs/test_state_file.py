@@ -18,10 +18,9 @@ from ofu_exporter.jobs.state_file import (
     MOST_ROWS,
     PRUNE_SECONDS,
     StateFile,
-    find_in_file,
-    last_in_file,
     open_store,
 )
+from ofu_exporter.jobs.state_rows import find_in_file, last_in_file
 from ofu_exporter.jobs.totals import resumed, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
@@ -265,6 +264,14 @@ def test_so_does_a_job_whose_reports_cannot_be(field: str, value: str, path: Pat
     changed = f"replace(json_set(report, '$.reported.{field}', 'X'), '\"X\"', '{value}')"
     change(path, f"UPDATE jobs SET report = {changed} WHERE job_id = '12'")
     assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+
+
+def test_so_does_a_job_whose_text_is_not_utf8(path: Path) -> None:
+    store = stored(path)
+    store.save([TOTALS, TOTALS.model_copy(update={"job_id": "13"})], {}, NOW)
+    change(path, "UPDATE jobs SET report = CAST(x'7bff' AS TEXT) WHERE job_id = '12'")
+    assert [job.job_id for job in store.load(NOW).jobs] == ["13"]
+    assert [job.job_id for job in last_in_file(path)] == ["13"]
 
 
 def test_so_does_a_job_whose_end_is_no_time(path: Path) -> None:

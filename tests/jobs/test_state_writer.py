@@ -21,9 +21,9 @@ from ofu_exporter.jobs.state_file import (
     KEEP_SECONDS,
     Saved,
     StateFile,
-    find_in_file,
     open_store,
 )
+from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import GpuUsage

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.progress import (
     LONGEST_SECONDS,
-    Place,
+    Countable,
     after_report,
     restarted,
 )
@@ -43,9 +43,9 @@ class Told:
         return self._take(end, event=kind, start=DAY + start, **stated)
 
     def _take(self, end: float, **fields: Any) -> Told:
-        place = Place(DAY + self.since, DAY + end, GPUS)
+        countable = Countable(DAY + self.since, DAY + end, GPUS)
         self.progress = after_report(
-            self.progress, report(**fields), self.run, place, self.line if self.run else None
+            self.progress, report(**fields), self.run, countable, self.line if self.run else None
         )
         return self
 

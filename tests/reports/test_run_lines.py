@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.reports.entry import Owner
 from ofu_exporter.reports.messages import MfuReport
+from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.run_lines import MOST_OWNERS, RunLines
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.progress import MOST_RUNS, Progress

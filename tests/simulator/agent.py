@@ -17,7 +17,7 @@ from unittest import mock
 from ofu_exporter.agent import lanes
 from ofu_exporter.errors import PageError
 from ofu_exporter.ofu.tick import State, Tick, step
-from ofu_exporter.reports.entry import gpus_of_reports
+from ofu_exporter.reports.owner import gpus_of_reports
 from ofu_exporter.sources import Source
 from ofu_exporter.sources.dcgm import driver as dcgm
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter

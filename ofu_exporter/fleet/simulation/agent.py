@@ -18,7 +18,8 @@ from ofu_exporter.fleet.simulation.layout import NodeFault
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.entry import Policy, stepped
+from ofu_exporter.reports.entry import Policy
+from ofu_exporter.reports.owner import stepped
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ofu_exporter.reports.entry import (
+from ofu_exporter.reports.owner import (
     YOUNG_SECONDS,
     KnownOwners,
     Owner,
