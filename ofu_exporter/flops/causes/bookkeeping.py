@@ -80,7 +80,9 @@ def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
             complete(step.model, step.lengths)
             ratio = replace(step, convention=name).flops() / right
             if abs(ratio - 1) > 1e-6:
-                yield Hypothesis(f"the convention {name} counts this way", ratio, says={FORMULA: name})
+                yield Hypothesis(
+                    f"the convention {name} counts this way", ratio, says={FORMULA: name}
+                )
 
 
 @cause(5.0, shown_ratio="1.03 to 2")

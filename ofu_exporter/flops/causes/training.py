@@ -99,7 +99,9 @@ def recompute_counted(facts: CauseFacts) -> Iterator[Hypothesis]:
     yield Hypothesis(ratio=TEXTBOOK, says=says)
     if facts.step is not None:
         layers = facts.step.flops(Recompute.FULL) / facts.step.flops()
-        yield Hypothesis("the count is 4 forwards of the layers: HFU, reported as MFU", layers, says=says)
+        yield Hypothesis(
+            "the count is 4 forwards of the layers: HFU, reported as MFU", layers, says=says
+        )
 
 
 @cause(2.5, needs=("config",))
