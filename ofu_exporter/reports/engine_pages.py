@@ -18,7 +18,7 @@ MAX_SERIES = 2000
 MAX_STARTS = 256
 """Processes of one page whose starts are read."""
 MOST = 1e24
-"""No engine counts so far; a thousand of it can be added up and are still a number."""
+"""More than any engine counts; the sum of a thousand such counters is still a number."""
 TOKENS, REQUESTS, SECONDS, BYTES, FLOPS = "tokens", "requests", "seconds", "bytes", "flops"
 RUNNING, WAITING = "running", "waiting"
 ALL_PROMPT = "all prompt"

@@ -25,6 +25,8 @@ BESIDE_SECONDS = 60.0
 """Two such times with less between them are one."""
 LONGEST_SECONDS = 86400.0
 """No report covers more time: its start comes from a wrong clock."""
+FAR = 100
+"""A run that came more than this many times further in one report than up to the second after it was mistaken in it."""
 
 
 class Countable(NamedTuple):
@@ -60,6 +62,7 @@ def restarted(progress: Progress) -> Progress:
     return replace(
         progress,
         step=None,
+        step_before=None,
         fall=None,
         highest_before=line.step if line else None,
         stopped=progress.until or (line.at if line else None),
@@ -112,12 +115,24 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
     at_highest = now.step or 0
     if fall.end >= countable.until or not fall.step < step <= at_highest:
         return replace(now, fall=None)
+    before = now.step_before
+    if before is not None and before < fall.step and at_highest - before > FAR * (step - before):
+        return _without_mistake(now, fall, before)
     anew = replace(restarted(now), restarts=now.restarts + 1)
     seconds, start = 0.0, fall.end
     if fall.start is not None:
         start = max(fall.start, now.until or 0.0, countable.since, fall.end - LONGEST_SECONDS)
         seconds = max(0.0, fall.end - start)
     return _reached(anew, fall.step, fall.end, (start, seconds, countable.gpus))
+
+
+def _without_mistake(now: Progress, fall: Fall, step_before: int) -> Progress:
+    """As if the step before the fall, which was far too high, had not been stated."""
+    highest = max(fall.step, step_before, now.highest_before or 0)
+    line = (now.line or Line(highest, fall.end))._replace(step=highest, at=fall.end)
+    lines = with_line(now.lines, now.run, line)
+    until = max(fall.end, now.until or 0.0)
+    return replace(now, fall=None, step=fall.step, until=until, lines=lines)
 
 
 def _reached(now: Progress, step: int, at: float, again: tuple[float, float, float]) -> Progress:
@@ -132,6 +147,7 @@ def _reached(now: Progress, step: int, at: float, again: tuple[float, float, flo
     return replace(
         now,
         step=step,
+        step_before=now.step,
         until=max(at, now.until or 0.0),
         lines=lines,
         recoveries=_recovered(now, step, at),

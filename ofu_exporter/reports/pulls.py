@@ -84,7 +84,7 @@ class Pulls:
         clock: Callable[[], float] = time.monotonic,
         ledger: Ledger | None = None,
     ) -> None:
-        """`ledger` has what the engines served so far."""
+        """`ledger` has what the engines have served until now."""
         self._ledger = ledger or Ledger()
         self._submit = submit
         self._wall = wall

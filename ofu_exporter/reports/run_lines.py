@@ -36,7 +36,7 @@ class RunLines:
         line = self._of_owner.get(key, {}).get(run) if key else None
         after = after_report(progress, report, run, _countable(owner, end, self._unix()), line)
         if key and after.line and after is not progress:
-            self._keep(key, run, after.line)
+            self._keep(key, run, after.line, mistaken=progress.line)
         return after
 
     def resume(self, job: Job, progress: Progress | None) -> None:
@@ -46,11 +46,12 @@ class RunLines:
             if key and run:
                 self._keep(key, run, line)
 
-    def _keep(self, key: _OwnerKey, run: str, line: Line) -> None:
+    def _keep(self, key: _OwnerKey, run: str, line: Line, mistaken: Line | None = None) -> None:
+        """Keep the further of a line and the kept one, unless that was `mistaken`, as the job itself had it before."""
         lines = self._of_owner.pop(key, {})
-        self._of_owner[key] = with_line(
-            lines, run, max(line, lines.get(run, line), key=lambda one: one.step)
-        )
+        before = lines.get(run, line)
+        further = line if before == mistaken else max(line, before, key=lambda one: one.step)
+        self._of_owner[key] = with_line(lines, run, further)
         while len(self._of_owner) > MOST_OWNERS:
             del self._of_owner[next(iter(self._of_owner))]
 

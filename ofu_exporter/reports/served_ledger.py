@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.engine_pages import digest
 from ofu_exporter.reports.served import Tally
 from ofu_exporter.settings import PullSetting
@@ -32,6 +33,8 @@ class Ledger:
         """When the record began that the sums of a job belong to."""
         self._pages: dict[str, tuple[KeptCounters, ...]] = {}
         self._tallies: dict[str, _Engine] = {}
+        self._missed: dict[str, float] = {}
+        """Since when a job with sums has neither been here nor had an engine, on the snapshots' clock."""
 
     def resume(self, kept: KeptServed) -> None:
         """Go on from where an earlier agent was, before any tally is made."""
@@ -74,6 +77,7 @@ class Ledger:
 
     def _served(self) -> dict[str, Served]:
         self._begin_anew()
+        self._forget_gone()
         jobs: dict[str, Served] = {}
         of_tallies = ((each.setting.job_id, each.tally.served) for each in self._tallies.values())
         for job, served in (*self._earlier.items(), *of_tallies):
@@ -100,6 +104,18 @@ class Ledger:
         if self._snapshot() is not None:
             self._earlier = {job: each for job, each in self._earlier.items() if job in known}
         self._began = {job: at for job, at in self._began.items() if job in self._earlier}
+
+    def _forget_gone(self) -> None:
+        """Forget those of `_missed` after a while: the scheduler of a new agent has not answered yet."""
+        snapshot = self._snapshot()
+        if snapshot is None:
+            return
+        gone = self._earlier.keys() - self._pulled() - self._here().keys()
+        self._missed = {job: self._missed.get(job, snapshot.at) for job in gone}
+        for job, since in self._missed.items():
+            if snapshot.at - since > GRACE_SECONDS:
+                del self._earlier[job]
+                self._began.pop(job, None)
 
     def _pulled(self) -> set[str]:
         return {each.setting.job_id for each in self._tallies.values()}

@@ -1,4 +1,4 @@
-"""Makes up what the serving job of a simulated node serves: so many tokens for each GPU-second that it was observed."""
+"""Makes up what the serving job of a simulated node serves: a fixed number of tokens per observed GPU-second."""
 
 from __future__ import annotations
 

@@ -65,6 +65,8 @@ class Progress:
     """Its lines of runs, by that id, in the order in which they were heard of last."""
     step: int | None = None
     """The step at which the current run stands; None before its first."""
+    step_before: int | None = None
+    """The step before that one, in the same run."""
     highest_before: int | None = None
     """The highest step before the last restart: steps up to it are done again."""
     stopped: float | None = None
@@ -96,7 +98,8 @@ class Progress:
     def is_possible(self) -> bool:
         """Whether an agent may have written it."""
         lines = self.lines.values()
-        steps = [self.step, self.highest_before, *(step for each in lines for step in each[::2])]
+        steps = [self.step, self.step_before, self.highest_before]
+        steps += (step for each in lines for step in each[::2])
         times = [self.until, self.stopped, *(line.at for line in lines), *sum(self.again, ())]
         for each in self.recoveries:
             steps += [each.resumed_step, each.highest_step]

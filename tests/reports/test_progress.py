@@ -105,6 +105,26 @@ def test_two_programs_of_one_job_do_nothing_again() -> None:
     assert (job.progress.restarts, job.done_again) == (0, 0.0)
 
 
+def test_a_step_that_was_far_too_high_by_mistake_is_forgotten() -> None:
+    job = Told().step(100, 100).step(110, 110).step(10**12, 120).step(130, 130).step(140, 140)
+    assert (job.progress.restarts, job.done_again, job.progress.highest_step) == (0, 0.0, 140)
+    job.step(150, 150).step(120, 170, 160).step(130, 180, 170).step(160, 210, 180)
+    assert job.progress.restarts == 1, "the next restart is told as ever"
+    assert job.done_again == pytest.approx(10.0 + 10.0 + 20.0)
+
+
+def test_a_mistaken_step_after_a_restart_leaves_the_highest_before_it() -> None:
+    job = Told().step(90, 90).step(100, 100).requeued(110).step(60, 120, 110).step(10**9, 130, 120)
+    job.step(70, 140, 130).step(80, 150, 140)
+    assert job.progress.highest_step == 100
+    assert job.progress.restarts == 0
+
+
+def test_a_restart_between_the_last_two_reports_is_no_mistake() -> None:
+    job = Told().step(100, 100).step(110, 110).step(120, 120).step(112, 142, 140).step(120, 150)
+    assert job.progress.restarts == 1
+
+
 def test_a_report_that_was_late_is_no_restart() -> None:
     job = Told().step(10, 10).step(12, 12).step(11, 11).step(13, 13)
     assert (job.progress.restarts, job.done_again) == (0, 0.0)

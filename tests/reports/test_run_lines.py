@@ -20,6 +20,16 @@ def told(lines: RunLines, job: Job, step: int, run: str = "llama") -> Progress:
     return lines.after_report(Progress(), report, run, owner, NOW)
 
 
+def test_a_mistaken_step_is_forgotten_for_the_next_job_too() -> None:
+    lines, progress = RunLines(lambda: NOW), Progress()
+    owner = Owner(job(1, "ada").key, JobView(job(1, "ada"), NOW - 3600))
+    for second, step in enumerate((100, 110, 10**12, 120, 130)):
+        report = MfuReport(job_id="1", step=step)
+        progress = lines.after_report(progress, report, "llama", owner, NOW - 10 + second)
+    assert progress.highest_step == 130
+    assert told(lines, job(2, "ada"), 131).highest_before == 130
+
+
 def job(number: int, user: str, namespace: str = "") -> Job:
     return Job("slurm", str(number), user=user, namespace=namespace)
 

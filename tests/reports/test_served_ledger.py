@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.jobs.kept_served import KeptServed
+from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import engine_pages
 from ofu_exporter.reports.served import Tally
 from ofu_exporter.reports.served_ledger import Ledger
@@ -45,9 +46,10 @@ class Page:
 
     def __init__(self, *views: JobView) -> None:
         self.views = views
+        self.at = 200.0
 
     def look(self) -> Snapshot:
-        return Snapshot(200.0, (), health(), jobs=self.views)
+        return Snapshot(self.at, (), health(), jobs=self.views)
 
 
 def view(began: float, *aliases: str, job_id: str = "chat") -> JobView:
@@ -140,6 +142,26 @@ def test_other_settings_lose_nothing() -> None:
     page.views = ()
     ledger.tallies([])
     assert ledger.served() == {}
+
+
+def test_a_job_that_is_gone_for_good_is_forgotten_by_the_next_agent() -> None:
+    ledger = Ledger()
+    (tally,) = ledger.tallies([FIRST])
+    take(tally, 1000)
+    take(tally, 1030)
+    page = Page()
+    after = Ledger(lambda: page.look() if page.at > 200.0 else None)
+    after.resume(ledger.kept())
+    after.tallies([])
+    for _ in range(2):
+        assert generated(after) == 30, "its scheduler may not have answered yet"
+        page.at += GRACE_SECONDS / 2
+    page.views = (view(50.0),)
+    assert generated(after) == 30
+    for passed, known in ((2, {"chat"}), (GRACE_SECONDS, {"chat"}), (2, set())):
+        page.at, page.views = page.at + passed, ()
+        assert after.served().keys() == known
+    assert after.kept() == KeptServed()
 
 
 def test_the_same_address_twice_counts_once_and_a_gauge_of_it_nothing() -> None:
