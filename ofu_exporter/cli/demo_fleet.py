@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 
 PATH = "/fleet-report"
-"""`write` is that of `fleet report`."""
 __all__ = ["PATH", "month_page", "month_report", "route_of", "write"]
 _DAY = 86400.0
 _MONTH = 30 * _DAY

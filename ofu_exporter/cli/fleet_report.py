@@ -118,6 +118,8 @@ def read_report(options: dict[str, Any], wanted: WholeReport) -> FleetReport:
     from ofu_exporter.fleet.whole_report import whole_report
 
     if hosts := named_hosts(options):
+        if wanted.changes is not None:
+            raise ConfigError("--changes goes with --prometheus: agents have no history")
         return hosts_report(hosts, options, wanted.options)
     with asked_server(options) as (reader, times):
         return whole_report(reader, times, wanted)

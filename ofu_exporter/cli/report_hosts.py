@@ -54,7 +54,9 @@ def named_hosts(options: dict[str, Any]) -> list[Host]:
         raise ConfigError("--until: agents know their totals of now alone")
     if hosts is not None and file is not None:
         raise ConfigError("give one of --hosts and --hosts-file")
-    return parse_hosts(hosts, port, scheme) if hosts else read_hosts(file, port, scheme)
+    if file is not None:
+        return read_hosts(file, port, scheme)
+    return parse_hosts(hosts, port, scheme)
 
 
 def hosts_report(hosts: list[Host], options: dict[str, Any], wanted: ReportOptions) -> FleetReport:

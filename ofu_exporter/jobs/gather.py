@@ -22,6 +22,7 @@ from ofu_exporter.support.bounded_get import (
     get,
     no_answer,
 )
+from ofu_exporter.support.measured_json import measured_json
 
 MOST_AT_ONCE = 64
 MAX_ANSWER_BYTES = 4 << 20
@@ -30,6 +31,7 @@ AGAIN_SECONDS = 0.5
 """Pause before the nodes are asked again on which the job has not ended yet."""
 _OF_ALL = Limits(5.0, 32 << 20)
 NO_TOTALS = "answers with something other than a job's totals"
+_NO_JOBS = "answers with something other than jobs"
 
 
 class NodeAnswer(NamedTuple):
@@ -90,11 +92,14 @@ def ask_for_all(
         answer = get(agent, path, "application/json", _OF_ALL, access)
         if answer.status != 200:
             return _problem(answer)
-        return TypeAdapter(tuple[JobTotals, ...]).validate_json(answer.body)
-    except (TooLargeError, ValidationError):
-        return "answers with something other than jobs"
+    except TooLargeError:
+        return _NO_JOBS
     except (OSError, ValueError, http.client.HTTPException) as error:
         return no_answer(error)
+    try:
+        return TypeAdapter(tuple[JobTotals, ...]).validate_python(measured_json(answer.body))
+    except (ValueError, RecursionError):  # a ValidationError is a ValueError
+        return _NO_JOBS
 
 
 def _problem(answer: Answer) -> str:

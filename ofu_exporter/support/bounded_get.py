@@ -49,6 +49,8 @@ class ServerAccess:
 
 
 OPEN = ServerAccess()
+MOST_WHY = 200
+"""Letters of what a server said that was no HTTP."""
 
 
 class Answer(NamedTuple):
@@ -123,7 +125,8 @@ def shown_url(url: str) -> str:
 def no_answer(error: Exception) -> str:
     """Why nothing came back, without a password."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return f"does not answer: {shown_url(why)}"
+    said = shown_url(why)
+    return f"does not answer: {said if len(said) <= MOST_WHY else f'{said[:MOST_WHY]}...'}"
 
 
 def _split(server: str) -> urllib.parse.SplitResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
+from ofu_exporter.support.measured_json import measured_json
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.terminal.agent_access import AgentAccess
 from ofu_exporter.terminal.scene import Scene, SceneAnswer
@@ -102,8 +102,6 @@ def _host(name: str, port: int, scheme: str) -> Host:
 
 PATH = "/v1/node"
 ANSWER = Limits(seconds=2.0, most_bytes=8 << 20)
-LARGEST, MOST_DIGITS = 1e18, 64
-"""Numbers up to this size can be added and multiplied without an overflow; the peak of a GPU is a hundredth of it."""
 POLL_SECONDS = 2.0
 HOSTS_PER_SECOND = 50
 """Most requests per second. If there are more nodes, each is asked less often."""
@@ -189,14 +187,6 @@ def read_node(url: str) -> NodeJson:
     """What the agent at a URL says of its node. Raises NoAnswerError and ConfigError."""
     body = content(url, PATH, "application/json", ANSWER, AgentAccess(os.environ))
     try:
-        parsed = json.loads(body, parse_float=_number, parse_int=_number, parse_constant=_number)
-        return NodeJson.model_validate(parsed)
+        return NodeJson.model_validate(measured_json(body))
     except (ValueError, RecursionError) as error:
         raise NoAnswerError(f"answers with something other than {PATH}") from error
-
-
-def _number(text: str) -> float | int:
-    """Raises ValueError for NaN, infinity and numbers larger than any measured value."""
-    if len(text) > MOST_DIGITS or not abs(number := float(text)) <= LARGEST:
-        raise ValueError(f"{text[:MOST_DIGITS]} cannot be a measured number")
-    return number if {*text} & set(".eE") else int(text)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ofu_exporter.cli.demo_fleet import month_report
+from ofu_exporter.cli.fleet_report import rendered
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.helpers.agent import agent
 from tests.helpers.in_process import call
@@ -54,6 +58,48 @@ def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) 
     assert next(step.gpu_hours for step in report.funnel if step.name == "installed") == 64 * MONTH
     assert [row.labels["job_name"] for row in changed.changes if row.kind == "job"] == ["robot-vla"]
     assert changed.slow == []
+
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?%?")
+
+
+def told(value: Any) -> Iterator[str]:
+    """Every number of a part of the JSON, as people would read it; of GPU-hours their share of the row's too."""
+    if isinstance(value, dict):
+        for name in ("held_gpu_hours", "observed_gpu_hours"):
+            if whole := value.get(name):
+                parts = [part for key, part in value.items() if key.endswith("_gpu_hours") and part]
+                yield from (f"{abs(part) / whole:.1%}" for part in parts)
+        for part in value.values():
+            yield from told(part)
+    elif isinstance(value, list):
+        yield str(len(value))
+        for part in value:
+            yield from told(part)
+    elif isinstance(value, str):
+        yield from NUMBER.findall(value)
+    elif isinstance(value, (int, float)):
+        number = abs(value)
+        yield from (f"{number:,.0f}", f"{number:,.1f}", f"{number:.2f}", f"{number:.3f}")
+        yield from (f"{number:.1%}", f"{number:.2%}", f"{100 * number:.1f}", f"{number:,.0f}%")
+
+
+def shown(page: str) -> list[str]:
+    """Every number in the words and tables of a page."""
+    text = re.sub(r"<(style|script|title|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return NUMBER.findall(html.unescape(re.sub(r"<[^>]*>", " ", text)))
+
+
+@pytest.mark.slow
+def test_every_number_of_the_page_is_one_of_the_json(month: FleetReport) -> None:
+    numbers = shown(rendered(month, "html", 0).decode())
+    assert len(numbers) > 1000
+    # hours and days are drawn alone: their many ratios would vouch for anything
+    known = set(told(month.model_dump(exclude={"hours", "days"})))
+    known |= {"95", "0.01%"}  # the level of intervals, and the bound of smaller chances
+    assert [each for each in numbers if each not in known] == []
+    few = set(told(month.model_dump(include={"time", "total", "funnel", "actions"})))
+    assert sum(each not in few for each in numbers) > 500  # it can fail
 
 
 @pytest.mark.slow

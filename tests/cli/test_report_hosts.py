@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.state_file import open_store
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.support.boot import boot_id, uptime
-from tests.helpers.agent import Agent, agent, until
+from tests.fleet.changes.test_text import report as changes_of
+from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.in_process import call
+from tests.helpers.scenes import shown_node
 
 pytestmark = pytest.mark.slow
 DAY = 86400.0
@@ -152,6 +155,8 @@ def test_nobody_at_all_is_an_exit_of_its_own() -> None:
         (("--hosts", "a", "--until", "2026-01-01"), "agents know their totals of now alone"),
         (("--hosts", "a[1-"), "a bracket is not closed"),
         ((), "Missing option '--prometheus'"),
+        (("--hosts", ""), "no host is named"),
+        (("--hosts", "a", "--hosts-file", "/dev/null"), "one of --hosts and --hosts-file"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(flags: tuple[str, ...], why: str) -> None:
@@ -176,3 +181,37 @@ def test_times_that_cannot_be_cost_nobody_else_anything(times: dict[str, float])
     report = agents_report(answers, (now - 14 * DAY, now), ReportOptions("user", Prices()))
     hours = {row.job_id: row.held_gpu_hours for row in report.jobs}
     assert hours == {"wrong": pytest.approx(20.0), "77": pytest.approx(20.0)}
+
+
+@pytest.mark.parametrize("number", ["1e308", "1e19", "NaN", "-1"])
+def test_an_agent_whose_numbers_none_can_have_is_named_and_costs_the_others_nothing(
+    number: str,
+) -> None:
+    now = time.time()
+    jobs = json.dumps([notebook(now).model_dump(mode="json")])
+    wrong = jobs.replace('"held_seconds": 36000.0', f'"held_seconds": {number}')
+    assert wrong != jobs
+    with playing_agent(jobs) as right_url, playing_agent(wrong) as wrong_url:
+        hosts = f"{right_url},{wrong_url}"
+        done = call("fleet", "report", "--hosts", hosts, "--format", "json")
+    assert done.returncode == 4, done.stderr
+    report = FleetReport.model_validate_json(done.stdout)
+    assert [row.held_gpu_hours for row in report.jobs] == [pytest.approx(20.0)]
+    assert [row.why for row in report.missing] == ["answers with something other than jobs"]
+
+
+def test_changes_that_were_found_before_go_with_a_server_alone(tmp_path: Path) -> None:
+    file = tmp_path / "changes.json"
+    file.write_text(changes_of([], []).model_dump_json())
+    done = call("fleet", "report", "--hosts", "a", "--changes", str(file))
+    assert done.returncode == 2
+    assert "--changes goes with --prometheus" in done.stderr
+
+
+@contextmanager
+def playing_agent(jobs: str) -> Iterator[str]:
+    """An agent of a node without GPUs, with these jobs."""
+    node = {**shown_node().model_dump(mode="json"), "gpus": [], "jobs": []}
+    answers = [json.dumps(node), jobs]  # asked in this order
+    with page_server(lambda: answers.pop(0)) as url:
+        yield url.removesuffix("/metrics")

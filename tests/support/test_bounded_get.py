@@ -170,3 +170,13 @@ def test_nobody_there_is_one_sentence() -> None:
 def test_a_url_is_shown_without_its_password() -> None:
     assert shown_url("http://ada:secret@node1:9846") == "http://node1:9846"
     assert shown_url("unix:/run/\x1b.sock") == r"unix:/run/\x1b.sock"
+
+
+def test_what_is_no_http_is_quoted_in_short() -> None:
+    with (
+        server(lambda connection: connection.sendall(b"x" * 9_000 + b"\n")) as (url, _),
+        pytest.raises(NoAnswerError) as caught,
+    ):
+        content(url, "/", "text/plain", GENEROUS)
+    assert "does not answer: xxx" in str(caught.value)
+    assert len(str(caught.value)) < 300

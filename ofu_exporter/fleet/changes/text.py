@@ -59,7 +59,8 @@ def facts(report: ChangesReport) -> Iterator[str]:
         f"if neighbours' autocorrelation is at most {ALIKE}."
     )
     if report.smaller:
-        yield f"{report.smaller} changes by less than a factor of {report.least_factor:g} are left out."
+        changes, are = counted(report.smaller, "change"), "is" if report.smaller == 1 else "are"
+        yield f"{changes} by less than a factor of {report.least_factor:g} {are} left out."
 
 
 def _sections(report: ChangesReport, most_rows: int) -> Iterator[ReportSection]:

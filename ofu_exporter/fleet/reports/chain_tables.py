@@ -37,21 +37,29 @@ def chain_words(steps: Sequence[ChainStep]) -> str:
     if last is None or last.share is None:
         return ""
     words: dict[Factor, str] = {
-        "capacity": "capacity",
-        "allocated": "held",
-        "together": "with all GPUs of the job at once",
-        "progress": "progress",
+        "allocated": "was held by jobs",
+        "together": "had all GPUs of the job at work",
+        "progress": "was progress",
     }
-    parts = [f"{percent(step.share)} {words[step.factor]}" for step in steps if step is not last]
+    parts = [
+        f"{percent(step.share)} {words[step.factor]}" for step in steps if step.factor in words
+    ]
     became = "became progress" if "progress" in by_factor else "was used"
-    text = f"{', '.join(parts)}, OFU {percent(last.ratio)} of that: {percent(last.share)} of the peak {became}."
-    return text.replace("100.0% capacity", "100% capacity")
+    return (
+        f"Of the capacity, {', '.join(parts)}; OFU was {percent(last.ratio)} in that, so "
+        f"{percent(last.share)} of the peak {became}."
+    )
+
+
+def before(step: ChainStep) -> str:
+    """The share of the step before; the capacity has none before it."""
+    return "-" if step.factor == "capacity" else percent(step.ratio, "-")
 
 
 def chain_table(steps: Sequence[ChainStep], currency: str) -> TextTable:
     columns: list[Column[ChainStep]] = [
         ("", LEFT, lambda step: "OFU" if step.factor == "ofu" else step.factor),
-        ("of the step before", RIGHT, lambda step: percent(step.ratio, "-")),
+        ("of the step before", RIGHT, before),
         ("of the capacity", RIGHT, lambda step: percent(step.share, "-")),
         ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
         ("cost", RIGHT, lambda step: money(step.cost, currency)),
@@ -76,7 +84,7 @@ def progress_section(
         ("cost of these", RIGHT, lambda row: money(row.lost_cost, currency)),
         ("restarts", RIGHT, lambda row: "-" if row.restarts is None else f"{row.restarts:.0f}"),
     ]
-    return f"Held and no progress, by {by}", table(columns, [*named, rows[0]]), _MEANINGS
+    return f"Held without progress, by {by}", table(columns, [*named, rows[0]]), _MEANINGS
 
 
 def _name(row: ProgressRow) -> str:

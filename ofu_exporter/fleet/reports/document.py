@@ -30,7 +30,8 @@ class ReportSection(NamedTuple):
         if self.table:
             yield self.table.markdown()
         if self.remark:
-            yield from ("", markdown_words(self.remark))
+            yield from [""] * bool(self.steps or self.table)
+            yield markdown_words(self.remark)
 
 
 class Document(NamedTuple):

@@ -78,6 +78,8 @@ def keep(report: FleetReport, page: bytes, folder: Path) -> Path:
     with file_errors(f"--folder: {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
+            if (folder / INDEX).exists() and not pages_in(folder):
+                raise ConfigError(f"--folder: {folder} has an {INDEX} that is of no report")
             name = f"{_short(report.time.start)}_{_short(report.time.end)}"
             path = folder / f"{name}.html"
             _write(path, page.decode())

@@ -23,7 +23,7 @@ def _groups(report: FleetReport) -> list[Column[GroupRow]]:
     currency = report.currency
     named: Column[GroupRow] = (report.by, LEFT, lambda row: row.shown_name)
     since: list[Column[GroupRow]] = [
-        ("points since", RIGHT, lambda row: signed_points(row.ofu_change)),
+        ("OFU, points more", RIGHT, lambda row: signed_points(row.ofu_change)),
         ("trend", LEFT, lambda row: spark(trend_of(report, row))),
     ]
     return [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
 from ofu_exporter.fleet.reports.chain_rows import Factor
-from ofu_exporter.fleet.reports.chain_tables import WORDS
+from ofu_exporter.fleet.reports.chain_tables import WORDS, before
 from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
@@ -116,13 +116,16 @@ _CHAIN: Mapping[Factor, str] = {
 def _chain(report: FleetReport) -> Iterator[StepBar]:
     """The factors, where more is known than the funnel tells."""
     for step in report.chain if len(report.chain) > 3 else ():
-        amount = f"{tables.share(step.ratio)} of the step before · {tables.hours(step.gpu_hours)} GPU-hours"
+        amount = tables.hours(step.gpu_hours) + " GPU-hours"
         if step.cost is not None:
             amount += f" · {tables.money(step.cost, report.currency)}"
+        meaning = WORDS[step.factor]
+        if step.factor != "capacity":
+            meaning += f" ({before(step)} of the step before)"
         yield {
             "kind": _CHAIN[step.factor],
             "name": "OFU" if step.factor == "ofu" else step.factor,
-            "meaning": WORDS[step.factor],
+            "meaning": meaning,
             "is_part": False,
             "left": "0.00",
             "width": f"{100 * min(1.0, step.share or 0.0):.2f}",
@@ -171,8 +174,9 @@ def _hours(report: FleetReport) -> TimePicture | None:
         return None
     lines = [
         PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
-        PictureLine("mfu", "MFU", [row.mfu for row in report.hours]),
     ]
+    if any(row.mfu is not None for row in report.hours):
+        lines.append(PictureLine("mfu", "MFU", [row.mfu for row in report.hours]))
     if any((row.no_job_ofu or 0.0) > _WORKS for row in report.hours):
         of_none = [row.no_job_ofu for row in report.hours]
         lines.append(PictureLine("activity", "OFU without a job", of_none))

@@ -30,7 +30,7 @@ MOST_ROWS = 20
 
 def facts(report: FleetReport) -> Iterator[str]:
     if words := chain_words(report.chain):
-        yield f"Of the GPU-hours: {words}"
+        yield words
     yield f"{covered(report.time)}."
     first = next((at for at, row in enumerate(report.hours) if row.held_gpus is not None), 0)
     if first:

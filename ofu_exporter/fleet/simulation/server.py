@@ -21,8 +21,8 @@ from ofu_exporter.values.reasons import QueryReason
 
 TARGET = 0.4
 """OFU; that of helm/ofu-exporter/files/rules/target.yaml."""
-URL = "http://simulated.invalid"
-"""Stands for a server that nobody can ask (RFC 2606)."""
+URL = "http://prometheus.example:9090"
+"""Stands in commands where a reader's own server would; nobody can ask it (RFC 2606)."""
 _PEERS = 4
 """GPUs of a job from which on they are compared with each other."""
 

@@ -143,3 +143,10 @@ def test_a_stop_before_the_index_leaves_the_old_one_whole(
     assert (tmp_path / INDEX).read_text() == before
     keep(week(3), b"", tmp_path)
     assert len(rows(tmp_path)) == 3
+
+
+def test_an_index_that_is_of_no_report_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_text("mine")
+    with pytest.raises(ConfigError, match="that is of no report"):
+        keep(week(1), b"", tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {INDEX: "mine"}
