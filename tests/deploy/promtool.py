@@ -75,6 +75,8 @@ def said(path: Path) -> str:
     Rules that nothing in the tests reads are left out: promtool would evaluate each of them every minute.
     """
     whole = read_yaml(path)
+    fed = [each["values"] for test in whole["tests"] for each in test["input_series"]]
+    assert all(isinstance(each, str) for each in fed), "YAML reads 0x60 as 96: quote it"
     files = [file for name in whole["rule_files"] for file in glob.glob(str(path.parent / name))]
     kept = read_rules([groups(Path(file)) for file in sorted(files)], whole["tests"])
     with tempfile.TemporaryDirectory() as folder:
