@@ -365,7 +365,7 @@ def healthy(jobs: int, hours: float = 1.5) -> ProgressFleet:
         begin = chance.uniform(30, 600)
         while (left := hours * HOUR - begin - sum(each.seconds for each in stretches)) > 900:
             stretches.append(Stretch("work", chance.uniform(300, min(1200, left - 100))))
-            stretches.append(Stretch("checkpoint", chance.uniform(3, 25)))
+            stretches.append(Stretch("checkpoint", chance.uniform(3, 40)))
         stretches.append(Stretch("work", 300))
         runs.append(
             PlannedRun(str(number), [f"n{number}:9846"], begin, stretches, f"u{number % 9}")

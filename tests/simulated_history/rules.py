@@ -23,6 +23,7 @@ from tests.simulated_history.series import ABSENT, RecordedSeries, is_there, tog
 FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "hours")
 """The files of rules that are not kept of single GPUs, in an order in which each follows from those before."""
 ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
     "*": operator.mul,
     "/": operator.truediv,
     "-": operator.sub,
