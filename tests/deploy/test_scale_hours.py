@@ -35,7 +35,7 @@ WANTED = {
 } - {
     *("job:tokens:increase1h", "job:idle_engine_joules:increase1h"),
     *("job:memory_gpu_hours:increase1h", "job:memory_busy_gpu_hours:increase1h"),
-    "job:ofu_before_drop:ratio",
+    *("job:ofu_before_drop:ratio", "job_gpu:ofu_gpu_sm_clock_before_loss:hertz"),
 }
 """All that reads an hour or a day, or is recorded once an hour, but what is of jobs that serve or become slow."""
 TEXT = " ".join(sorted(WANTED))
