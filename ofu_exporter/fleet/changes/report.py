@@ -71,7 +71,7 @@ def collect(
     kinds: Sequence[Kind],
     most_gpu_hours: float = math.inf,
 ) -> Collected:
-    """What is compared, of a history that was read; of single GPUs the last hours, at most so many of theirs."""
+    """What is compared, of a history that was read; of single GPUs only the last `most_gpu_hours`."""
     jobs = fleet_report(history, WANTED, reader).jobs
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []

@@ -113,7 +113,7 @@ class Message(NamedTuple):
     attached: Path | None = None
 
 
-class Sender:
+class AppriseSender:
     """The site's URL of apprise."""
 
     def __init__(self, url: str, seconds: float = WHOLE_SECONDS) -> None:
@@ -180,7 +180,7 @@ class Sender:
         return shown(reason)[:600]
 
 
-class DigestSender(Sender):
+class DigestSender(AppriseSender):
     """The same with the address of each digest's reader."""
 
     def __init__(self, config: SendConfig, most_jobs: int, seconds: float = WHOLE_SECONDS) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.fleet.digest.config_file import SendConfig
-from ofu_exporter.fleet.digest.delivery import TO, Message, Sender, url_of
+from ofu_exporter.fleet.digest.delivery import TO, AppriseSender, Message, url_of
 from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.values.text import shown
@@ -28,7 +28,7 @@ class ReportSender:
         if (TO in url) != bool(config.report_to):
             raise ConfigError(f"send: {TO} in the URL needs `report_to`, and this needs it")
         self._addresses = config.report_to or ("",)
-        self._sender = Sender(url)
+        self._sender = AppriseSender(url)
 
     def send(self, report: FleetReport, page: Path) -> Iterator[ReportFate]:
         """Send to every address; a failure stops no other."""
