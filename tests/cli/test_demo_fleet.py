@@ -22,6 +22,8 @@ MONTH = 720.0
 """Hours."""
 NOTEBOOK = 4 * MONTH
 """GPU-hours: four GPUs for the whole month."""
+RESTARTS = (60 - 44) * 24 / 6
+"""Of vision-moe, every six hours of its 16 days."""
 HALVED = 8 * (30 - 12) * 24 * 0.5
 """Eight GPUs, for 18 days at half the speed: half of these GPU-hours would have done."""
 
@@ -53,8 +55,8 @@ def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) 
     assert report.time.start == "2026-04-28T00:00:00Z"
     assert report.time.end == "2026-05-28T00:00:00Z"
     assert (report.missing, changed.missing) == ([], [])
-    (note,) = report.notes  # its GPUs have no minutes
-    assert note.startswith("Whether all GPUs of a job were at work at once is not known")
+    (note,) = report.notes  # a made-up job states no step
+    assert note.startswith("No job states its steps")
     assert next(step.gpu_hours for step in report.funnel if step.name == "installed") == 64 * MONTH
     assert [row.labels["job_name"] for row in changed.changes if row.kind == "job"] == ["robot-vla"]
     assert changed.slow == []
@@ -100,6 +102,19 @@ def test_every_number_of_the_page_is_one_of_the_json(month: FleetReport) -> None
     assert [each for each in numbers if each not in known] == []
     few = set(told(month.model_dump(include={"time", "total", "funnel", "actions"})))
     assert sum(each not in few for each in numbers) > 500  # it can fail
+
+
+@pytest.mark.slow
+def test_the_chain_says_what_never_started_and_how_often_a_job_began_again(
+    month: FleetReport,
+) -> None:
+    shares = [step.share for step in month.chain if step.share is not None]
+    assert [step.factor for step in month.chain] == ["capacity", "allocated", "together", "ofu"]
+    assert (shares[1] - shares[2]) * 64 * MONTH == pytest.approx(NOTEBOOK, rel=0.01)
+    whole = month.progress[0]
+    assert whole.starting_gpu_hours == pytest.approx(NOTEBOOK, rel=0.01)
+    assert (whole.held_idle_gpu_hours, whole.alone_gpu_hours) == (0.0, 0.0)
+    assert whole.restarts == pytest.approx(RESTARTS, abs=1)
 
 
 @pytest.mark.slow

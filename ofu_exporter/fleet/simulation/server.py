@@ -14,7 +14,8 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.prometheus import Labels, QueryCost, Series
-from ofu_exporter.fleet.reports import queries
+from ofu_exporter.fleet.reports import progress_reader, queries
+from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
 from ofu_exporter.values.reasons import QueryReason
@@ -23,6 +24,7 @@ TARGET = 0.4
 """OFU; that of helm/ofu-exporter/files/rules/target.yaml."""
 URL = "http://prometheus.example:9090"
 """Stands in commands where a reader's own server would; nobody can ask it (RFC 2606)."""
+_HOUR_MINUTES = 60
 _PEERS = 4
 """GPUs of a job from which on they are compared with each other."""
 
@@ -100,6 +102,7 @@ class SimulatedServer:
         for part in sorted({part for each in hours.values() for part in each.lost}):
             lost = {hour: each.lost.get(part, 0.0) for hour, each in hours.items()}
             self._add(queries.LOST.recorded, lost, part=part, **job)
+        self._add_progress(truth, hours)
         for kind in (queries.VERDICT, queries.CAUSE):
             told = {hour: getattr(each, kind.name) for hour, each in hours.items()}
             for value in sorted({*told.values()} - {""}):
@@ -112,6 +115,25 @@ class SimulatedServer:
             self._held[hour] += each.held
         if truth.job.size >= _PEERS:
             self._add_peers(truth, hours)
+
+    def _add_progress(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
+        """What was no progress: its GPUs work from each begin on, or never start to. It states no step."""
+        job = {"job_id": truth.job.draft.job_id}
+        idle, nothing = _filled(hours, "idle"), dict.fromkeys(hours, 0.0)
+        begins = [begin // _HOUR_MINUTES for begin, _ in truth.job.runs[1:]]
+        never = truth.job.draft.group.work == "idle"
+        starting, stood = (idle, nothing) if never else (nothing, idle)
+        lost = {
+            NoProgress.STARTING: starting,
+            NoProgress.HELD_IDLE: stood,
+            NoProgress.ALONE: nothing,
+        }
+        for reason, values in lost.items():
+            self._add(progress_reader.LOST.recorded, values, reason=reason.value, **job)
+        self._add(progress_reader.UTILIZED.recorded, nothing, **job)
+        self._add(progress_reader.HELD.recorded, _filled(hours, "held"), **job)
+        again = {hour: float(begins.count(hour)) for hour in hours}
+        self._add(progress_reader.RESTARTS.recorded, again, **job)
 
     def _add_peers(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
         """Each GPU of a job beside the others, in hours that the job had from begin to end."""
