@@ -136,9 +136,9 @@ class TraceDesk:
     ) -> tuple[list[Process], int]:
         """The processes of a job's user, and that user. Raises Refused."""
         job_id = job.job_id
-        found = self.registry.of(job_id, time.monotonic(), job.pod_uids)
-        users = Counter(each.peer.uid for each in found)
-        are_proven = any(each.is_proven for each in found)
+        claiming = self.registry.of(job_id, time.monotonic(), job.pod_uids)
+        users = Counter(each.peer.uid for each in claiming)
+        are_proven = any(each.is_proven for each in claiming)
         may_ask = owner
         if owner is None and users:
             if len(users) > 1 and not are_proven:
@@ -148,18 +148,20 @@ class TraceDesk:
             owner = users.most_common(1)[0][0]
             may_ask = owner if are_proven or not job.user else None
         _check(-1 if may_ask is None else may_ask, asker, job)
-        own = [each for each in found if each.peer.uid == owner]
-        self.outcomes["foreign"] += len(found) - len(own)
+        processes = [each for each in claiming if each.peer.uid == owner]
+        self.outcomes["foreign"] += len(claiming) - len(processes)
         wanted = set(asker.gpus or ())
-        own = [each for each in own if not wanted or each.gpu in wanted][: asker.most or MOST_FILES]
-        if not own or owner is None:
+        processes = [each for each in processes if not wanted or each.gpu in wanted][
+            : asker.most or MOST_FILES
+        ]
+        if not processes or owner is None:
             which = f" on GPU {', '.join(map(str, sorted(wanted)))}" if wanted else ""
             detail = (
                 f"no process of job {job_id}{which} has asked for work in the last minute: it needs PyTorch 1.13 or "
                 "newer, and KINETO_USE_DAEMON=1 and KINETO_IPC_SOCKET_DIR in its environment from its start on"
             )
             raise Refused(409, detail)
-        return own, owner
+        return processes, owner
 
     def _work(self, request: _Request) -> None:
         """Wait for the files, read them, and tell the book."""

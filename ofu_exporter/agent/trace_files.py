@@ -73,8 +73,8 @@ def let_agent_read(folder: Path) -> str:
 
 def _reads_all() -> bool:
     """Whether modes do not hold for this process (capabilities(7)): root in a container has no such capability."""
-    found = re.search(r"CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
-    return bool(found and int(found[1], 16) & _DAC)
+    effective = re.search(r"CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
+    return bool(effective and int(effective[1], 16) & _DAC)
 
 
 def sweep_traces(folder: Path, now: float) -> None:

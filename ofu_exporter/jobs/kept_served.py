@@ -33,6 +33,9 @@ class KeptCounters(_Kept):
     """Unix time."""
     counters: tuple[tuple[str, str, str, str, Sum], ...] = ()
     """Measure, kind, model and labels of a series, and its value."""
+    models: tuple[str, ...] = ()
+    """Names that are told apart, which stay the same ones."""
+    phases: tuple[str, ...] = ()
 
 
 class KeptJob(_Kept):

@@ -47,11 +47,11 @@ class JobBook:
 
     def with_ended(self) -> Iterator[JobTotals]:
         """The same, and what the state file remembers of others: a bounded number, the last first, each once."""
-        told = set()
+        records = set()
         for job in itertools.chain(self.current(), map(_with_end, self._last())):
             record = job.scheduler, job.job_id, job.began
-            if record not in told:
-                told.add(record)
+            if record not in records:
+                records.add(record)
                 yield job
 
     def _totals(self, view: JobView, simulated: bool) -> JobTotals | None:
@@ -88,8 +88,8 @@ class JobBook:
 
 def with_served(job: JobTotals, served: Mapping[str, Sequence[ServedTotals]]) -> JobTotals:
     """A job with what its engines served, under any of its names."""
-    found = [each for name in (job.job_id, *job.aliases) for each in served.get(name, ())]
-    return job.model_copy(update={"served": merged_served(found)}) if found else job
+    totals = [each for name in (job.job_id, *job.aliases) for each in served.get(name, ())]
+    return job.model_copy(update={"served": merged_served(totals)}) if totals else job
 
 
 def _with_end(record: JobTotals) -> JobTotals:

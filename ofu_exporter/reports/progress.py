@@ -70,10 +70,12 @@ def restarted(progress: Progress) -> Progress:
 
 
 def _entered(progress: Progress, run: str, line: Line | None) -> Progress:
-    own = progress.lines.get(run)
-    known = max(filter(None, (own, line)), key=lambda one: one.step, default=None)
-    lines = progress.lines if known is None else with_line(progress.lines, run, known)
-    return replace(restarted(replace(progress, run=run, lines=lines)), stopped=known and known.at)
+    lines_of_run = filter(None, (progress.lines.get(run), line))
+    furthest = max(lines_of_run, key=lambda one: one.step, default=None)
+    lines = progress.lines if furthest is None else with_line(progress.lines, run, furthest)
+    return replace(
+        restarted(replace(progress, run=run, lines=lines)), stopped=furthest and furthest.at
+    )
 
 
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:

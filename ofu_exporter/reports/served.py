@@ -31,16 +31,21 @@ class Tally:
         self._names: tuple[set[str], set[str]] = set(), set()
         """Models, and phases."""
         for each in kept:
+            for names, earlier in zip(self._names, (each.models, each.phases), strict=True):
+                names.update(earlier[:MAX_NAMES])
             counters = {Series(*row[:4]): row[4] for row in each.counters}
             self._pages[each.started] = self._named(EnginePage(counters, {}, each.started)), each.at
 
     def kept(self) -> tuple[KeptCounters, ...]:
         """The pages up to which this one has counted."""
+        models, phases = (tuple(sorted(names)) for names in self._names)
         return tuple(
             KeptCounters.model_construct(
                 started=page.started,
                 at=at,
                 counters=tuple((*series, value) for series, value in page.counters.items()),
+                models=models,
+                phases=phases,
             )
             for page, at in self._pages.values()
         )

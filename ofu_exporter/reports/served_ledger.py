@@ -100,9 +100,9 @@ class Ledger:
 
     def _forget(self) -> None:
         """Forget jobs that are not here and whose engines are not pulled any more."""
-        known = self._pulled() | self._here().keys()
+        in_use = self._pulled() | self._here().keys()
         if self._snapshot() is not None:
-            self._earlier = {job: each for job, each in self._earlier.items() if job in known}
+            self._earlier = {job: each for job, each in self._earlier.items() if job in in_use}
         self._began = {job: at for job, at in self._began.items() if job in self._earlier}
 
     def _forget_gone(self) -> None:

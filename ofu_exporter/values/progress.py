@@ -126,8 +126,8 @@ class Progress:
         first, last = sorted((self, other), key=lambda one: one.until or 0.0)
         lines = dict(first.lines)
         for run, line in last.lines.items():
-            known = lines.pop(run, line)
-            lines[run] = max(line, known, key=lambda one: one.step)
+            other_line = lines.pop(run, line)
+            lines[run] = max(line, other_line, key=lambda one: one.step)
         return replace(
             last,
             lines=dict([*lines.items()][-MOST_RUNS:]),

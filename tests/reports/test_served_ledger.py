@@ -7,7 +7,7 @@ from dataclasses import replace
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import Tally
+from ofu_exporter.reports.served import MAX_NAMES, Tally
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.job import Job
@@ -121,6 +121,20 @@ def test_names_of_models_stay_those_that_were_kept() -> None:
     (tally,) = after.tallies([FIRST])
     read(tally, page(names[::-1], 1003))
     assert sum(after.served()["chat"].tokens.values()) == 3 * len(names)
+
+
+def test_an_engine_whose_models_change_gets_no_more_names_by_restarts_of_the_agent() -> None:
+    ledger = Ledger()
+    for start in range(5):
+        (tally,) = ledger.tallies([FIRST])
+        for n in range(40):
+            parsed = engine_pages.read(
+                f'vllm:generation_tokens_total{{model_name="{start}-{n}"}} {n}\n'
+            )
+            assert parsed is not None
+            tally.take(parsed, 1.0)
+        ledger = over_a_restart(ledger)
+    assert len(ledger.served()["chat"].tokens) == MAX_NAMES + 1, "and one for all others"
 
 
 def test_other_settings_lose_nothing() -> None:
