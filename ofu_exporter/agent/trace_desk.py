@@ -171,7 +171,6 @@ class TraceDesk:
             if outcome == EMPTY:
                 self._ask_again(request)
                 outcome = self._taken(request)
-            outcome = "no_gpu_work" if outcome == EMPTY else outcome
         except (OSError, ValueError, OfuError) as error:
             request.detail = str(error)
         except Exception as error:
