@@ -12,7 +12,12 @@ from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.prices import Prices
-from ofu_exporter.fleet.reports.progress_sums import BEFORE_TOGETHER, NoProgress, ProgressSums
+from ofu_exporter.fleet.reports.progress_sums import (
+    BEFORE_TOGETHER,
+    BY_ENGINES,
+    NoProgress,
+    ProgressSums,
+)
 from ofu_exporter.support.percent import percent
 
 MOST_UNKNOWN = 0.01
@@ -36,6 +41,10 @@ class JobProgress(NamedTuple):
         """Whether it says anything of its progress."""
         own = [reason for reason in NoProgress if reason not in BEFORE_TOGETHER]
         return self.sums.step is not None or any(self.lost.get(reason) for reason in own)
+
+    def tells(self, reason: NoProgress) -> bool:
+        """Whether it is known how many of its GPU-hours these were: 0 is known only where somebody counts."""
+        return bool(self.lost) and (reason in BY_ENGINES or reason.value in self.sums.lost)
 
     @property
     def together(self) -> float:
@@ -135,13 +144,13 @@ def _row(
     )
     lost = {
         f"{reason.value}_gpu_hours": sum(job.lost.get(reason, 0.0) for job in jobs)
-        if are_watched and (states or reason in BEFORE_TOGETHER)
+        if any(job.tells(reason) for job in jobs)
         else None
         for reason in NoProgress
     }
     costs = (job.price and job.price * sum(job.lost.values()) for job in jobs if job.lost)
     steps = [job.sums.step for job in jobs if job.sums.step is not None]
-    restarts = sum(job.sums.restarts for job in jobs)
+    restarts = known_sum(job.sums.restarts for job in jobs)
     return ProgressRow(
         by=by,
         cluster=name[0],
@@ -153,7 +162,7 @@ def _row(
         progress_effective_gpu_hours=used if are_watched else None,
         lost_effective_gpu_hours=whole - used if are_watched else None,
         lost_cost=known_sum(costs),
-        restarts=round(restarts) if states or restarts else None,
+        restarts=None if restarts is None else round(restarts),
         step=max(steps) if by == "job" and steps else None,
         **lost,
     )

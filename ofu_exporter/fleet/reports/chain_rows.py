@@ -36,7 +36,8 @@ class ProgressRow(ResultRow):
         description="Share of these of which is known what the engines of the job's GPUs did."
     )
     starting_gpu_hours: float | None = Field(
-        description="From the start of the job, or of a restart, to its first tensor work or step."
+        description="From the start of the job, or of a restart, to its first tensor work or step; null where no agent "
+        "counts it."
     )
     held_idle_gpu_hours: float | None
     alone_gpu_hours: float | None = Field(
@@ -56,5 +57,5 @@ class ProgressRow(ResultRow):
         description="The rest of the work: what was done while nothing came forward."
     )
     lost_cost: float | None = Field(description="Of the GPU-hours that were no progress.")
-    restarts: float | None = Field(description="null where no steps or restarts are known.")
+    restarts: float | None = Field(description="null where no agent counts them.")
     step: float | None = Field(default=None, description="Of a job: the highest that it stated.")

@@ -99,7 +99,8 @@ class ProgressReader(HistoryAnswers):
             sums = self._sums(job, hour)
             sums.step = max(sums.step or 0.0, value)
         for job, hour, value in self.values_of(restarts, job_of):
-            self._sums(job, hour).restarts += value
+            sums = self._sums(job, hour)
+            sums.restarts = (sums.restarts or 0.0) + value
 
     def _sums(self, key: JobKey, hour: int) -> ProgressSums:
         return self._history.progress.setdefault(self._history.owned(key, hour), ProgressSums())

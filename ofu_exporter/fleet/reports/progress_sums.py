@@ -32,6 +32,8 @@ MEANINGS: Mapping[NoProgress, str] = {
 }
 BEFORE_TOGETHER = (NoProgress.STARTING, NoProgress.HELD_IDLE, NoProgress.ALONE)
 """The others take steps, or what a job says of itself."""
+BY_ENGINES = (NoProgress.HELD_IDLE, NoProgress.ALONE)
+"""What the engines of a job's GPUs tell; the others are counted by agents."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,8 @@ class ProgressSums:
     """At the full peak, in what was lost, but for what was done again."""
     step: float | None = None
     """The highest one stated."""
-    restarts: float = 0.0
+    restarts: float | None = None
+    """None where no agent counts them."""
 
     def cut(self, held: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""
