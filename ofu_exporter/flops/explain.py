@@ -45,6 +45,8 @@ UNTRIED_FIT = 0.1
 """How likely it is that a cause which needs the configuration fits a ratio near 1."""
 UNTRIED_ABOVE, UNTRIED_BELOW = 0.5, 0.25
 """How fast that falls with the logarithm of the ratio: few counts are several times too high, fewer too low."""
+BESIDES = 1.3
+"""What a pair with something that the hardware runs is less rare than its score says: every third job recomputes."""
 APART = 0.02
 """A throughput tells reports apart that differ by more than this share."""
 
@@ -163,14 +165,20 @@ def _is_decided(ranked: Sequence[Candidate], observed: float, is_given: Mapping[
     if all(_sides()[slug] is Side.HARDWARE for slug in first.causes):
         return True
     same = [each for each in ranked if abs(each.report_ratio / first.report_ratio - 1) <= TWINS]
-    others = math.fsum(math.exp(-each.score) for each in ranked if each not in same)
+    others = math.fsum(_weight(each) for each in ranked if each not in same)
     if not is_given["config"]:
         spread = UNTRIED_ABOVE if observed > 0 else UNTRIED_BELOW
         fitting = UNTRIED_FIT * math.exp(-abs(observed) / spread)
         others += fitting * math.fsum(
             math.exp(-each.rarity) for each in causes() if _needs_config(each)
         )
-    return math.fsum(math.exp(-each.score) for each in same) > others
+    return math.fsum(map(_weight, same)) > others
+
+
+def _weight(each: Candidate) -> float:
+    """How likely a cause is beside others. What the hardware runs besides a mistake is no second mistake."""
+    sides = {_sides()[slug] for slug in each.causes}
+    return math.exp(BESIDES * (len(sides) > 1) - each.score)
 
 
 def _needs_config(cause: MfuCause) -> bool:
