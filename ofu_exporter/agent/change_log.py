@@ -85,16 +85,16 @@ class ChangeLog:
         jobs = {view.job.key: view for view in after.jobs}
         for key, old in old_jobs.items():
             if key not in jobs and old.ended is None:
-                yield _Line(Event.JOB_ENDED, key[1], f"{_job_name(old)} is no longer known")
+                yield _Line(Event.JOB_ENDED, key.job_id, f"{_job_name(old)} is no longer known")
         for key, view in jobs.items():
             earlier = old_jobs.get(key)
             is_same_run = earlier is not None and earlier.current_began == view.current_began
             is_new = not is_same_run and view.current_began >= self._began
             if is_new:
-                yield _Line(Event.JOB_BEGAN, key[1], _began(view, after))
+                yield _Line(Event.JOB_BEGAN, key.job_id, _began(view, after))
             ran_before = earlier is not None and earlier.ended is None
             if view.ended is not None and (is_new or ran_before):
-                yield _Line(Event.JOB_ENDED, key[1], _ended(view))
+                yield _Line(Event.JOB_ENDED, key.job_id, _ended(view))
 
     def _verdict_lines(self, snapshot: Snapshot) -> Iterator[_Line]:
         jobs = {view.job.key: view for view in snapshot.jobs}
@@ -103,7 +103,7 @@ class ChangeLog:
             verdict = view.reports.recent_verdict if view.reports else Verdict.INSUFFICIENT_DATA
             if verdict not in (Verdict.INSUFFICIENT_DATA, self._verdicts.get(key)):
                 self._verdicts[key] = verdict
-                yield _Line(Event.VERDICT_TURNED, key[1], _verdict(view))
+                yield _Line(Event.VERDICT_TURNED, key.job_id, _verdict(view))
 
 
 def _pause_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
@@ -145,8 +145,8 @@ def _gpu_lines(before: Snapshot | None, after: Snapshot) -> Iterator[_Line]:
         yield _Line(Event.GPU_LOST, view.gpu.index, text, logging.WARNING)
     for job, device in after.unknown_devices:
         if before is None or (job, device) not in before.unknown_devices:
-            text = f"job {job[1]} holds {device!r}, which is not a GPU measured here"
-            yield _Line(Event.GPU_UNKNOWN, job[1], text, logging.WARNING)
+            text = f"job {job.job_id} holds {device!r}, which is not a GPU measured here"
+            yield _Line(Event.GPU_UNKNOWN, job.job_id, text, logging.WARNING)
 
 
 def _changes_of_gpu(old: GpuView | None, view: GpuView) -> Iterator[_Line]:

@@ -18,9 +18,9 @@ from typing import Any
 
 from ofu_exporter.agent import trace_files
 from ofu_exporter.errors import OfuError
-from ofu_exporter.serving.trace_routes import Refused, TraceAnswer, TraceAsker, TraceOrder
+from ofu_exporter.serving.trace_routes import TraceAnswer, TraceAsker, TraceOrder, TraceRefused
 from ofu_exporter.traces import daemon_messages
-from ofu_exporter.traces.registry import Process, Registry
+from ofu_exporter.traces.registry import Process, ProcessRegistry
 from ofu_exporter.values.job import Job
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -66,7 +66,7 @@ class TraceDesk:
     ) -> None:
         """`submit` takes a report of the job."""
         self.folder = folder
-        self.registry = Registry()
+        self.registry = ProcessRegistry()
         self.outcomes: Counter[str] = Counter()
         self.problem = ""
         """Why no trace can be taken; "" where one can."""
@@ -81,9 +81,9 @@ class TraceDesk:
             return {**self.outcomes, **self.registry.refused}
 
     def ask(self, job_id: str, order: TraceOrder, asker: TraceAsker) -> TraceAnswer:
-        """Begin a trace, or say how one stands. Raises Refused where the asker may not, or it cannot be."""
+        """Begin a trace, or say how one stands. Raises TraceRefused where the asker may not, or it cannot be."""
         if self.problem:
-            raise Refused(503, self.problem)
+            raise TraceRefused(503, self.problem)
         job = self._job(job_id)
         owner = _uid_of(job.user) if job.user else None
         with self._lock:
@@ -92,7 +92,7 @@ class TraceDesk:
             processes, uid = self._of_owner(job, owner, asker)
             if self._request is not None:
                 detail = f"a trace of job {self._request.job_id} is being taken"
-                raise Refused(429, detail)
+                raise TraceRefused(429, detail)
             request = self._request = self._last = _request(
                 job_id, uid, order, processes, self.folder
             )
@@ -122,19 +122,19 @@ class TraceDesk:
             if view.job.job_id == job_id and view.ended is None:
                 return view.job
         detail = f"{job_id!r} holds no GPU that this agent measures"
-        raise Refused(404, detail)
+        raise TraceRefused(404, detail)
 
     def _standing(self, job: Job, request_id: str, asker: TraceAsker) -> TraceAnswer:
         last = self._last
         if last is None or last.id != request_id or last.job_id != job.job_id:
-            raise Refused(404, "no such trace was asked for, or another one since")
+            raise TraceRefused(404, "no such trace was asked for, or another one since")
         _check(last.uid, asker, job)
         return _answer(last)
 
     def _of_owner(
         self, job: Job, owner: int | None, asker: TraceAsker
     ) -> tuple[list[Process], int]:
-        """The processes of a job's user, and that user. Raises Refused."""
+        """The processes of a job's user, and that user. Raises TraceRefused."""
         job_id = job.job_id
         claiming = self.registry.of(job_id, time.monotonic(), job.pod_uids)
         users = Counter(each.peer.uid for each in claiming)
@@ -144,7 +144,7 @@ class TraceDesk:
             if len(users) > 1 and not are_proven:
                 self.outcomes["contested"] += 1
                 detail = "processes of several users say that they are of this job"
-                raise Refused(403, detail)
+                raise TraceRefused(403, detail)
             owner = users.most_common(1)[0][0]
             may_ask = owner if are_proven or not job.user else None
         _check(-1 if may_ask is None else may_ask, asker, job)
@@ -160,7 +160,7 @@ class TraceDesk:
                 f"no process of job {job_id}{which} has asked for work in the last minute: it needs PyTorch 1.13 or "
                 "newer, and KINETO_USE_DAEMON=1 and KINETO_IPC_SOCKET_DIR in its environment from its start on"
             )
-            raise Refused(409, detail)
+            raise TraceRefused(409, detail)
         return processes, owner
 
     def _work(self, request: _Request) -> None:
@@ -282,7 +282,7 @@ def _check(owner: int, asker: TraceAsker, job: Job) -> None:
             f"a trace of job {job.job_id} is for its own user{unknown}, root and the site, "
             "by the agent's Unix socket"
         )
-        raise Refused(403, detail)
+        raise TraceRefused(403, detail)
 
 
 def _is_there(path: Path) -> bool:

@@ -37,12 +37,12 @@ def job(job_id: str, cluster: str, format_: str, output: Path | None, **options:
 
 def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
     """Ask the server for all of one job. Raises UnknownJobError."""
-    from ofu_exporter.fleet.reports.fleet_history import JobKey
+    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
 
     with asked_server(options) as (reader, times):
-        story = read_story(reader, times, JobKey(cluster, job_id))
+        story = read_story(reader, times, ClusterJob(cluster, job_id))
     return job_result(story, reader)
 
 

@@ -11,7 +11,7 @@ from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import QueryCost, Series
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
@@ -103,7 +103,7 @@ def _begin(job: JobTotals, end: float) -> float:
 
 def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: float) -> None:
     """`end` is that of the report: no job is known beyond it."""
-    key = JobKey("", job.job_id)
+    key = ClusterJob("", job.job_id)
     if key in history.jobs:  # another user's job had the id
         key = key._replace(user=job.user)
     made = history.job(key)

@@ -20,7 +20,7 @@ def plain(line: str) -> str:
     return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
-class Quantity(NamedTuple):
+class LogQuantity(NamedTuple):
     """A number in a line: its pattern, of which the first group is the number, its name in errors, and its unit."""
 
     pattern: re.Pattern[str]
@@ -38,8 +38,8 @@ class Quantity(NamedTuple):
         return number(text, self.where) * unit
 
 
-def quantity(pattern: str, where: str, unit: float = 1.0) -> Quantity:
-    return Quantity(re.compile(pattern), where, unit)
+def quantity(pattern: str, where: str, unit: float = 1.0) -> LogQuantity:
+    return LogQuantity(re.compile(pattern), where, unit)
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class LineForm:
     """The form of a line that states a step. Only the step is needed; MFU and rates are those of one GPU."""
 
     step: re.Pattern[str]
-    flops_per_second: Quantity | None = None
-    mfu: Quantity | None = None
-    seconds: Quantity | None = None
+    flops_per_second: LogQuantity | None = None
+    mfu: LogQuantity | None = None
+    seconds: LogQuantity | None = None
     """Of one step."""
     also: str = ""
     """What a line of this form has too, so that no other line is taken for one."""

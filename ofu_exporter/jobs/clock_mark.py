@@ -16,7 +16,7 @@ LEAST_SECONDS = 1.0
 """A smaller difference is how exactly two clocks are read one after the other."""
 
 
-class Mark(NamedTuple):
+class ClockMark(NamedTuple):
     """One instant on both clocks."""
 
     boot: str
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
     unix: float
 
 
-def set_by(before: Mark, now: Mark) -> float:
+def set_by(before: ClockMark, now: ClockMark) -> float:
     """By how many seconds the clock was set from one instant to a later one, as far as that can be known.
 
     In one boot the time between the two is known. Over a boot only this is: the first was before the boot.

@@ -55,7 +55,7 @@ class GpuTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
 
     @property
     def key(self) -> GpuKey:
-        return (self.uuid, self.gpu_instance)
+        return GpuKey(self.uuid, self.gpu_instance)
 
 
 class RunTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):

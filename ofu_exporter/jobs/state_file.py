@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ofu_exporter.jobs import kept_served
-from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
+from ofu_exporter.jobs.clock_mark import ClockMark, moved, set_by
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.state_rows import connected, find, is_past, last, readable
 from ofu_exporter.jobs.totals import JobTotals
@@ -98,7 +98,7 @@ class StateFile:
             self._db.executescript(_TABLES)
             self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def load(self, unix: float, now: Mark | None = None) -> Saved:
+    def load(self, unix: float, now: ClockMark | None = None) -> Saved:
         """The jobs to continue if they still run or come back, and the time up to which each GPU was counted.
 
         With `now`, times are moved by what the clock was set by since the file was written.
@@ -119,12 +119,12 @@ class StateFile:
             jobs = tuple(moved(job, seconds, unix) for job in jobs)
         return Saved(jobs, self._marks(), until, bool(seconds), kept_served.read(self._db))
 
-    def _set_by(self, now: Mark) -> float:
+    def _set_by(self, now: ClockMark) -> float:
         """By how much the clock was set since the file was written; 0 where that is not known."""
         row = self._db.execute("SELECT boot_id, uptime, unix FROM clock").fetchone()
         if row is None or not isinstance(row[0], str) or not all(map(_is_time, row[1:])):
             return 0.0
-        seconds = set_by(Mark(*row), now)
+        seconds = set_by(ClockMark(*row), now)
         if seconds:
             log.warning(
                 "the clock was set %s by %s since the state file was written: its times are moved by that, and no job "
@@ -145,7 +145,7 @@ class StateFile:
             (boot, MOST_ROWS),
         ).fetchall()
         marks = {
-            (uuid, instance): float(until)
+            GpuKey(uuid, instance): float(until)
             for uuid, instance, until in rows
             if isinstance(uuid, str) and isinstance(instance, str) and is_past(until, now)
         }
@@ -162,7 +162,7 @@ class StateFile:
         jobs: Iterable[JobTotals],
         counted_until: Mapping[GpuKey, float],
         watched_until: float,
-        now: Mark | None = None,
+        now: ClockMark | None = None,
         served: KeptServed | None = None,
     ) -> None:
         """Write the totals of some jobs, the time up to which each GPU was counted, and what engines served, in one

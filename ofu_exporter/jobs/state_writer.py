@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from ofu_exporter.jobs.clock_mark import Mark
+from ofu_exporter.jobs.clock_mark import ClockMark
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.lookup import with_served
 from ofu_exporter.jobs.state_file import (
@@ -197,8 +197,8 @@ def _some(before: int, store: StateFile) -> tuple[JobTotals, ...]:
     return store.last(READ_AT_ONCE, before)
 
 
-def _now() -> Mark:
-    return Mark(boot_id(), uptime(), time.time())
+def _now() -> ClockMark:
+    return ClockMark(boot_id(), uptime(), time.time())
 
 
 def _record_of(view: JobView) -> _Record:

@@ -172,8 +172,8 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         gpus=tuple(
             GpuTotals(
                 gpu=usage.index,
-                uuid=usage.key[0],
-                gpu_instance=usage.key[1],
+                uuid=usage.key.uuid,
+                gpu_instance=usage.key.instance,
                 node=node,
                 share_ratio=usage.share,
                 in_last_run=usage.in_last_run,

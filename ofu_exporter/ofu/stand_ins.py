@@ -41,7 +41,7 @@ def under_their_jobs(claims: Sequence[Claim], jobs: Jobs) -> list[Claim]:
     named = {claim.job.key: claim.job for claim in claims if claim.job.key not in stood_for}
     for key, job_key in stood_for.items():
         job = named.get(job_key, jobs[job_key].job)
-        named[job_key] = replace(job, aliases=tuple(dict.fromkeys((*job.aliases, key[1]))))
+        named[job_key] = replace(job, aliases=tuple(dict.fromkeys((*job.aliases, key.job_id))))
     return [
         replace(claim, job=named[stood_for.get(claim.job.key, claim.job.key)]) for claim in claims
     ]
@@ -53,7 +53,7 @@ def renamed(jobs: Jobs, holders: Mapping[JobKey, Job]) -> Renamed:
         key: job
         for job in holders.values()
         for alias in job.aliases
-        if (key := (job.scheduler, alias)) not in holders
+        if (key := JobKey(job.scheduler, alias)) not in holders
         and key in jobs
         and _stood_for(jobs[key], job)
     }

@@ -127,7 +127,7 @@ def _snapshot(state: State, tick: Tick) -> Snapshot:
         at=tick.now,
         gpus=tuple(
             gpu_state.view._replace(
-                source=tick.readers.get(key[0], ""), holders=state.owners.holders(key)
+                source=tick.readers.get(key.uuid, ""), holders=state.owners.holders(key)
             )
             for key, gpu_state in state.gpus.items()
         ),
@@ -161,7 +161,7 @@ def _present(state: State, named: Mapping[GpuKey, Gpu], tick: Tick) -> dict[GpuK
     gone = [
         (state.at if gpu_state.seen_at is None else gpu_state.seen_at, key, gpu_state)
         for key, gpu_state in state.gpus.items()
-        if gpu_state.view.observed_seconds > 0 and key[0] not in uuids
+        if gpu_state.view.observed_seconds > 0 and key.uuid not in uuids
     ]
     recently_gone = [each for each in gone if tick.now - each[0] < FORGET_AFTER_SECONDS]
     recently_gone.sort(key=lambda each: each[0])

@@ -87,7 +87,7 @@ class ReportBook:
     def resume(self, key: JobKey, run: str, reported: Reported) -> None:
         """Continue with what an earlier agent knew of a job; `run` is the job's uid."""
         now = Instant(self._clock(), self._unix())
-        self._entries[key] = resumed(key[1], run, reported, now)
+        self._entries[key] = resumed(key.job_id, run, reported, now)
 
     def report(self, report: MfuReport, permission: Permission) -> MfuAnswer:
         """Take in a report and compare it with OFU. Raises ReportError."""
@@ -158,7 +158,7 @@ class ReportBook:
         if of_job is not None:
             return of_job
         if self.policy.unowned:
-            return Owner((UNOWNED, job_id))
+            return Owner(JobKey(UNOWNED, job_id))
         detail = f"{job_id!r} holds no GPU that this agent measures"
         raise ReportError(ReportRejection.UNKNOWN_JOB, "job_id", detail)
 
@@ -213,7 +213,7 @@ class ReportBook:
         with self._lock:
             entry = self._entries.get(key)
             is_new = entry is not None and entry.is_unexplained(self._clock())
-        return is_new and self.work.has_time(key[1])
+        return is_new and self.work.has_time(key.job_id)
 
     def explain(self, key: JobKey) -> None:
         """Look for the causes of a divergence: 1 to 100 ms, a second for the largest recipe, not under the lock."""
@@ -222,8 +222,8 @@ class ReportBook:
             question = entry.ask_for_causes() if entry else None
         if entry is None or question is None:
             return
-        with self.work.measured(key[1]):
-            causes = causes_or_none(key[1], question)
+        with self.work.measured(key.job_id):
+            causes = causes_or_none(key.job_id, question)
         with self._lock:
             entry.take_causes(question, causes, self._clock())
 
@@ -245,7 +245,7 @@ class ReportBook:
             compared = compare_sums(sums, owner.gpu_count, limits)
             of_interval = Comparison.of(interval.unix_start, interval.unix_end, sums, compared)
         return MfuAnswer(
-            job_id=owner.key[1],
+            job_id=owner.key.job_id,
             mfu=stated.mfu,
             peak_flops=stated.peak_flops,
             interval=of_interval,
@@ -279,9 +279,9 @@ class ReportBook:
         with self._lock:
             jobs = tuple(self._reviewed(view, now) for view in snapshot.jobs)
             unowned = tuple(
-                (key[1], entry.shown(self.policy, now))
+                (key.job_id, entry.shown(self.policy, now))
                 for key, entry in self._entries.items()
-                if key[0] == UNOWNED
+                if key.scheduler == UNOWNED
             )
         return replace(snapshot, jobs=jobs, unowned_reports=unowned)
 
@@ -313,13 +313,13 @@ class ReportBook:
         owned = {job_id for _, job_id in keys}
         for key, entry in [*self._entries.items()]:
             gone = key not in keys and snapshot.at - entry.heard_at > GRACE_SECONDS
-            if (key[1] in owned) if key[0] == UNOWNED else gone:
+            if (key.job_id in owned) if key.scheduler == UNOWNED else gone:
                 del self._entries[key]
         self._forget_unowned(snapshot.at)
 
     def _forget_unowned(self, now: float) -> None:
         for key, entry in [*self._entries.items()]:
-            if key[0] == UNOWNED and now - entry.heard_at > self.policy.horizon:
+            if key.scheduler == UNOWNED and now - entry.heard_at > self.policy.horizon:
                 del self._entries[key]
 
 

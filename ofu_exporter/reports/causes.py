@@ -21,7 +21,7 @@ from ofu_exporter.values.reported import Causes, Compared, LikelyCause
 log = logging.getLogger(__name__)
 
 
-class Question(NamedTuple):
+class CauseQuestion(NamedTuple):
     """The input of a search for the causes of one divergence."""
 
     sums: Compared
@@ -39,7 +39,7 @@ class Question(NamedTuple):
         return self.report.model_copy(update={"model": body}) if body else self.report
 
 
-def causes_or_none(job_id: str, question: Question) -> Causes:
+def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
     """The likely causes of a job's divergence; none if the search fails, which is logged."""
     try:
         return likely_causes(question)
@@ -73,7 +73,7 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
     )
 
 
-def likely_causes(question: Question) -> Causes:
+def likely_causes(question: CauseQuestion) -> Causes:
     """What may have made a job's reports differ from OFU; nothing if no MFU was reported.
 
     Raises ConfigError for facts that contradict each other, ReportError for a model that cannot be counted.

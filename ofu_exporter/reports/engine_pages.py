@@ -76,7 +76,7 @@ _LABEL = re.compile(r"(\w+)=\"((?:[^\"\\]|\\.)*)\"")
 _STARTED = re.compile(rf"^process_start_time_seconds{_REST}", re.M)
 
 
-class Series(NamedTuple):
+class EngineSeries(NamedTuple):
     """One counter of one engine or rank."""
 
     measure: str
@@ -89,8 +89,8 @@ class Series(NamedTuple):
 class EnginePage(NamedTuple):
     """What one page says of an engine's work."""
 
-    counters: Mapping[Series, float]
-    gauges: Mapping[Series, float]
+    counters: Mapping[EngineSeries, float]
+    gauges: Mapping[EngineSeries, float]
     started: tuple[str, ...] = ()
     """When its processes started, as the page writes it; empty where it does not."""
 
@@ -119,7 +119,7 @@ def _rows(line: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     return (row for row in rests if row is not None)
 
 
-def _series(text: str) -> Iterator[tuple[Series, float]]:
+def _series(text: str) -> Iterator[tuple[EngineSeries, float]]:
     count = 0
     for found in _ENGINE.finditer(text):
         meaning = ENGINES[found[1]].get(found[2].removesuffix("_total"))
@@ -133,7 +133,7 @@ def _series(text: str) -> Iterator[tuple[Series, float]]:
             raise ValueError(f"over {MAX_SERIES} series of a serving engine")
         named = {name: _plain(value) for name, value in _LABEL.findall(labels)}
         model = named.get("model_name", named.get("model", ""))[:256]
-        yield Series(meaning[0], _kind(*meaning, named), model, digest(labels)), number
+        yield EngineSeries(meaning[0], _kind(*meaning, named), model, digest(labels)), number
 
 
 def digest(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
-from ofu_exporter.reports.causes import Question
+from ofu_exporter.reports.causes import CauseQuestion
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel
@@ -126,12 +126,12 @@ class Entry:
         _, at, facts = self.explained
         return facts != self._known() or now - at > EXPLAIN_SECONDS
 
-    def ask_for_causes(self) -> Question | None:
+    def ask_for_causes(self) -> CauseQuestion | None:
         """The question to find causes for; None if there is nothing to find, or another thread is searching."""
         if self.divergence is None or self.facts is None or self.is_being_explained:
             return None
         self.is_being_explained = True
-        return Question(
+        return CauseQuestion(
             self.horizon,
             self.divergence,
             self.facts,
@@ -143,7 +143,7 @@ class Entry:
     def _known(self) -> tuple[object, ...]:
         return (self.model, *self.facts.facts()) if self.facts else ()
 
-    def take_causes(self, question: Question, causes: Causes, now: float) -> None:
+    def take_causes(self, question: CauseQuestion, causes: Causes, now: float) -> None:
         self.is_being_explained = False
         self.causes = causes
         known = (question.model, *question.report.facts())

@@ -16,9 +16,9 @@ from ofu_exporter.values.progress import (
     MOST_RUNS,
     MOST_SPANS,
     Fall,
-    Line,
     Progress,
     Recovery,
+    RunLine,
 )
 
 BESIDE_SECONDS = 60.0
@@ -41,7 +41,7 @@ class Countable(NamedTuple):
 
 
 def after_report(
-    before: Progress, report: MfuReport, run: str, countable: Countable, line: Line | None = None
+    before: Progress, report: MfuReport, run: str, countable: Countable, line: RunLine | None = None
 ) -> Progress:
     """With one more report of a run; `line` is what other jobs have told of the line of that run."""
     if report.step is None and report.event is None:
@@ -69,7 +69,7 @@ def restarted(progress: Progress) -> Progress:
     )
 
 
-def _entered(progress: Progress, run: str, line: Line | None) -> Progress:
+def _entered(progress: Progress, run: str, line: RunLine | None) -> Progress:
     lines_of_run = filter(None, (progress.lines.get(run), line))
     furthest = max(lines_of_run, key=lambda one: one.step, default=None)
     lines = progress.lines if furthest is None else with_line(progress.lines, run, furthest)
@@ -89,7 +89,7 @@ def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Prog
     changes[name] = (getattr(now, name) or 0.0) + seconds * countable.gpus
     lines = now.lines
     if report.event == "checkpoint" and report.step is not None:
-        line = now.line or Line(report.step, countable.until)
+        line = now.line or RunLine(report.step, countable.until)
         saved = max(report.step, line.saved_step or 0)
         lines = with_line(lines, now.run, line._replace(saved_step=saved))
     again = _with_span(now.again, start, countable.until) if is_again and seconds else now.again
@@ -131,7 +131,7 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
 def _without_mistake(now: Progress, fall: Fall, step_before: int) -> Progress:
     """As if the step before the fall, which was far too high, had not been stated."""
     highest = max(fall.step, step_before, now.highest_before or 0)
-    line = (now.line or Line(highest, fall.end))._replace(step=highest, at=fall.end)
+    line = (now.line or RunLine(highest, fall.end))._replace(step=highest, at=fall.end)
     lines = with_line(now.lines, now.run, line)
     until = max(fall.end, now.until or 0.0)
     return replace(now, fall=None, step=fall.step, until=until, lines=lines)
@@ -143,7 +143,7 @@ def _reached(now: Progress, step: int, at: float, again: tuple[float, float, flo
     before = now.line
     if before is None or step > before.step:
         saved = before.saved_step if before else None
-        lines = with_line(now.lines, now.run, Line(step, at, saved))
+        lines = with_line(now.lines, now.run, RunLine(step, at, saved))
     else:
         lines = with_line(now.lines, now.run, before)
     return replace(
@@ -197,7 +197,7 @@ def _with_span(
     return (*spans, (start, end))[-MOST_SPANS:]
 
 
-def with_line(lines: Mapping[str, Line], run: str, line: Line) -> Mapping[str, Line]:
+def with_line(lines: Mapping[str, RunLine], run: str, line: RunLine) -> Mapping[str, RunLine]:
     """The lines with one that was heard of now, without the oldest of too many."""
     others = {name: each for name, each in lines.items() if name != run}
     return dict([*others.items(), (run, line)][-MOST_RUNS:])

@@ -18,7 +18,7 @@ from typing import Any
 from ofu_exporter.errors import ConfigError, OfuError, PageError
 from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import Tally
+from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.support.page_client import PageClient
@@ -64,7 +64,7 @@ class PulledEngine:
 
     setting: PullSetting
     page: PageClient
-    tally: Tally
+    tally: ServedTally
     last: _Counters | None = None
     asked_at: float | None = None
     """When a gauge was last read, on the monotonic clock."""

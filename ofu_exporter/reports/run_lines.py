@@ -12,7 +12,7 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.progress import Countable, after_report, with_line
 from ofu_exporter.values.job import Job
-from ofu_exporter.values.progress import Line, Progress
+from ofu_exporter.values.progress import Progress, RunLine
 
 MOST_OWNERS = 64
 """Most users whose lines are remembered; the one that was not heard of for longest is forgotten."""
@@ -26,7 +26,7 @@ class RunLines:
 
     def __init__(self, unix: Callable[[], float]) -> None:
         self._unix = unix
-        self._of_owner: dict[_OwnerKey, Mapping[str, Line]] = {}
+        self._of_owner: dict[_OwnerKey, Mapping[str, RunLine]] = {}
 
     def after_report(
         self, progress: Progress, report: MfuReport, run: str, owner: Owner, end: float
@@ -46,7 +46,9 @@ class RunLines:
             if key and run:
                 self._keep(key, run, line)
 
-    def _keep(self, key: _OwnerKey, run: str, line: Line, mistaken: Line | None = None) -> None:
+    def _keep(
+        self, key: _OwnerKey, run: str, line: RunLine, mistaken: RunLine | None = None
+    ) -> None:
         """Keep the further of a line and the kept one, unless that was `mistaken`, as the job itself had it before."""
         lines = self._of_owner.pop(key, {})
         before = lines.get(run, line)

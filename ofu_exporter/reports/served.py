@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ofu_exporter.jobs.kept_served import KeptCounters
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.engine_pages import EnginePage, Series
+from ofu_exporter.reports.engine_pages import EnginePage, EngineSeries
 from ofu_exporter.values.served import CACHED, PROMPT, RECOMPUTED, Served, add_to
 
 MAX_NAMES = 16
@@ -18,7 +18,7 @@ SKEW_SECONDS = 60.0
 """By how much the clocks of two nodes may differ."""
 
 
-class Tally:
+class ServedTally:
     """The totals of one page. It begins at 0: what an engine served before it was first read is not known to be the
     job's."""
 
@@ -33,7 +33,7 @@ class Tally:
         for each in kept:
             for names, earlier in zip(self._names, (each.models, each.phases), strict=True):
                 names.update(earlier[:MAX_NAMES])
-            counters = {Series(*row[:4]): row[4] for row in each.counters}
+            counters = {EngineSeries(*row[:4]): row[4] for row in each.counters}
             self._pages[each.started] = self._named(EnginePage(counters, {}, each.started)), each.at
 
     def kept(self) -> tuple[KeptCounters, ...]:
@@ -75,7 +75,7 @@ class Tally:
         """The page with no more names than are kept, always the same ones."""
         models, phases = self._names
 
-        def named(series: Series) -> Series:
+        def named(series: EngineSeries) -> EngineSeries:
             is_phase = series.measure == engine_pages.SECONDS
             kind = _kept(series.kind, phases) if is_phase else series.kind
             return series._replace(model=_kept(series.model, models), kind=kind)
@@ -91,7 +91,7 @@ class Tally:
         self.served.running.clear()
         self.served.waiting.clear()
 
-    def _add(self, growth: Mapping[Series, float], seconds: float) -> None:
+    def _add(self, growth: Mapping[EngineSeries, float], seconds: float) -> None:
         ranks = Counter((series.measure, series.kind, series.model) for series in growth)
         tokens: dict[tuple[str, str], float] = defaultdict(float)
         for model in {series.model for series in growth}:
@@ -113,7 +113,7 @@ class Tally:
         add_to(self.served.tokens, _disjoint(tokens))
 
 
-def grown(before: EnginePage, now: EnginePage) -> dict[Series, float]:
+def grown(before: EnginePage, now: EnginePage) -> dict[EngineSeries, float]:
     """What each counter grew by between two pages of one engine. One that went back is of an engine that was restarted
     and began at 0; what it served between the last page and its end was never seen."""
     growth = {}

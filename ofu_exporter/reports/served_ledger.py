@@ -10,7 +10,7 @@ from ofu_exporter.jobs.kept_served import KeptCounters, KeptJob, KeptServed
 from ofu_exporter.jobs.served_totals import as_served, served_totals
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.engine_pages import digest
-from ofu_exporter.reports.served import Tally
+from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import Snapshot
@@ -18,7 +18,7 @@ from ofu_exporter.values.snapshot import Snapshot
 
 class _Engine(NamedTuple):
     setting: PullSetting
-    tally: Tally
+    tally: ServedTally
 
 
 class Ledger:
@@ -43,7 +43,7 @@ class Ledger:
             self._began = {job: each.began for job, each in kept.jobs.items()}
             self._pages = dict(kept.engines)
 
-    def tallies(self, settings: Sequence[PullSetting]) -> list[Tally]:
+    def tallies(self, settings: Sequence[PullSetting]) -> list[ServedTally]:
         """A tally for each engine, from where the last one of it ended; none else counts from now on."""
         # an address may have a password in it, which is not kept
         engines = [digest(f"{each.job_id} {each.url}") for each in settings]
@@ -53,7 +53,7 @@ class Ledger:
                 self._earlier.setdefault(setting.job_id, Served()).add(tally.served)
                 self._pages[engine] = tally.kept()
             self._tallies = {
-                engine: _Engine(each, Tally(self._pages.get(engine, ())))
+                engine: _Engine(each, ServedTally(self._pages.get(engine, ())))
                 for engine, each in dict(zip(engines, settings, strict=True)).items()
             }
             self._pages.clear()

@@ -317,7 +317,7 @@ def _job(view: JobView, history: History) -> NodeJob:
         began=view.began,
         ended=view.ended,
         gpus=tuple(
-            usage.index + (f"/{usage.key[1]}" if usage.key[1] else "")
+            usage.index + (f"/{usage.key.instance}" if usage.key.instance else "")
             for usage in view.usage.values()
         ),
         gpu_count=view.gpu_count,

@@ -12,7 +12,7 @@ from ofu_exporter.serving.access import PEER_UID, Warrant, Writer
 from ofu_exporter.serving.guard import writer_of
 
 
-class Refused(HTTPException):
+class TraceRefused(HTTPException):
     """A trace that is not taken: a status and a sentence."""
 
 
@@ -73,7 +73,7 @@ class Desk(Protocol):
     """Who takes such requests."""
 
     def ask(self, job_id: str, order: TraceOrder, asker: TraceAsker) -> TraceAnswer:
-        """Begin, or say how it stands. Raises Refused."""
+        """Begin, or say how it stands. Raises TraceRefused."""
 
 
 def trace_routes(desk: Desk) -> APIRouter:

@@ -32,7 +32,7 @@ class Registration(NamedTuple):
     """SLURM_JOB_ID; 0 without Slurm."""
 
 
-class Question(NamedTuple):
+class DaemonQuestion(NamedTuple):
     """A process asks whether there is anything to record."""
 
     kind: int
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     """Its own, and then those of its parents, as it sees them."""
 
 
-def parsed(message: bytes) -> Registration | Question:
+def parsed(message: bytes) -> Registration | DaemonQuestion:
     """Raises ValueError for what is neither."""
     if not _HEAD.size <= len(message) <= MOST_BYTES:
         raise ValueError(f"it has {len(message)} bytes")
@@ -56,12 +56,12 @@ def parsed(message: bytes) -> Registration | Question:
     raise ValueError(f"its type is {name[:16]!r}")
 
 
-def _question(payload: bytes) -> Question:
+def _question(payload: bytes) -> DaemonQuestion:
     kind, count, job = _QUESTION.unpack_from(payload)
     pids = payload[_QUESTION.size :]
     if not 0 < count <= MOST_PARENTS or len(pids) != 4 * count:
         raise ValueError(f"it says {count} processes and has {len(pids)} bytes of them")
-    return Question(kind, job, struct.unpack(f"={count}i", pids))
+    return DaemonQuestion(kind, job, struct.unpack(f"={count}i", pids))
 
 
 def registered(count: int) -> bytes:

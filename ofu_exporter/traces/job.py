@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import findings, rank, ranks
-from ofu_exporter.traces.findings import Facts
+from ofu_exporter.traces.findings import TraceFacts
 from ofu_exporter.traces.formats import Profile
 from ofu_exporter.traces.rank import GpuTrace
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 from ofu_exporter.values.trace import MOST_RANKS, UNLIMITED, TraceLimits, TraceResult
 
 MOST_UNREAD = 20
@@ -84,7 +84,7 @@ def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
         padding |= gpu.padding
         for name, count in gpu.cpu_collectives.items():
             counts[name] = counts.get(name, 0) + count
-    facts = Facts(
+    facts = TraceFacts(
         cells=_together(gpus),
         seconds=sum(each.time.seconds for each in gpus),
         steps=sum(len(each.time.steps) for each in gpus),
@@ -97,9 +97,9 @@ def _result(gpus: Sequence[GpuTrace]) -> TraceResult:
     return TraceResult(tuple(times), findings.found(facts), slow.rank if slow else None)
 
 
-def _together(gpus: Sequence[GpuTrace]) -> list[Cell]:
+def _together(gpus: Sequence[GpuTrace]) -> list[TimeCell]:
     """The cells of all GPUs, with those that are about the same added up."""
-    found: dict[tuple[object, ...], Cell] = {}
+    found: dict[tuple[object, ...], TimeCell] = {}
     for gpu in gpus:
         for cell in gpu.cells:
             key = (cell.kind, cell.name, cell.operator, cell.scope, cell.idle, cell.is_small)

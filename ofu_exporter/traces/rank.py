@@ -17,7 +17,7 @@ from ofu_exporter.traces.families import Kind, collective_of, kind_of
 from ofu_exporter.traces.formats import Profile
 from ofu_exporter.traces.host import Launches, counted, pauses
 from ofu_exporter.traces.ranks import MOST_COLLECTIVES, Collective
-from ofu_exporter.traces.seconds import IDLE, Cell, Split, SplitTime
+from ofu_exporter.traces.seconds import IDLE, Split, SplitTime, TimeCell
 from ofu_exporter.traces.sweep import NOTHING
 from ofu_exporter.traces.timeline import Activities, Timeline
 from ofu_exporter.values.trace import (
@@ -42,7 +42,7 @@ class GpuTrace:
     """What a file says of one GPU."""
 
     time: RankTime
-    cells: list[Cell]
+    cells: list[TimeCell]
     cpu_collectives: dict[str, int]
     """How often each collective of the CPUs ran, by name."""
     capability: int | None
@@ -164,9 +164,9 @@ def _largest_first(sums: dict[str, float]) -> dict[str, float]:
     )
 
 
-def _kernels(cells: Sequence[Cell], total: float) -> Iterator[KernelTime]:
+def _kernels(cells: Sequence[TimeCell], total: float) -> Iterator[KernelTime]:
     """The kernels that took most, each with the operator that launched most of it."""
-    by_name: dict[str, list[Cell]] = {}
+    by_name: dict[str, list[TimeCell]] = {}
     for cell in cells:
         if cell.kind != IDLE:
             by_name.setdefault(cell.name, []).append(cell)

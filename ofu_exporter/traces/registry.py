@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.traces.daemon_messages import ACTIVITIES, Question, Registration
+from ofu_exporter.traces.daemon_messages import ACTIVITIES, DaemonQuestion, Registration
 
 MOST_OF_A_USER, MOST_USERS = 256, 64
 FORGET_SECONDS = 60.0
@@ -51,7 +51,7 @@ class Process:
     can_record: bool = False
 
 
-class Registry:
+class ProcessRegistry:
     """The processes that were heard of in the last minute."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
@@ -59,7 +59,9 @@ class Registry:
         self._of_user: dict[int, dict[bytes, Process]] = {}
         self.refused: Counter[str] = Counter()
 
-    def take(self, message: Registration | Question, peer: Peer, now: float) -> Process | None:
+    def take(
+        self, message: Registration | DaemonQuestion, peer: Peer, now: float
+    ) -> Process | None:
         """The sender of a message; None where its user has too many, or the users are too many."""
         self._forget(now)
         if peer.uid not in self._of_user and len(self._of_user) >= MOST_USERS:
@@ -70,14 +72,14 @@ class Registry:
         if process is None and len(known) >= MOST_OF_A_USER:
             self.refused["too_many"] += 1
             return None
-        pid = message.pids[0] if isinstance(message, Question) else message.pid
+        pid = message.pids[0] if isinstance(message, DaemonQuestion) else message.pid
         if process is None:
             job, pod = self._groups(peer.pid)
             said = str(message.job) if message.job > 0 else ""
             process = Process(peer, pid, job or said, pod, bool(job), now)
             known[peer.address] = process
         process.seen, process.pid = now, pid
-        if isinstance(message, Question):
+        if isinstance(message, DaemonQuestion):
             process.can_record = bool(message.kind & ACTIVITIES)
         else:
             process.gpu = message.gpu

@@ -26,7 +26,7 @@ _DRAINED = (Idle.SYNCHRONISATION, Idle.ALLOCATION)
 
 
 @dataclass(slots=True)
-class Cell:
+class TimeCell:
     """All time of one GPU, or of many, that was about the same."""
 
     kind: int
@@ -181,12 +181,12 @@ class Split:
             yield pauses[at], min(pauses[at].end, end) - max(pauses[at].start, start)
             at += 1
 
-    def _cell(self, number: int, key: CellKey, names: Names) -> Cell:
+    def _cell(self, number: int, key: CellKey, names: Names) -> TimeCell:
         name, operator = (
             "" if each == NOTHING else names.texts[each] for each in (key.name, key.operator)
         )
         seconds, count = self._seconds[number] / 1e6, self._counts[number]
-        return Cell(
+        return TimeCell(
             key.kind, name, operator, Scope(key.scope), key.idle, key.is_small, seconds, count
         )
 
@@ -196,7 +196,7 @@ class SplitTime:
     """The time of one GPU between its first and its last kernel or copy."""
 
     seconds: float
-    cells: list[Cell]
+    cells: list[TimeCell]
     communication_seconds: float
     """In which a collective ran, whether or not something computed."""
     steps: list[tuple[float, TimeParts | None]]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.traces import kernel_names
-from ofu_exporter.traces.formats import Launches, Profile
+from ofu_exporter.traces.formats import KernelLaunches, Profile
 from ofu_exporter.traces.gemm_csv import GemmRow
 from ofu_exporter.values.reported import Bound
 
@@ -144,7 +144,7 @@ def overhead(profiles: Sequence[Profile], shapes: Sequence[GemmRow] = ()) -> Ove
     )
 
 
-def _products(launches: Launches, shapes: Sequence[GemmRow]) -> list[tuple[Gemm, int]]:
+def _products(launches: KernelLaunches, shapes: Sequence[GemmRow]) -> list[tuple[Gemm, int]]:
     """The products that the launches compute, and how many launches compute each; empty = not known."""
     if launches.gemm is not None:
         return [(launches.gemm, launches.number)]
@@ -159,7 +159,9 @@ def _products(launches: Launches, shapes: Sequence[GemmRow]) -> list[tuple[Gemm,
     return products
 
 
-def _row(launches: Launches, products: Sequence[tuple[Gemm, int]]) -> OverheadRow | Unattributed:
+def _row(
+    launches: KernelLaunches, products: Sequence[tuple[Gemm, int]]
+) -> OverheadRow | Unattributed:
     """What launches of one kernel executed. Counted FLOPs are exact; those of two precisions stand under the larger."""
     kernel = kernel_names.find(launches.kernel)
     spent = launches.number, launches.seconds

@@ -16,12 +16,18 @@ FP64 = "fp64"
 LOWEST_CLOCK_HZ, ABSURD_CLOCK_HZ = 1e6, 4e9
 """No SM that runs is slower or faster than this, whatever the card: such a value is in another unit."""
 
-GpuKey = tuple[str, str]
-"""(uuid, MIG GPU-instance id or ""): what identifies a measured device."""
 _TEXTS = (
     *("index", "uuid", "instance", "profile", "name", "pci_bus_id", "pci_device_id", "driver"),
     "mig_uuid",
 )
+
+
+class GpuKey(NamedTuple):
+    """What identifies a measured device."""
+
+    uuid: str
+    instance: str
+    """The id of the MIG GPU instance; "" for a whole GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Gpu:
 
     @property
     def key(self) -> GpuKey:
-        return (self.uuid, self.instance)
+        return GpuKey(self.uuid, self.instance)
 
     @property
     def place(self) -> str:

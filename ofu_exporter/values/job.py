@@ -14,14 +14,19 @@ if TYPE_CHECKING:  # imported only for types: Slurm's hooks use Job alone
     from ofu_exporter.values.gpu import GpuKey
     from ofu_exporter.values.reported import Compared
 
-JobKey = tuple[str, str]
-"""(scheduler, job id): what identifies a job on this node."""
 RECORDED = "replay"
 """The scheduler that gives the jobs of a recording."""
 _TEXTS = (
     *("scheduler", "job_id", "name", "user", "account", "partition", "namespace"),
     *("array_job_id", "array_task_id", "nodes", "uid"),
 )
+
+
+class JobKey(NamedTuple):
+    """What identifies a job on this node."""
+
+    scheduler: str
+    job_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Job:
 
     @property
     def key(self) -> JobKey:
-        return (self.scheduler, self.job_id)
+        return JobKey(self.scheduler, self.job_id)
 
     def is_same_run(self, other: Job) -> bool:
         """Whether the two may be the same run. A run whose uid is not known yet may be any run."""

@@ -22,7 +22,7 @@ _LATEST = 1e11
 """Unix time; in the year 5138."""
 
 
-class Line(NamedTuple):
+class RunLine(NamedTuple):
     """How far a line of runs has come: runs that continue each other, under one id that they state."""
 
     step: int
@@ -61,7 +61,7 @@ class Progress:
 
     run: str = ""
     """The id that the job states of its current run (`OFU_RUN`); "" where it states none."""
-    lines: Mapping[str, Line] = field(default_factory=dict)
+    lines: Mapping[str, RunLine] = field(default_factory=dict)
     """Its lines of runs, by that id, in the order in which they were heard of last."""
     step: int | None = None
     """The step at which the current run stands; None before its first."""
@@ -85,7 +85,7 @@ class Progress:
     """The last times in which steps were done again, from and until, in Unix time."""
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> RunLine | None:
         """The line of the current run."""
         return self.lines.get(self.run)
 

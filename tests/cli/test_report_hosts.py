@@ -16,7 +16,7 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
-from ofu_exporter.jobs.clock_mark import Mark
+from ofu_exporter.jobs.clock_mark import ClockMark
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.state_file import open_store
@@ -60,7 +60,7 @@ def notebook(now: float) -> JobTotals:
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Agent]]:
     state = tmp_path_factory.mktemp("state") / "jobs.sqlite"
     store, now = open_store(state), time.time()
-    mark = Mark(boot_id(), uptime(), now)
+    mark = ClockMark(boot_id(), uptime(), now)
     store.save([notebook(now)], {}, now, mark, KeptServed())
     store.close()
     flags = ["run", "--source", "simulate", "--scheduler", "simulate", "--interval", "0.5s"]

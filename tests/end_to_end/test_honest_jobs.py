@@ -13,6 +13,7 @@ import pytest
 
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.reports.coverage import Coverage, extended, recent, summed
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reported import Compared, Verdict
 
@@ -75,7 +76,7 @@ def usage(job: Honest, until: float) -> GpuUsage:
         variance = (used * error) ** 2
         spans.append(ObservedSpan(at, end, Compared(0.0, used, end - at, variance)))
         at = end
-    return GpuUsage("0", ("GPU-0", ""), recent=tuple(spans))
+    return GpuUsage("0", GpuKey("GPU-0", ""), recent=tuple(spans))
 
 
 def verdicts(job: Honest, factor: float = 1.0) -> set[Verdict]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ofu_exporter.jobs.totals import JobTotals, totals_of
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.reported import (
     NO_ERROR,
@@ -21,8 +22,8 @@ from ofu_exporter.values.snapshot import JobView
 VIEW = JobView(
     job=Job("slurm", "12", name="llama", user="ada", array_job_id="10", array_task_id="2"),
     usage={
-        ("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
-        ("GPU-1", ""): GpuUsage("1", ("GPU-1", ""), 100.0, 60.0, 6.0),
+        GpuKey("GPU-0", ""): GpuUsage("0", GpuKey("GPU-0", ""), 100.0, 90.0, 45.0),
+        GpuKey("GPU-1", ""): GpuUsage("1", GpuKey("GPU-1", ""), 100.0, 60.0, 6.0),
     },
     distribution={100: 90.0, 20: 60.0},
     began=1000.0,

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from ofu_exporter.jobs.state_file import Saved, open_store
 from ofu_exporter.jobs.totals import totals_of
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import JobView
 
 NOW = float(round(time.time()))
 VIEW = JobView(
     job=Job("slurm", "12", user="ada"),
-    usage={("GPU-0", ""): GpuUsage("0", ("GPU-0", ""), 100.0, 90.0, 45.0)},
+    usage={GpuKey("GPU-0", ""): GpuUsage("0", GpuKey("GPU-0", ""), 100.0, 90.0, 45.0)},
     distribution={100: 90.0},
     began=NOW - 100,
     ended=None,

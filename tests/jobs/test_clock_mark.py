@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from ofu_exporter.jobs.clock_mark import Mark, moved, set_by
+from ofu_exporter.jobs.clock_mark import ClockMark, moved, set_by
 from tests.helpers.every import every
 from tests.helpers.stored_job import TOTALS
 
-NOW = Mark("this", 1000.0, 2_000_000.0)
+NOW = ClockMark("this", 1000.0, 2_000_000.0)
 
 
 @every(
     [
-        (Mark("this", 900.0, 1_999_900.0), 0.0),
-        (Mark("this", 900.0, 1_999_900.4), 0.0),
-        (Mark("this", 900.0, 1_978_300.0), 21_600.0),
-        (Mark("this", 900.0, 1_999_940.0), -40.0),
-        (Mark("this", 1100.0, 1_999_900.0), 0.0),
-        (Mark("this", 1100.0, 2_000_040.0), -40.0),
-        (Mark("other", 5000.0, 1_900_000.0), 0.0),
-        (Mark("other", 5000.0, 1_999_500.0), -500.0),
-        (Mark("", 900.0, 1_978_300.0), 0.0),
-        (Mark("", 900.0, 2_000_040.0), -40.0),
+        (ClockMark("this", 900.0, 1_999_900.0), 0.0),
+        (ClockMark("this", 900.0, 1_999_900.4), 0.0),
+        (ClockMark("this", 900.0, 1_978_300.0), 21_600.0),
+        (ClockMark("this", 900.0, 1_999_940.0), -40.0),
+        (ClockMark("this", 1100.0, 1_999_900.0), 0.0),
+        (ClockMark("this", 1100.0, 2_000_040.0), -40.0),
+        (ClockMark("other", 5000.0, 1_900_000.0), 0.0),
+        (ClockMark("other", 5000.0, 1_999_500.0), -500.0),
+        (ClockMark("", 900.0, 1_978_300.0), 0.0),
+        (ClockMark("", 900.0, 2_000_040.0), -40.0),
     ]
 )
-def test_what_a_clock_was_set_by(before: Mark, seconds: float) -> None:
+def test_what_a_clock_was_set_by(before: ClockMark, seconds: float) -> None:
     assert set_by(before, NOW) == pytest.approx(seconds)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ofu_exporter.jobs.lookup import JobBook
 from ofu_exporter.jobs.totals import JobTotals, totals_of
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import JobView, Snapshot
@@ -22,7 +23,7 @@ def view(
 ) -> JobView:
     """A job that had one GPU at OFU 0.4 from its beginning to its last sight."""
     seconds = updated - began
-    usage = GpuUsage("0", ("GPU-0", ""), seconds, seconds, 0.4 * seconds)
+    usage = GpuUsage("0", GpuKey("GPU-0", ""), seconds, seconds, 0.4 * seconds)
     job = Job(scheduler, job_id, uid=uid)
     return JobView(job, began, {usage.key: usage}, {80: seconds}, ended, updated)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ofu_exporter.jobs.clock_mark import Mark
+from ofu_exporter.jobs.clock_mark import ClockMark
 from ofu_exporter.jobs.state_file import (
     KEEP_SECONDS,
     MOST_ROWS,
@@ -24,6 +24,7 @@ from ofu_exporter.jobs.state_rows import find_in_file, last_in_file
 from ofu_exporter.jobs.totals import resumed, totals_of
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.support import boot
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.reported import Adjusted, Compared, ReportsView
 from ofu_exporter.values.trace import Finding, TraceSummary
@@ -58,11 +59,11 @@ def _closed_at_the_end() -> Iterator[None]:
 
 def test_a_running_job_is_what_the_next_agent_goes_on_with(path: Path) -> None:
     first = stored(path)
-    first.save([TOTALS], {("GPU-0", ""): 77.0}, NOW)
+    first.save([TOTALS], {GpuKey("GPU-0", ""): 77.0}, NOW)
     first.close()
     saved = stored(path).load(NOW)
     assert saved.jobs == (TOTALS,)
-    assert saved.counted_until == {("GPU-0", ""): 77.0}
+    assert saved.counted_until == {GpuKey("GPU-0", ""): 77.0}
 
 
 def test_a_job_that_ended_is_gone_on_with_while_it_is_shown_and_is_found_later(path: Path) -> None:
@@ -141,7 +142,7 @@ def test_saving_again_replaces_and_adds_nothing(path: Path) -> None:
 
 def test_monotonic_time_of_another_boot_is_not_used(path: Path) -> None:
     store = stored(path)
-    store.save([], {("GPU-0", ""): 77.0}, NOW)
+    store.save([], {GpuKey("GPU-0", ""): 77.0}, NOW)
     change(path, "UPDATE gpus SET boot_id = 'another'")
     assert store.load(NOW).counted_until == {}
     store.prune(NOW)
@@ -156,7 +157,7 @@ def test_a_mark_that_cannot_be_is_left_out_and_costs_no_other(
     mark: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = stored(path)
-    store.save([], {("GPU-0", ""): 7.0, ("GPU-1", ""): 7.0}, NOW)
+    store.save([], {GpuKey("GPU-0", ""): 7.0, GpuKey("GPU-1", ""): 7.0}, NOW)
     # A column of type REAL would make a number of text; a file that was made elsewhere need not have one.
     change(path, "ALTER TABLE gpus RENAME TO old")
     change(
@@ -164,7 +165,7 @@ def test_a_mark_that_cannot_be_is_left_out_and_costs_no_other(
     )
     change(path, "UPDATE gpus SET counted_until = 7.0")
     change(path, f"UPDATE gpus SET counted_until = {mark} WHERE uuid = 'GPU-1'")
-    assert store.load(NOW).counted_until == {("GPU-0", ""): 7.0}
+    assert store.load(NOW).counted_until == {GpuKey("GPU-0", ""): 7.0}
     assert "1 times up to which GPUs were counted are impossible" in caplog.text
 
 
@@ -172,20 +173,20 @@ def test_a_mark_that_cannot_be_is_left_out_and_costs_no_other(
 @pytest.mark.parametrize("name", ["NULL", "x'ff'"])
 def test_so_is_a_mark_of_no_gpu(column: str, name: str, path: Path) -> None:
     store = stored(path)
-    store.save([], {("GPU-0", ""): 7.0, ("GPU-1", ""): 7.0}, NOW)
+    store.save([], {GpuKey("GPU-0", ""): 7.0, GpuKey("GPU-1", ""): 7.0}, NOW)
     change(path, f"UPDATE gpus SET {column} = {name} WHERE uuid = 'GPU-1'")
-    assert store.load(NOW).counted_until == {("GPU-0", ""): 7.0}
+    assert store.load(NOW).counted_until == {GpuKey("GPU-0", ""): 7.0}
 
 
 def test_marks_of_a_boot_that_nobody_knows_are_neither_written_nor_believed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = stored(path)
-    store.save([], {("GPU-0", ""): 7.0}, NOW)
+    store.save([], {GpuKey("GPU-0", ""): 7.0}, NOW)
     change(path, "UPDATE gpus SET boot_id = ''")
     monkeypatch.setattr(boot, "_BOOT_ID", path.with_name("no-boot-id"))
     assert store.load(NOW).counted_until == {}
-    store.save([], {("GPU-1", ""): 7.0}, NOW)
+    store.save([], {GpuKey("GPU-1", ""): 7.0}, NOW)
     monkeypatch.undo()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT uuid FROM gpus").fetchall() == [("GPU-0",)]
@@ -426,9 +427,9 @@ def test_what_the_clock_was_set_by_moves_the_times_of_the_file(
 ) -> None:
     store = stored(path)
     job = TOTALS.model_copy(update={"updated": NOW})
-    store.save([job], {}, NOW, Mark("boot", 100.0, NOW))
+    store.save([job], {}, NOW, ClockMark("boot", 100.0, NOW))
     now = NOW + 60 + seconds
-    saved = store.load(now, Mark("boot", 160.0, now))
+    saved = store.load(now, ClockMark("boot", 160.0, now))
     assert (saved.watched_until, saved.is_clock_set) == (NOW + seconds, True)
     assert [each.updated for each in saved.jobs] == [NOW + seconds]
     assert "no job is credited with it" in caplog.text
@@ -439,7 +440,7 @@ def test_what_the_clock_was_set_by_moves_the_times_of_the_file(
 )
 def test_a_clock_that_cannot_be_moves_nothing(path: Path, row: str) -> None:
     store = stored(path)
-    store.save([TOTALS], {}, NOW, Mark("boot", 100.0, NOW))
+    store.save([TOTALS], {}, NOW, ClockMark("boot", 100.0, NOW))
     change(path, f"INSERT OR REPLACE INTO clock VALUES (0, {row})")
-    saved = store.load(NOW, Mark("boot", 160.0, NOW))
+    saved = store.load(NOW, ClockMark("boot", 160.0, NOW))
     assert (saved.watched_until, saved.is_clock_set) == (NOW, False)

@@ -25,7 +25,7 @@ from ofu_exporter.jobs.state_file import (
 )
 from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.state_writer import StateWriter
-from ofu_exporter.values.gpu import Gpu
+from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.job import GpuUsage
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.agent import until
@@ -272,7 +272,7 @@ def test_whatever_goes_wrong_with_a_write_is_counted_and_the_next_one_makes_up_f
 def test_a_job_with_a_value_that_cannot_be_costs_the_other_jobs_nothing(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    no_number = GpuUsage("0", ("GPU-0", ""), math.nan, 90.0, 45.0)
+    no_number = GpuUsage("0", GpuKey("GPU-0", ""), math.nan, 90.0, 45.0)
     bad = replace(VIEW, job=replace(VIEW.job, job_id="13"), usage={no_number.key: no_number})
     writer = Page(bad, VIEW).writer(path)
     writer.start()
@@ -286,7 +286,7 @@ def test_a_job_with_a_value_that_cannot_be_costs_the_other_jobs_nothing(
 def test_a_job_that_cannot_be_written_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    no_number = GpuUsage("0", ("GPU-0", ""), math.nan, 90.0, 45.0)
+    no_number = GpuUsage("0", GpuKey("GPU-0", ""), math.nan, 90.0, 45.0)
     writer = Page(replace(VIEW, usage={no_number.key: no_number})).writer(path, interval=0.01)
     writer.start()
     until(lambda: writer.writes["failed"] > 3)

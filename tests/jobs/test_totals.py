@@ -18,10 +18,11 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged, resumed, totals_of
 from ofu_exporter.ofu.job_state import JobState, views
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.losses import LossSums, MemorySums
-from ofu_exporter.values.progress import Fall, Line, Progress, Recovery
+from ofu_exporter.values.progress import Fall, Progress, Recovery, RunLine
 from ofu_exporter.values.reported import (
     Adjusted,
     Compared,
@@ -276,11 +277,11 @@ EVERYTHING = JobView(
         uid="a run's own",
     ),
     usage={
-        ("GPU-0", ""): GpuUsage(
-            *("0", ("GPU-0", ""), 100.0, 90.0, 45.0),
+        GpuKey("GPU-0", ""): GpuUsage(
+            *("0", GpuKey("GPU-0", ""), 100.0, 90.0, 45.0),
             sums=LossSums(memory=MemorySums(70.0, 90.0, 9e13)),
         ),
-        ("GPU-1", "3"): GpuUsage("1", ("GPU-1", "3"), 80.0, 60.0, 6.0),
+        GpuKey("GPU-1", "3"): GpuUsage("1", GpuKey("GPU-1", "3"), 80.0, 60.0, 6.0),
     },
     distribution={100: 90.0, 20: 60.0},
     began=1000.0,
@@ -323,10 +324,10 @@ def test_what_an_earlier_agent_left_is_not_shown_until_the_job_is_seen() -> None
 def on_instances() -> JobTotals:
     """A job on three MIG instances of one GPU, and on a whole GPU."""
     usage = [
-        GpuUsage("0", ("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
+        GpuUsage("0", GpuKey("GPU-0", number), 200 * share, 100 * share, 50 * share, share=share)
         for number, share in (("1", 3 / 7), ("2", 3 / 7), ("5", 1 / 7))
     ]
-    whole = GpuUsage("1", ("GPU-1", ""), 200.0, 100.0, 20.0)
+    whole = GpuUsage("1", GpuKey("GPU-1", ""), 200.0, 100.0, 20.0)
     used = {each.key: each for each in (*usage, whole)}
     view = JobView(Job("slurm", "1"), 0.0, used, updated=200.0)
     return totals_of(view, "n1", simulated=False)
@@ -355,7 +356,7 @@ def test_a_minute_of_reports_on_an_instance_is_enough_for_a_verdict() -> None:
 
 def waited(seconds: float | None) -> JobTotals:
     """A job of which one GPU waited for this long."""
-    first = replace(VIEW.usage["GPU-0", ""], held_seconds=200.0, waiting_seconds=seconds)
+    first = replace(VIEW.usage[GpuKey("GPU-0", "")], held_seconds=200.0, waiting_seconds=seconds)
     return totals_of(replace(VIEW, usage={**VIEW.usage, first.key: first}), "n1", simulated=False)
 
 
@@ -379,7 +380,7 @@ def test_waiting_goes_on_after_a_restart() -> None:
     kept = resumed(
         JobTotals.model_validate_json(waited(100.0).model_dump_json()), Instant(0.0, 1100.0)
     )
-    assert kept.usage["GPU-0", ""].waiting_seconds == 100.0
+    assert kept.usage[GpuKey("GPU-0", "")].waiting_seconds == 100.0
 
 
 def test_reports_may_be_of_one_gpu_of_a_job_with_many() -> None:
@@ -419,7 +420,7 @@ def test_the_last_run_of_a_file_is_the_one_that_goes_on() -> None:
 
 PROGRESS = Progress(
     "llama",
-    {"": Line(9, 1000.0), "llama": Line(150, 1090.0, 100)},
+    {"": RunLine(9, 1000.0), "llama": RunLine(150, 1090.0, 100)},
     step=120,
     highest_before=150,
     stopped=1090.0,
@@ -448,8 +449,8 @@ def test_how_far_a_job_has_come_survives_the_file() -> None:
         {"until": 1e300},
         {"done_again_seconds": -1.0},
         {"restarts": -1},
-        {"lines": {str(n): Line(1, 1.0) for n in range(1000)}},
-        {"lines": {"": Line(1 << 60, 1.0)}},
+        {"lines": {str(n): RunLine(1, 1.0) for n in range(1000)}},
+        {"lines": {"": RunLine(1 << 60, 1.0)}},
         {"recoveries": (Recovery(-1.0, 1, 1),)},
         {"again": ((1.0, 2.0),) * 1000},
         {"run": "a\nb"},

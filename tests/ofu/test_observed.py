@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.observed import observed
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reported import Compared, Verdict
 
@@ -37,7 +38,7 @@ def usage(
     spans = tuple(
         ObservedSpan(at, at + window, Compared(0.0, load(at, at + window), window)) for at in starts
     )
-    return [GpuUsage(str(n), (f"GPU-{n}", ""), recent=spans) for n in range(gpus)]
+    return [GpuUsage(str(n), GpuKey(f"GPU-{n}", ""), recent=spans) for n in range(gpus)]
 
 
 def test_an_end_that_cuts_no_window_makes_no_error() -> None:

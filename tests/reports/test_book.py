@@ -26,7 +26,7 @@ from ofu_exporter.reports.book import (
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
 from ofu_exporter.values.gpu import Rating
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.progress import MOST_RUNS
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
@@ -329,7 +329,7 @@ def test_another_run_does_not_use_what_the_run_before_a_restart_did() -> None:
         desk = Desk(1)
         desk.give(Job("kubernetes", "ml/train", uid="u2"), "0")
         reported = ReportedMfu(outcomes={"accepted": 1}, framework="nemo")
-        desk.book.resume(("kubernetes", "ml/train"), before, reported)
+        desk.book.resume(JobKey("kubernetes", "ml/train"), before, reported)
         desk.run(5.0)
         assert reports_of(desk).framework == framework
 
@@ -738,7 +738,7 @@ def test_what_an_earlier_agent_knew_waits_for_its_job(desk: Desk) -> None:
     left = totals_of(desk.job(), "n1", simulated=False)
     assert left.reported is not None
     desk.book = desk.opened()
-    desk.book.resume(("slurm", "77"), "", left.reported)
+    desk.book.resume(JobKey("slurm", "77"), "", left.reported)
     desk.run(GRACE_SECONDS - 5.0)
     assert ("slurm", "77") in desk.book._entries
     desk.run(20.0)

@@ -12,7 +12,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
-from ofu_exporter.reports.causes import Question, facts_of, likely_causes, right_mfu
+from ofu_exporter.reports.causes import CauseQuestion, facts_of, likely_causes, right_mfu
 from ofu_exporter.reports.stated import Hardware, counted_step, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, Compared
@@ -32,7 +32,9 @@ def found(report: dict[str, Any], sums: Compared = SUMS) -> Causes:
     divergence = compare_sums(sums)
     assert divergence is not None
     of = said(**report)
-    return likely_causes(Question(sums, divergence, of, EIGHT, stated_mfu(of, EIGHT).peak_flops))
+    return likely_causes(
+        CauseQuestion(sums, divergence, of, EIGHT, stated_mfu(of, EIGHT).peak_flops)
+    )
 
 
 def test_the_papers_latent_experts_are_the_first_cause() -> None:
@@ -216,4 +218,4 @@ def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     divergence = compare_sums(sums, thresholds=Thresholds(standard_errors=0.0))
     assert divergence is not None
     assert sums.error().ratio == pytest.approx(3.0)
-    assert not likely_causes(Question(sums, divergence, said(mfu=0.9), EIGHT, PEAK)).fitting
+    assert not likely_causes(CauseQuestion(sums, divergence, said(mfu=0.9), EIGHT, PEAK)).fitting

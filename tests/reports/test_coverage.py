@@ -28,6 +28,7 @@ from ofu_exporter.reports.coverage import (
     summed,
     time_mean,
 )
+from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
 from ofu_exporter.values.reading import LONGEST_WINDOW_SECONDS
@@ -205,7 +206,7 @@ def used(*stretches: tuple[float, float, float], gpu: int = 0) -> GpuUsage:
     """A GPU that was observed from, to, at an OFU with a standard error of 1 point."""
     return GpuUsage(
         str(gpu),
-        (f"GPU-{gpu}", ""),
+        GpuKey(f"GPU-{gpu}", ""),
         recent=tuple(
             ObservedSpan(
                 start,

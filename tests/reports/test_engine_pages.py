@@ -10,7 +10,7 @@ import pytest
 
 from ofu_exporter.flops.readers import JobFacts, serving
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.engine_pages import Series, digest
+from ofu_exporter.reports.engine_pages import EngineSeries, digest
 
 VLLM = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -191,4 +191,4 @@ def test_series_differ_by_their_labels() -> None:
     page = engine_pages.read(SGLANG)
     assert page is not None
     rank = digest('{model_name="m"}')
-    assert Series("tokens", "generation", "m", rank) in page.counters
+    assert EngineSeries("tokens", "generation", "m", rank) in page.counters

@@ -12,7 +12,7 @@ from ofu_exporter.reports.owner import (
     owner_of,
 )
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.job import GpuUsage, Job
+from ofu_exporter.values.job import GpuUsage, Job, JobKey
 from ofu_exporter.values.reported import ReportsView
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 from tests.helpers.values import gpu, health
@@ -44,7 +44,7 @@ def test_a_job_that_ended_has_those_it_had_whoever_holds_them_now() -> None:
 
 
 def test_a_job_without_a_gpu_here_has_none_and_no_run() -> None:
-    owner = Owner(("", "9"))
+    owner = Owner(JobKey("", "9"))
     assert (owner.run, owner.usage, owner.gpus) == ("", {}, ())
 
 

@@ -16,7 +16,7 @@ from ofu_exporter.reports.progress import (
     after_report,
     restarted,
 )
-from ofu_exporter.values.progress import MOST_RUNS, Line, Progress
+from ofu_exporter.values.progress import MOST_RUNS, Progress, RunLine
 
 DAY = 1_700_000_000.0
 GPUS = 4.0
@@ -29,7 +29,7 @@ def report(**fields: Any) -> MfuReport:
 class Told:
     """A job that began at `DAY` and reports; times are seconds since then."""
 
-    def __init__(self, run: str = "", line: Line | None = None) -> None:
+    def __init__(self, run: str = "", line: RunLine | None = None) -> None:
         self.progress = Progress()
         self.run, self.line = run, line
         self.since = 0.0
@@ -131,7 +131,7 @@ def test_a_report_that_was_late_is_no_restart() -> None:
 
 
 def test_a_run_that_continues_another_job_goes_on_from_its_highest_step() -> None:
-    job = Told("llama", Line(150, DAY - 500)).step(110, 20, 10).step(160, 70, 20)
+    job = Told("llama", RunLine(150, DAY - 500)).step(110, 20, 10).step(160, 70, 20)
     assert job.done_again == pytest.approx(10.0 + 40.0)
     assert job.progress.recoveries[0].at == DAY - 500
 
@@ -154,7 +154,7 @@ def test_events_count_and_their_time_is_not_that_of_steps() -> None:
     job.step(20, 37)
     assert job.progress.evaluation_seconds == pytest.approx(15 * GPUS)
     assert job.progress.checkpoint_seconds == pytest.approx(2 * GPUS)
-    assert job.progress.line == Line(20, DAY + 37, 10)
+    assert job.progress.line == RunLine(20, DAY + 37, 10)
 
 
 def test_an_evaluation_between_steps_that_are_done_again_is_done_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import Tally
+from ofu_exporter.reports.served import ServedTally
 from ofu_exporter.values.served import TOKEN_KINDS, Served
 
 
@@ -16,7 +16,7 @@ def page(prompt: float, cached: float = 0.0, recomputed: float = 0.0, **more: fl
 
 
 def after(*pages: str) -> Served:
-    tally = Tally()
+    tally = ServedTally()
     for place, text in enumerate(pages):
         read = engine_pages.read(text)
         assert read is not None
@@ -51,7 +51,7 @@ def test_a_restart_is_seen_by_the_start_of_the_process_where_the_counter_is_high
 
 def test_engines_behind_one_address_that_answer_by_turns_are_no_restarts() -> None:
     """Two that had served 1,000,000 before; each serves 10 more between two of its pages."""
-    tally = Tally()
+    tally = ServedTally()
     for turn in range(20):
         value, started = 1e6 + turn // 2 * 10, 100 + turn % 2
         read = engine_pages.read(page(value) + f"process_start_time_seconds {started}\n")
@@ -61,7 +61,7 @@ def test_engines_behind_one_address_that_answer_by_turns_are_no_restarts() -> No
 
 
 def test_thousands_of_names_over_time_are_few_series_and_no_token_is_lost() -> None:
-    tally = Tally()
+    tally = ServedTally()
     for turn in range(500):
         names = [f"m{n}" for n in range(turn, turn + 20)]
         rows = [
@@ -109,7 +109,7 @@ def test_requests_that_run_are_those_of_the_last_page() -> None:
         f'vllm:num_requests_running{{engine="{n}",model_name="m"}} {value}\n'
         for n, value in engines
     )
-    tally = Tally()
+    tally = ServedTally()
     read = engine_pages.read(one)
     assert read is not None
     tally.take(read, 0.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports import engine_pages
-from ofu_exporter.reports.served import MAX_NAMES, Tally
+from ofu_exporter.reports.served import MAX_NAMES, ServedTally
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting
 from ofu_exporter.values.job import Job
@@ -19,7 +19,7 @@ FIRST, SECOND = (
 )
 
 
-def take(tally: Tally, generated: float, started: float = 5.0) -> None:
+def take(tally: ServedTally, generated: float, started: float = 5.0) -> None:
     """Read a page of an engine that has generated so many tokens since it started."""
     page = engine_pages.read(
         f'vllm:generation_tokens_total{{model_name="m"}} {generated}\n'
@@ -108,7 +108,7 @@ def test_names_of_models_stay_those_that_were_kept() -> None:
     def page(order: list[str], value: int) -> str:
         return "".join(f'vllm:generation_tokens_total{{model_name="{m}"}} {value}\n' for m in order)
 
-    def read(tally: Tally, text: str) -> None:
+    def read(tally: ServedTally, text: str) -> None:
         parsed = engine_pages.read(text)
         assert parsed is not None
         tally.take(parsed, 1.0)

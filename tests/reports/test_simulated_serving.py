@@ -10,7 +10,7 @@ from ofu_exporter.values.job import GpuUsage, Job
 from ofu_exporter.values.snapshot import JobView, Snapshot
 from tests.helpers.values import health
 
-KEY: GpuKey = ("GPU-0", "")
+KEY = GpuKey("GPU-0", "")
 
 
 def view(scheduler: str = "simulate", name: str = "chat-serving") -> JobView:

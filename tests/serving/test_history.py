@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ofu_exporter.ofu.track import HISTORY_SECONDS, Sums, Track
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, MOST_TRACKS, History
-from ofu_exporter.values.job import Job
+from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.reasons import Reason
 from tests.helpers.desk import CLOCK, Desk
 from tests.helpers.node import Node, snapshot_of
@@ -91,12 +91,12 @@ def test_a_job_has_its_ofu_and_what_it_reported() -> None:
     for _ in range(10):
         desk.every(30.0, 1, mfu=0.5)
         history.take(desk.shown)
-    ofu, mfu = history.job(("slurm", "1"))
+    ofu, mfu = history.job(JobKey("slurm", "1"))
     assert ofu[-5:] == pytest.approx([0.5 * CLOCK] * 5, rel=1e-4)
     reported = [each for each in mfu if each is not None]
     assert len(reported) > 5, "a report may cover parts of two steps"
     assert reported == pytest.approx([0.5] * len(reported), rel=0.02)
-    assert history.job(("slurm", "2")) == ([], [])
+    assert history.job(JobKey("slurm", "2")) == ([], [])
 
 
 def test_what_is_remembered_is_bounded() -> None:

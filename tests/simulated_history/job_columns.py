@@ -13,7 +13,7 @@ from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports.causes import Question, causes_or_none
+from ofu_exporter.reports.causes import CauseQuestion, causes_or_none
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.serving.metrics.job import NO_CAUSE
@@ -247,7 +247,7 @@ class JobColumns:
         peak = peaks.get(next(iter(report.shares() or {"bf16": 1.0})))
         divergence = compare_sums(sums)
         assert divergence is not None  # or there would be no verdict
-        question = Question(
+        question = CauseQuestion(
             sums, divergence, report, Hardware(1, name, frozenset({name}), peaks), peak
         )
         first = causes_or_none(self._draft.job_id, question).first

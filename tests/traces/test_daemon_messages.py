@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ofu_exporter.traces import daemon_messages as messages
-from ofu_exporter.traces.daemon_messages import Question, Registration
+from ofu_exporter.traces.daemon_messages import DaemonQuestion, Registration
 from tests.helpers.every import every
 
 
@@ -26,7 +26,7 @@ def test_a_registration_says_gpu_process_and_job() -> None:
 
 
 def test_a_question_says_the_processes_and_the_job() -> None:
-    assert messages.parsed(question(1001, 12, 11, 1)) == Question(3, 1001, (12, 11, 1))
+    assert messages.parsed(question(1001, 12, 11, 1)) == DaemonQuestion(3, 1001, (12, 11, 1))
 
 
 @every(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ofu_exporter.traces.daemon_messages import Question, Registration
-from ofu_exporter.traces.registry import MOST_OF_A_USER, MOST_USERS, Peer, Registry
+from ofu_exporter.traces.daemon_messages import DaemonQuestion, Registration
+from ofu_exporter.traces.registry import MOST_OF_A_USER, MOST_USERS, Peer, ProcessRegistry
 from tests.helpers.every import every
 
 
-def asked(registry: Registry, uid: int, name: str, job: int = 7, now: float = 0.0) -> None:
-    registry.take(Question(3, job, (5,)), Peer(0, uid, name.encode()), now)
+def asked(registry: ProcessRegistry, uid: int, name: str, job: int = 7, now: float = 0.0) -> None:
+    registry.take(DaemonQuestion(3, job, (5,)), Peer(0, uid, name.encode()), now)
 
 
 def test_a_flood_of_one_user_takes_no_room_from_another(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
+    registry = ProcessRegistry(tmp_path)
     for number in range(10 * MOST_OF_A_USER):
         asked(registry, 1, f"flood{number}")
     asked(registry, 2, "honest")
@@ -27,7 +27,7 @@ def test_a_flood_of_one_user_takes_no_room_from_another(tmp_path: Path) -> None:
 
 
 def test_who_is_silent_for_a_minute_is_forgotten(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
+    registry = ProcessRegistry(tmp_path)
     asked(registry, 1, "a")
     assert registry.of("7", 59.0)
     assert not registry.of("7", 61.0)
@@ -37,8 +37,8 @@ def test_the_control_group_of_slurm_counts_more_than_the_message(tmp_path: Path)
     (tmp_path / "42").mkdir()
     path = "0::/system.slice/slurmstepd.scope/job_1001/step_0/user/task_0\n"
     (tmp_path / "42" / "cgroup").write_text(path)
-    registry = Registry(tmp_path)
-    registry.take(Question(3, 2002, (5,)), Peer(42, 1, b"a"), 0.0)
+    registry = ProcessRegistry(tmp_path)
+    registry.take(DaemonQuestion(3, 2002, (5,)), Peer(42, 1, b"a"), 0.0)
     assert [each.job for each in registry.of("1001", 0.0)] == ["1001"]
     assert not registry.of("2002", 0.0)
 
@@ -58,11 +58,11 @@ CONTAINER = "cri-containerd-5a6b.scope"
 def test_a_process_of_a_pod_is_known_by_its_control_group(groups: str) -> None:
     """As kubelet names them: pkg/kubelet/cm/cgroup_manager_linux.go; the third from within a name space."""
     with tempfile.TemporaryDirectory() as folder:
-        registry = Registry(Path(folder))
+        registry = ProcessRegistry(Path(folder))
         for pid, text in ((42, groups), (43, groups.replace("0a1b", "ffff"))):
             (Path(folder) / str(pid)).mkdir()
             (Path(folder) / str(pid) / "cgroup").write_text(f"{text}\n")
-            registry.take(Question(3, 0, (5,)), Peer(pid, 1, str(pid).encode()), 0.0)
+            registry.take(DaemonQuestion(3, 0, (5,)), Peer(pid, 1, str(pid).encode()), 0.0)
         asked(registry, 1, "forged", job=7)
         found = registry.of("7", 0.0, (POD,))
         assert [(each.peer.pid, each.is_proven) for each in found] == [(42, True)]
@@ -72,15 +72,15 @@ def test_a_process_of_a_pod_is_known_by_its_control_group(groups: str) -> None:
 def test_who_only_says_that_it_is_of_a_job_is_none_beside_those_who_are(tmp_path: Path) -> None:
     (tmp_path / "42").mkdir()
     (tmp_path / "42" / "cgroup").write_text("0::/slurmstepd.scope/job_7/step_0\n")
-    registry = Registry(tmp_path)
+    registry = ProcessRegistry(tmp_path)
     asked(registry, 2, "forged")
     assert [each.is_proven for each in registry.of("7", 0.0)] == [False]
-    registry.take(Question(3, 7, (5,)), Peer(42, 1, b"a"), 0.0)
+    registry.take(DaemonQuestion(3, 7, (5,)), Peer(42, 1, b"a"), 0.0)
     assert [each.peer.uid for each in registry.of("7", 0.0)] == [1]
 
 
 def test_a_process_that_only_registers_records_nothing(tmp_path: Path) -> None:
-    registry = Registry(tmp_path)
+    registry = ProcessRegistry(tmp_path)
     registry.take(Registration(3, 5, 7), Peer(0, 1, b"a"), 0.0)
     assert not registry.of("7", 0.0)
     asked(registry, 1, "a")

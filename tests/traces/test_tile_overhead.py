@@ -13,7 +13,7 @@ from ofu_exporter.flops import effective_peak
 from ofu_exporter.hardware import tiles
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.traces import kernel_names
-from ofu_exporter.traces.formats import NO_SHAPE, Launches, Profile
+from ofu_exporter.traces.formats import NO_SHAPE, KernelLaunches, Profile
 from ofu_exporter.traces.gemm_csv import GemmRow
 from ofu_exporter.traces.tile_overhead import NO_GRAMMAR, OTHER, Overhead, overhead
 from tests.traces.formats.tracing import FLASH, FP8, NVJET, XMMA
@@ -21,16 +21,16 @@ from tests.traces.formats.tracing import FLASH, FP8, NVJET, XMMA
 FITTING, ODD = Gemm(2048, 2048, 1024), Gemm(2176, 3000, 4096)
 
 
-def found(*launches: Launches, shapes: tuple[GemmRow, ...] = ()) -> Overhead:
+def found(*launches: KernelLaunches, shapes: tuple[GemmRow, ...] = ()) -> Overhead:
     return overhead([Profile("made", launches, 0.5)], shapes)
 
 
 def test_flops_are_summed_by_family_and_precision() -> None:
     seen = found(
-        Launches(NVJET, 3, 0.3, ODD),
-        Launches(NVJET, 2, 0.1, FITTING),
-        Launches(FP8, 1, 0.05, FITTING),
-        Launches(XMMA, 1, 0.05, ODD),
+        KernelLaunches(NVJET, 3, 0.3, ODD),
+        KernelLaunches(NVJET, 2, 0.1, FITTING),
+        KernelLaunches(FP8, 1, 0.05, FITTING),
+        KernelLaunches(XMMA, 1, 0.05, ODD),
     )
     rows = {(row.family, row.precision): row for row in seen.rows}
     assert rows.keys() == {("nvjet", "bf16"), ("nvjet", "fp8"), ("xmma", "tf32")}
@@ -47,13 +47,16 @@ def test_flops_are_summed_by_family_and_precision() -> None:
 
 
 def test_one_lower_bound_makes_the_sum_one() -> None:
-    assert found(Launches(NVJET, 1, 1.0, ODD)).bound == "exact"
-    assert found(Launches(NVJET, 1, 1.0, ODD), Launches(XMMA, 1, 1.0, ODD)).bound == "lower"
+    assert found(KernelLaunches(NVJET, 1, 1.0, ODD)).bound == "exact"
+    assert (
+        found(KernelLaunches(NVJET, 1, 1.0, ODD), KernelLaunches(XMMA, 1, 1.0, ODD)).bound
+        == "lower"
+    )
 
 
 def test_a_small_product_counts_as_little_as_it_computes() -> None:
     tiny = Gemm(1, 1, 64)
-    seen = found(Launches(NVJET, 1, 1.0, FITTING), Launches(NVJET, 1, 1.0, tiny))
+    seen = found(KernelLaunches(NVJET, 1, 1.0, FITTING), KernelLaunches(NVJET, 1, 1.0, tiny))
     wasted = kernel_names.parse(NVJET).executed_flops(tiny) - tiny.theoretical_flops
     useful = FITTING.theoretical_flops + tiny.theoretical_flops
     assert seen.overhead_ratio == pytest.approx(wasted / useful, rel=1e-12)
@@ -63,9 +66,9 @@ def test_a_small_product_counts_as_little_as_it_computes() -> None:
 
 def test_what_has_no_grammar_or_no_shape_is_left_out_and_said() -> None:
     seen = found(
-        Launches(NVJET, 1, 0.6, FITTING),
-        Launches(FLASH, 1, 0.3, FITTING),
-        Launches(NVJET, 2, 0.1, why=NO_SHAPE),
+        KernelLaunches(NVJET, 1, 0.6, FITTING),
+        KernelLaunches(FLASH, 1, 0.3, FITTING),
+        KernelLaunches(NVJET, 2, 0.1, why=NO_SHAPE),
     )
     assert [(each.kernel, each.why) for each in seen.unattributed] == [
         (FLASH, NO_GRAMMAR),
@@ -76,21 +79,21 @@ def test_what_has_no_grammar_or_no_shape_is_left_out_and_said() -> None:
 
 
 def test_nothing_known_is_no_overhead_not_one_of_zero() -> None:
-    seen = found(Launches(NVJET, 2, 0.1, why=NO_SHAPE))
+    seen = found(KernelLaunches(NVJET, 2, 0.1, why=NO_SHAPE))
     assert (seen.overhead_ratio, seen.precision_shares) == (None, {})
     assert seen.attributed_share == 0.0
     assert found().attributed_share is None
 
 
 def test_the_share_is_of_launches_where_no_times_are_known() -> None:
-    seen = found(Launches(NVJET, 3, 0.0, FITTING), Launches(FLASH, 1, 0.0))
+    seen = found(KernelLaunches(NVJET, 3, 0.0, FITTING), KernelLaunches(FLASH, 1, 0.0))
     assert seen.attributed_share == 0.75
 
 
 def test_counted_flops_are_taken_as_they_are() -> None:
     seen = found(
-        Launches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": 300}),
-        Launches("my_kernel", 1, 0.1, why=NO_SHAPE, counted_flops={"fp8": 100}),
+        KernelLaunches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": 300}),
+        KernelLaunches("my_kernel", 1, 0.1, why=NO_SHAPE, counted_flops={"fp8": 100}),
     )
     assert [(row.family, row.precision) for row in seen.rows] == [
         ("xmma", "tf32"),
@@ -103,7 +106,7 @@ def test_counted_flops_are_taken_as_they_are() -> None:
 def test_counted_flops_with_shapes_are_an_exact_overhead() -> None:
     flops = 2 * FITTING.theoretical_flops
     seen = found(
-        Launches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": flops + flops // 50}),
+        KernelLaunches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": flops + flops // 50}),
         shapes=(GemmRow(FITTING, XMMA),),
     )
     assert seen.overhead_ratio == pytest.approx(0.02)
@@ -111,7 +114,7 @@ def test_counted_flops_with_shapes_are_an_exact_overhead() -> None:
 
 
 def test_shapes_stand_in_where_a_profile_has_none() -> None:
-    without = Launches(NVJET, 3, 0.3, why=NO_SHAPE)
+    without = KernelLaunches(NVJET, 3, 0.3, why=NO_SHAPE)
     one = found(without, shapes=(GemmRow(ODD, NVJET),))
     assert one.theoretical_flops == 3 * ODD.theoretical_flops
     each = found(without, shapes=(GemmRow(ODD, NVJET, 2), GemmRow(FITTING, NVJET)))
@@ -129,11 +132,11 @@ def test_shapes_stand_in_where_a_profile_has_none() -> None:
 )
 def test_shapes_that_do_not_fit_are_refused(shapes: tuple[GemmRow, ...], error: str) -> None:
     with pytest.raises(ConfigError, match=error):
-        found(Launches(NVJET, 3, 0.3, why=NO_SHAPE), shapes=shapes)
+        found(KernelLaunches(NVJET, 3, 0.3, why=NO_SHAPE), shapes=shapes)
 
 
 def test_profiles_of_many_ranks_add_up() -> None:
-    one = Profile("made", (Launches(NVJET, 1, 0.5, ODD),), 0.25, frozenset({"A"}))
+    one = Profile("made", (KernelLaunches(NVJET, 1, 0.5, ODD),), 0.25, frozenset({"A"}))
     two = overhead([one, one])
     assert (two.theoretical_flops, two.other_seconds) == (2 * ODD.theoretical_flops, 0.5)
     assert two.gpus == {"A"}
@@ -155,7 +158,7 @@ def test_with_the_effective_peak_of_these_shares_an_adjusted_ofu_is_an_mfu(
 ) -> None:
     """The identity behind eq. 8 and 12: tensor time at peak, over all time, without what tiles add."""
     peaks = {"bf16": 989e12, "fp8": 1979e12, "tf32": 494e12}
-    seen = found(*(Launches(name, number, 0.1, gemm) for name, gemm, number in products))
+    seen = found(*(KernelLaunches(name, number, 0.1, gemm) for name, gemm, number in products))
     at_peak = math.fsum(row.executed_flops / peaks[row.precision] for row in seen.rows)
     seconds = at_peak / busy
     ofu = at_peak / seconds

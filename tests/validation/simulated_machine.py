@@ -17,7 +17,7 @@ from ofu_exporter.hardware import gpu_models
 from ofu_exporter.sources.simulate import driver
 from ofu_exporter.sources.simulate.driver import LoadPhase, idle
 from ofu_exporter.traces import kernel_names
-from ofu_exporter.traces.formats import Launches, Profile
+from ofu_exporter.traces.formats import KernelLaunches, Profile
 from ofu_exporter.validation import Mark, Product
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.reading import Reading
@@ -136,7 +136,7 @@ class SimulatedMachine:
 
     def profile(self, product: Product) -> Profile:
         kernel, _ = _choice(product)
-        return Profile("simulated", (Launches(kernel.name, 1, 1e-3, product.gemm),), 0.0)
+        return Profile("simulated", (KernelLaunches(kernel.name, 1, 1e-3, product.gemm),), 0.0)
 
     def run(self, product: Product) -> Sequence[Mark]:
         _, executed = _choice(product)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError, GpuError
-from ofu_exporter.traces.formats import Launches, Profile
+from ofu_exporter.traces.formats import KernelLaunches, Profile
 from ofu_exporter.validation import session
 from ofu_exporter.validation.session import FULL, PRECISIONS, QUICK, runnable, tiling
 from ofu_exporter.values.reading import Reading
@@ -120,7 +120,7 @@ def test_precisions_that_cannot_be_run_are_told_with_the_reason(tmp_path: Path) 
 
 def profile(*kernels: str) -> Profile:
     gemm = product(m=2176, n=3000).gemm
-    return Profile("kineto", tuple(Launches(each, 1, 1e-3, gemm) for each in kernels), 0.0)
+    return Profile("kineto", tuple(KernelLaunches(each, 1, 1e-3, gemm) for each in kernels), 0.0)
 
 
 def test_tiles_are_read_from_the_names_of_kernels() -> None:

@@ -12,7 +12,7 @@ from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.reports import tables
-from ofu_exporter.fleet.reports.fleet_history import JobKey, ratio
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, ratio
 from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
@@ -105,7 +105,7 @@ def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
 
 
 def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
-    signs = source.signs.jobs.get(JobKey(row.cluster, row.job_id)) or JobSigns()
+    signs = source.signs.jobs.get(ClusterJob(row.cluster, row.job_id)) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
     server = source.report.server

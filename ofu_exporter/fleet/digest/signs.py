@@ -18,7 +18,7 @@ from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import job_of
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, ratio
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, ratio
 from ofu_exporter.fleet.reports.job_result import SLOW, SLOW_HOURS
 from ofu_exporter.fleet.reports.queries import GPU, JOB, LOOKS, RAW_OFU, WITHIN, Quantity
 
@@ -124,7 +124,7 @@ class JobSigns:
 
 
 class FleetSigns(NamedTuple):
-    jobs: Mapping[JobKey, JobSigns]
+    jobs: Mapping[ClusterJob, JobSigns]
     targets: Mapping[PartitionKey, float]
     """The target OFU of partitions in the site's rules."""
 
@@ -142,8 +142,8 @@ class _SignReader(HourReader):
             for labels, value in self.values_at_end("targets", TARGETS)
         }
 
-    def of_jobs(self, with_dram: bool) -> Mapping[JobKey, JobSigns]:
-        signs: dict[JobKey, JobSigns] = defaultdict(JobSigns)
+    def of_jobs(self, with_dram: bool) -> Mapping[ClusterJob, JobSigns]:
+        signs: dict[ClusterJob, JobSigns] = defaultdict(JobSigns)
         for key, parts in _sums(self._hourly(CLOCK)).items():
             signs[key].clock = ratio(parts["above"], parts["below"])
         for quantity in SLOWER:
@@ -164,7 +164,7 @@ class _SignReader(HourReader):
         return chain.from_iterable(self.parts(quantity))
 
 
-def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) -> None:
+def _compare(signs: dict[ClusterJob, JobSigns], one: Series, history: FleetHistory) -> None:
     """Note the hours of a job, except for jobs with several GPU models or parts of GPUs, which cannot be compared."""
     key = job_of(one.labels)
     job = history.jobs.get(key)
@@ -177,8 +177,8 @@ def _compare(signs: dict[JobKey, JobSigns], one: Series, history: FleetHistory) 
             signs[key].slow.add(hour)
 
 
-def _sums(answer: Iterable[Series]) -> Mapping[JobKey, Mapping[str, float]]:
-    sums: dict[JobKey, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
+def _sums(answer: Iterable[Series]) -> Mapping[ClusterJob, Mapping[str, float]]:
+    sums: dict[ClusterJob, dict[str, float]] = defaultdict(lambda: {"above": 0.0, "below": 0.0})
     for one in answer:
         sums[job_of(one.labels)][one.labels["of"]] += sum(value for _, value in one.points)
     return sums

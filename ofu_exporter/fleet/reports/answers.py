@@ -9,7 +9,7 @@ from typing import TypeVar
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import Series
-from ofu_exporter.fleet.reports.fleet_history import ClusterHour, FleetHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterHour, ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])
@@ -151,8 +151,8 @@ def cluster_of(labels: Mapping[str, str]) -> str:
     return labels.get("cluster", "")
 
 
-def job_of(labels: Mapping[str, str]) -> JobKey:
-    return JobKey(cluster_of(labels), labels.get("job_id", ""))
+def job_of(labels: Mapping[str, str]) -> ClusterJob:
+    return ClusterJob(cluster_of(labels), labels.get("job_id", ""))
 
 
 def part_of(labels: Mapping[str, str]) -> tuple[str, str, str, str]:

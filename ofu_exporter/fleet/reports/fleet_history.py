@@ -98,7 +98,7 @@ class ModelSums:
     """Of these, what is known of GPUs not held by exactly one job."""
 
 
-class JobKey(NamedTuple):
+class ClusterJob(NamedTuple):
     """A job: ids are unique within a cluster, until a scheduler begins to count anew."""
 
     cluster: str
@@ -109,7 +109,7 @@ class JobKey(NamedTuple):
 
 @dataclass(slots=True)
 class JobHistory:
-    key: JobKey
+    key: ClusterJob
     names: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Names that it had, in the order of NAMES, by the hours for which it had them."""
     days: dict[int, JobSums] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class AbsentNode(NamedTuple):
 class FleetHistory:
     clock: ServerClock
     span: TimeSpan
-    jobs: dict[JobKey, JobHistory] = field(default_factory=dict)
+    jobs: dict[ClusterJob, JobHistory] = field(default_factory=dict)
     models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
     """By day, cluster and model."""
     covered: dict[ClusterHour, float] = field(default_factory=dict)
@@ -176,14 +176,14 @@ class FleetHistory:
     raw: set[ClusterHour] = field(default_factory=set)
     """Hours that were computed from the agents' own series."""
     absent: list[AbsentNode] = field(default_factory=list)
-    progress: dict[JobKey, ProgressSums] = field(default_factory=dict)
+    progress: dict[ClusterJob, ProgressSums] = field(default_factory=dict)
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour; what was lost is known by day alone."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of GPUs not held by exactly one job, by hour."""
-    users: dict[JobKey, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    users: dict[ClusterJob, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """The first and last hour for which each user had an id."""
-    cut: dict[JobKey, float] = field(default_factory=dict)
+    cut: dict[ClusterJob, float] = field(default_factory=dict)
     """GPU-hours that a job may have held beyond what is known: it ended while its node was away."""
     target: float | None = None
     """The OFU that the recording rules aim at."""
@@ -216,19 +216,19 @@ class FleetHistory:
         raw = {place for place in self.raw if place[1] > self.clock.hour_of(span.start)}
         return replace(self, span=span, raw=raw)
 
-    def job(self, key: JobKey) -> JobHistory:
+    def job(self, key: ClusterJob) -> JobHistory:
         return self.jobs.get(key) or self.jobs.setdefault(key, JobHistory(key))
 
-    def note_user(self, key: JobKey, user: str, hours: Sequence[int]) -> None:
+    def note_user(self, key: ClusterJob, user: str, hours: Sequence[int]) -> None:
         """Note whose an id is in some hours."""
         if user and hours:
             first, last = self.users.setdefault(key, {}).get(user, (hours[0], hours[-1]))
             self.users[key][user] = (min(first, *hours), max(last, *hours))
 
-    def is_reused(self, key: JobKey) -> bool:
+    def is_reused(self, key: ClusterJob) -> bool:
         return len(self.users.get(key, ())) > 1
 
-    def owned(self, key: JobKey, hour: int) -> JobKey:
+    def owned(self, key: ClusterJob, hour: int) -> ClusterJob:
         """Which of the jobs of an id an hour is of. While two users have it at once, nodes merely disagree."""
         if not self.is_reused(key):
             return key
@@ -239,7 +239,7 @@ class FleetHistory:
             until = last if until is None else max(last, until)
         return found
 
-    def job_days(self, key: JobKey) -> Mapping[int, JobSums]:
+    def job_days(self, key: ClusterJob) -> Mapping[int, JobSums]:
         """The sums of a job by day; none of one that is not known."""
         job = self.jobs.get(key)
         return {} if job is None else job.days

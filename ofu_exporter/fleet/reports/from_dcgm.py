@@ -23,7 +23,7 @@ from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import Series, collector_paused
 from ofu_exporter.fleet.reports.answers import add_up
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
@@ -92,7 +92,7 @@ CONTRADICTION = 0.01
 class _Gpus(NamedTuple):
     """The GPUs of a series, or instances of GPUs."""
 
-    job: JobKey | None
+    job: ClusterJob | None
     """Whose they are; None where nobody's."""
     cluster: str
     model: str
@@ -132,7 +132,7 @@ class _Pages:
     def __init__(self, reader: PartReader, history: FleetHistory) -> None:
         self._reader = reader
         self._history = history
-        self._doubts: dict[JobKey | None, float] = defaultdict(float)
+        self._doubts: dict[ClusterJob | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
         pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
         answer = reader.series("labels of pods", pushed_aside, history.span)
@@ -191,7 +191,7 @@ class _Pages:
         )
 
     def _add_hours(self, answers: Answers) -> None:
-        hours: dict[tuple[int, JobKey], JobSums] = defaultdict(JobSums)
+        hours: dict[tuple[int, ClusterJob], JobSums] = defaultdict(JobSums)
         for name, answer in zip(("held", "observed", "utilized", "idle"), answers, strict=False):
             for hour, gpus, value in self._by_hour(answer):
                 if (gpu_hours := gpus.hours(name, value)) is None:
@@ -223,7 +223,7 @@ class _Pages:
                 names[key] = names.get(key, 0) + len(series.points)
 
     def _add_sizes(self, answer: list[Series]) -> None:
-        sizes: dict[tuple[JobKey, int], float] = defaultdict(float)
+        sizes: dict[tuple[ClusterJob, int], float] = defaultdict(float)
         for series in answer:
             gpus = _Gpus.of(series.labels, self._aside)
             key = gpus.job
@@ -239,7 +239,9 @@ class _Pages:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
         span = self._history.span
         for answers in self._reader.stepped("engines on these pages", _LOSSES, span):
-            sums: dict[tuple[int, JobKey], list[float]] = defaultdict(lambda: [0.0] * len(_LOSSES))
+            sums: dict[tuple[int, ClusterJob], list[float]] = defaultdict(
+                lambda: [0.0] * len(_LOSSES)
+            )
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
                     gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
@@ -293,11 +295,13 @@ def _parts(of: _Looks) -> dict[str, float]:
     }
 
 
-def owner_of(labels: Mapping[str, str], aside: set[str]) -> tuple[JobKey | None, Mapping[str, str]]:
+def owner_of(
+    labels: Mapping[str, str], aside: set[str]
+) -> tuple[ClusterJob | None, Mapping[str, str]]:
     """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
     cluster = labels.get("cluster", "")
     if job := labels.get("hpc_job") or labels.get("jobid"):
-        return JobKey(cluster, job), {}
+        return ClusterJob(cluster, job), {}
     if labels.get("job", "") in aside:
         pod, namespace = labels.get("exported_pod", ""), labels.get("exported_namespace", "")
     elif labels.get("pod_name"):
@@ -306,7 +310,7 @@ def owner_of(labels: Mapping[str, str], aside: set[str]) -> tuple[JobKey | None,
         pod, namespace = labels.get("pod", ""), labels.get("namespace", "")
     if not pod or "dcgm-exporter" in pod:
         return None, {}
-    return JobKey(cluster, f"{namespace}/{pod}"), {"job_name": pod, "namespace": namespace}
+    return ClusterJob(cluster, f"{namespace}/{pod}"), {"job_name": pod, "namespace": namespace}
 
 
 @cache

@@ -25,9 +25,9 @@ from ofu_exporter.fleet.reports.answers import (
 )
 from ofu_exporter.fleet.reports.fleet_history import (
     ClusterHour,
+    ClusterJob,
     FleetHistory,
     JobHistory,
-    JobKey,
     JobSums,
 )
 from ofu_exporter.fleet.reports.progress_reader import ProgressReader
@@ -163,9 +163,9 @@ class _Collector(HistoryAnswers):
         for answers in self.together("where the peak went", wanted):
             for name, answer in zip(names, answers, strict=True):
                 for (*key, part), hours in sorted(self.largest(answer, part_of).items()):
-                    self._add_part(JobKey(*key), hours, name, part)
+                    self._add_part(ClusterJob(*key), hours, name, part)
 
-    def _add_part(self, key: JobKey, hours: Mapping[int, float], name: str, part: str) -> None:
+    def _add_part(self, key: ClusterJob, hours: Mapping[int, float], name: str, part: str) -> None:
         """Add a job's values of some hours, one by one: so their sum is the same however the time is cut."""
         history, day, of_day = self._history, None, None
         for hour, value in sorted(hours.items()):
@@ -189,7 +189,7 @@ class _Collector(HistoryAnswers):
     def _add_jobs(self, answers: Answers) -> None:
         of_jobs = [self.largest(answer, job_of) for answer in answers]
         history = self._history
-        for key in sorted(set[JobKey]().union(*of_jobs)):
+        for key in sorted(set[ClusterJob]().union(*of_jobs)):
             of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
             for hour in sorted(set[int]().union(*of_job)):
                 if history.is_reused(key):
@@ -219,13 +219,13 @@ class _Collector(HistoryAnswers):
                     job = self._history.job(key)
                     job.frameworks[framework] = job.frameworks.get(framework, 0.0) + len(points)
 
-    def _by_record(self, one: Series) -> Iterator[tuple[JobKey, Sequence[tuple[float, float]]]]:
+    def _by_record(self, one: Series) -> Iterator[tuple[ClusterJob, Sequence[tuple[float, float]]]]:
         """The points of a series by the job that they are of: an id may be of several, one after the other."""
         key, history = job_of(one.labels), self._history
         if not history.is_reused(key):
             yield key, one.points
             return
-        points: dict[JobKey, list[tuple[float, float]]] = defaultdict(list)
+        points: dict[ClusterJob, list[tuple[float, float]]] = defaultdict(list)
         for point in one.points:
             points[history.owned(key, history.clock.hour_of(point[0]))].append(point)
         yield from points.items()

@@ -17,7 +17,7 @@ from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.answer import ResultRow
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
 from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
@@ -92,7 +92,7 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
     return large <= 2 * small
 
 
-def read_story(reader: PartReader, time: tuple[float, float], key: JobKey) -> JobStory:
+def read_story(reader: PartReader, time: tuple[float, float], key: ClusterJob) -> JobStory:
     """Everything of one job. Raises UnknownJobError; `key.cluster` may be empty for any."""
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
@@ -107,7 +107,7 @@ def read_story(reader: PartReader, time: tuple[float, float], key: JobKey) -> Jo
     return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock))
 
 
-def _only(history: FleetHistory, key: JobKey) -> JobHistory:
+def _only(history: FleetHistory, key: ClusterJob) -> JobHistory:
     if not history.jobs:
         raise UnknownJobError(
             f"no job {key.job_id} held a GPU in this time, as far as is known: check --since and --cluster"

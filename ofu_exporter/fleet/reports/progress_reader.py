@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
-from ofu_exporter.fleet.reports.fleet_history import JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.progress_sums import NoProgress, ProgressSums
 from ofu_exporter.fleet.reports.queries import GPU, HAS, JOB, KNOWN, LOOKS, WITHIN, Quantity
 from ofu_exporter.fleet.reports.queries import over_nodes as summed
@@ -83,13 +83,13 @@ class ProgressReader(HistoryAnswers):
 
     def _add(self, answers: Sequence[list[Series]]) -> None:
         lost, used, held, steps, restarts = answers
-        watched: set[tuple[JobKey, int]] = set()
+        watched: set[tuple[ClusterJob, int]] = set()
         for (*key, reason), hours in self.largest(lost, _reason_of).items():
             for hour, value in sorted(hours.items()):
-                sums = self._sums(JobKey(*key), hour)
+                sums = self._sums(ClusterJob(*key), hour)
                 sums.lost[reason] = sums.lost.get(reason, 0.0) + value
                 if reason == NoProgress.HELD_IDLE:
-                    watched.add((JobKey(*key), hour))
+                    watched.add((ClusterJob(*key), hour))
         for job, hour, value in self.values_of(held, job_of):
             if (job, hour) in watched:
                 self._sums(job, hour).held += value
@@ -102,7 +102,7 @@ class ProgressReader(HistoryAnswers):
             sums = self._sums(job, hour)
             sums.restarts = (sums.restarts or 0.0) + value
 
-    def _sums(self, key: JobKey, hour: int) -> ProgressSums:
+    def _sums(self, key: ClusterJob, hour: int) -> ProgressSums:
         return self._history.progress.setdefault(self._history.owned(key, hour), ProgressSums())
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.queries import JOB, LOOKS, WITHIN, Quantity, over_nodes
 from ofu_exporter.fleet.reports.served_sums import ServedSums
 
@@ -80,14 +80,14 @@ def read_served(history: FleetHistory, answers: Callable[[str], HistoryAnswers])
     _read_roles(history, asked)
 
 
-def _tokens(asked: HistoryAnswers) -> dict[tuple[JobKey, int], dict[tuple[str, str], float]]:
+def _tokens(asked: HistoryAnswers) -> dict[tuple[ClusterJob, int], dict[tuple[str, str], float]]:
     """By job and hour, and by served model and kind."""
-    tokens: dict[tuple[JobKey, int], dict[tuple[str, str], float]] = {}
+    tokens: dict[tuple[ClusterJob, int], dict[tuple[str, str], float]] = {}
     for answer in asked.either(TOKENS):
         for (cluster, job_id, *kind), hours in asked.largest(answer, _kind_of).items():
             model, name = kind
             for hour, count in hours.items():
-                tokens.setdefault((JobKey(cluster, job_id), hour), {})[model, name] = count
+                tokens.setdefault((ClusterJob(cluster, job_id), hour), {})[model, name] = count
     return tokens
 
 
@@ -95,15 +95,15 @@ def _read_roles(history: FleetHistory, asked: HistoryAnswers) -> None:
     for answer in asked.either(ROLES):
         for (cluster, job_id, role), hours in asked.largest(answer, _role_of).items():
             for hour in hours:
-                job = history.jobs.get(history.owned(JobKey(cluster, job_id), hour))
+                job = history.jobs.get(history.owned(ClusterJob(cluster, job_id), hour))
                 if job is not None and job.served is not None:
                     job.served.roles.add(role)
 
 
-def _beside(asked: HistoryAnswers) -> Mapping[JobKey, dict[int, _Hour]]:
-    found: dict[JobKey, dict[int, _Hour]] = {}
+def _beside(asked: HistoryAnswers) -> Mapping[ClusterJob, dict[int, _Hour]]:
+    found: dict[ClusterJob, dict[int, _Hour]] = {}
     for answers in asked.together("serving jobs", BESIDE):
-        of_quantities: Sequence[Mapping[JobKey, Mapping[int, float]]] = [
+        of_quantities: Sequence[Mapping[ClusterJob, Mapping[int, float]]] = [
             asked.largest(answer, job_of) for answer in answers
         ]
         for name, of_jobs in zip(_Hour._fields, of_quantities, strict=True):

@@ -9,7 +9,7 @@ from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import Divergence, compare_sums
-from ofu_exporter.reports.causes import Question, causes_or_none
+from ofu_exporter.reports.causes import CauseQuestion, causes_or_none
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.serving.metrics.job import NO_CAUSE
@@ -149,6 +149,6 @@ def _cause(
     report = MfuReport.model_validate(truth.report_body(minute, fleet.spec, 0.0))
     peak = peaks.get(next(iter(report.shares() or {"bf16": 1.0})))
     hardware = Hardware(1, name, frozenset({name}), peaks)
-    question = Question(sums, divergence, report, hardware, peak)
+    question = CauseQuestion(sums, divergence, report, hardware, peak)
     first = causes_or_none(truth.job.draft.job_id, question).first
     return first.cause if first else NO_CAUSE

@@ -24,7 +24,13 @@ from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import ended_files, job_files
 from ofu_exporter.schedulers.slurm.job_files import SCHEDULER, JobFile, is_job_id
 from ofu_exporter.schedulers.slurm.options import Options as Options
-from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refused, look, read_all
+from ofu_exporter.schedulers.slurm.trusted_files import (
+    Contents,
+    Refusal,
+    UntrustedFileError,
+    look,
+    read_all,
+)
 from ofu_exporter.support.boot import boot_id
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
@@ -239,11 +245,11 @@ def _device_number(name: str) -> int | None:
 
 
 def _ids(_name: str, text: str) -> tuple[str, ...]:
-    """The ids in the file of one device. Raises Refused."""
+    """The ids in the file of one device. Raises UntrustedFileError."""
     ids = dict.fromkeys(text.split())
     for job_id in ids:
         if not is_job_id(job_id):
-            raise Refused(ClaimRejection.BAD_JOB_ID, "a line is not the number of a job")
+            raise UntrustedFileError(ClaimRejection.BAD_JOB_ID, "a line is not the number of a job")
     return tuple(ids)
 
 

@@ -16,7 +16,13 @@ from typing import NamedTuple
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refusal, Refused, opened, read
+from ofu_exporter.schedulers.slurm.trusted_files import (
+    Contents,
+    Refusal,
+    UntrustedFileError,
+    opened,
+    read,
+)
 
 FOLDER = ".ended"
 """A folder in the directory of the job files, which readers of that directory ignore."""
@@ -89,7 +95,7 @@ def names(directory: Path) -> list[EndedName]:
 
 
 def read_one(directory: Path, ended: EndedName) -> JobFile:
-    """The content of a file. Raises Refused, FileNotFoundError and SchedulerError."""
+    """The content of a file. Raises UntrustedFileError, FileNotFoundError and SchedulerError."""
     with opened(folder_of(directory)) as folder:
         return job_files.parse(f"{ended.job_id}.json", read(folder, ended.name))
 
@@ -124,7 +130,7 @@ def _read(directory: Path, ended: EndedName) -> JobFile | Refusal | None:
     """A file's content; None when it is gone."""
     try:
         return read_one(directory, ended)
-    except Refused as refused:
+    except UntrustedFileError as refused:
         return Refusal(ended.name, 0, refused.reason, refused.detail)
     except FileNotFoundError:
         return None

@@ -18,7 +18,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ofu_exporter.schedulers.slurm.trusted_files import Contents, Refused, opened, read_all
+from ofu_exporter.schedulers.slurm.trusted_files import (
+    Contents,
+    UntrustedFileError,
+    opened,
+    read_all,
+)
 from ofu_exporter.schedulers.slurm.trusted_files import read as read_text
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
@@ -159,7 +164,7 @@ def noted(directory: Path, job_id: str) -> float | None:
     try:
         with opened(directory) as folder:
             return parse(name, read_text(folder, name)).noted
-    except (FileNotFoundError, Refused):
+    except (FileNotFoundError, UntrustedFileError):
         return None
 
 
@@ -175,15 +180,15 @@ def _age_order(name: str) -> int:
 
 
 def parse(name: str, text: str) -> JobFile:
-    """The content of the file of this name. Raises Refused."""
+    """The content of the file of this name. Raises UntrustedFileError."""
     stem = name.removesuffix(".json")
     if stem == name or not is_job_id(stem):
-        raise Refused(ClaimRejection.BAD_JOB_ID, "its name is not JOBID.json")
+        raise UntrustedFileError(ClaimRejection.BAD_JOB_ID, "its name is not JOBID.json")
     content = _object(text)
     if content.get("version") != VERSION:
-        raise Refused(ClaimRejection.MALFORMED, f"version is not {VERSION}")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"version is not {VERSION}")
     if content.get("job_id") != stem:
-        raise Refused(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
+        raise UntrustedFileError(ClaimRejection.BAD_JOB_ID, "job_id is not that of its name")
     started, noted = _time(content, "started"), _time(content, "noted")
     texts: dict[str, Any] = {key: _string(content, key) for key in _TEXTS}
     aliases = _aliases(texts, _string(content, "component"))
@@ -227,9 +232,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(ClaimRejection.MALFORMED, f"not JSON: {error}") from error
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise Refused(ClaimRejection.MALFORMED, "not a JSON object")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, "not a JSON object")
     return content
 
 
@@ -242,22 +247,22 @@ def _string(content: dict[str, Any], key: str) -> str:
 def _check(value: object, key: str) -> None:
     """Refuse a text that cannot become a label: one that is not printable, such as half a surrogate pair."""
     if not isinstance(value, str):
-        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a string")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a string")
     if len(value) > MAX_CHARS or not value.isprintable():
-        raise Refused(ClaimRejection.MALFORMED, f"{key} is too long or not printable")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is too long or not printable")
 
 
 def _sha256(content: dict[str, Any]) -> str:
     value = content.get("token_sha256", "")
     if not isinstance(value, str) or not re.fullmatch(_SHA256, value):
-        raise Refused(ClaimRejection.MALFORMED, "token_sha256 is no SHA-256")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, "token_sha256 is no SHA-256")
     return value
 
 
 def _gpus(content: dict[str, Any]) -> tuple[str, ...]:
     gpus = content.get("gpus")
     if not isinstance(gpus, list) or not 0 < len(gpus) <= MAX_GPUS:
-        raise Refused(ClaimRejection.MALFORMED, "gpus is not a list of devices")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, "gpus is not a list of devices")
     for name in gpus:
         _check(name, "gpus")
     return tuple(dict.fromkeys(gpus))
@@ -268,7 +273,7 @@ def _time(content: dict[str, Any], key: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a number")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a number")
     if not (0 <= value < 1e11):  # no NaN either; 1e11 s is in the year 5138
-        raise Refused(ClaimRejection.MALFORMED, f"{key} is not a time")
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a time")
     return float(value)

@@ -28,7 +28,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 ValueT = TypeVar("ValueT")
 
 
-class Refused(OfuError):
+class UntrustedFileError(OfuError):
     """One file that is rejected."""
 
     def __init__(self, reason: ClaimRejection, detail: str = "") -> None:
@@ -116,9 +116,9 @@ def read_all(
 ) -> Contents[ValueT]:
     """Read every file of a directory; empty when there is no directory.
 
-    `parse(name, text)` makes a value from a file, or raises Refused. Names that begin with a dot are ignored,
-    and those for which `order` is None. Of more files than MAX_FILES the last are read. A rejected file does not
-    affect the others. Raises SchedulerError.
+    `parse(name, text)` makes a value from a file, or raises UntrustedFileError. Names that begin with a dot are
+    ignored, and those for which `order` is None. Of more files than MAX_FILES the last are read. A rejected file does
+    not affect the others. Raises SchedulerError.
     """
     contents: Contents[ValueT] = Contents()
     try:
@@ -153,12 +153,12 @@ def _add(
         contents.values[name] = parse(name, read(folder, name))
     except FileNotFoundError:
         return  # removed since the directory was listed
-    except Refused as refused:
+    except UntrustedFileError as refused:
         contents.refused.append(Refusal(name, mtime_ns, refused.reason, refused.detail))
 
 
 def read(folder: int, name: str) -> str:
-    """The text of one file. Raises Refused, and FileNotFoundError when it is gone."""
+    """The text of one file. Raises UntrustedFileError, and FileNotFoundError when it is gone."""
     try:
         handle = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
@@ -166,26 +166,26 @@ def read(folder: int, name: str) -> str:
     except OSError as error:
         special = error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV)  # a link, a socket
         reason = ClaimRejection.NOT_A_FILE if special else ClaimRejection.UNREADABLE
-        raise Refused(reason, error.strerror or str(error)) from error
+        raise UntrustedFileError(reason, error.strerror or str(error)) from error
     try:
         _check_file(os.fstat(handle))
         return _read_text(handle)
     except OSError as error:
-        raise Refused(ClaimRejection.UNREADABLE, error.strerror or str(error)) from error
+        raise UntrustedFileError(ClaimRejection.UNREADABLE, error.strerror or str(error)) from error
     finally:
         os.close(handle)
 
 
 def _check_file(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise Refused(ClaimRejection.NOT_A_FILE)
+        raise UntrustedFileError(ClaimRejection.NOT_A_FILE)
     if not _is_ours(status):
-        raise Refused(ClaimRejection.FOREIGN_OWNER, f"owned by user {status.st_uid}")
+        raise UntrustedFileError(ClaimRejection.FOREIGN_OWNER, f"owned by user {status.st_uid}")
     if status.st_mode & _WRITABLE_BY_OTHERS:
         mode = f"mode {stat.S_IMODE(status.st_mode):o}"
-        raise Refused(ClaimRejection.WRITABLE_BY_OTHERS, mode)
+        raise UntrustedFileError(ClaimRejection.WRITABLE_BY_OTHERS, mode)
     if status.st_size > MAX_BYTES:
-        raise Refused(ClaimRejection.TOO_LARGE, f"{status.st_size} bytes")
+        raise UntrustedFileError(ClaimRejection.TOO_LARGE, f"{status.st_size} bytes")
 
 
 def _read_text(handle: int) -> str:
@@ -193,8 +193,8 @@ def _read_text(handle: int) -> str:
     while piece := os.read(handle, MAX_BYTES + 1 - len(content)):
         content += piece
         if len(content) > MAX_BYTES:  # it has grown since it was checked
-            raise Refused(ClaimRejection.TOO_LARGE)
+            raise UntrustedFileError(ClaimRejection.TOO_LARGE)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise Refused(ClaimRejection.NOT_TEXT, error.reason) from error
+        raise UntrustedFileError(ClaimRejection.NOT_TEXT, error.reason) from error

@@ -14,7 +14,7 @@ from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
 from ofu_exporter.serving.pages.pictures import TIME_COLOURS, bar, chart, histogram, time_bar
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
-from ofu_exporter.values.job import RECORDED
+from ofu_exporter.values.job import RECORDED, JobKey
 from ofu_exporter.values.reported import best_fitting
 
 COLUMNS_OF_DISTRIBUTION = 20
@@ -23,7 +23,7 @@ COLUMNS_OF_DISTRIBUTION = 20
 def job_page(job: JobTotals, history: History) -> str:
     reported = job.reported
     hour = chart(
-        *history.job((job.scheduler, job.job_id)),
+        *history.job(JobKey(job.scheduler, job.job_id)),
         "OFU and reported MFU of the job over the last hour",
     )
     return render(

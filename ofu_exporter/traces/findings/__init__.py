@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ofu_exporter.support.registry import Registry
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 from ofu_exporter.values.trace import Finding
 
 MOST_NAMED, LONGEST_NAME = 3, 80
@@ -36,10 +36,10 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TraceFacts:
     """What the traces of one job hold."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[TimeCell]
     seconds: float
     """Of all GPUs together."""
     steps: int = 0
@@ -52,10 +52,10 @@ class Facts:
     waiting: Waiting | None = None
 
 
-class Claim(NamedTuple):
+class CostClaim(NamedTuple):
     """Seconds of a cell that a finding claims."""
 
-    cell: Cell
+    cell: TimeCell
     seconds: float
 
 
@@ -67,10 +67,10 @@ class FindingModule(Protocol):
     LEAST: float
     REMEDY: str
 
-    def claims(self, cell: Cell, facts: Facts) -> float:
+    def claims(self, cell: TimeCell, facts: TraceFacts) -> float:
         """The share of a cell's seconds that is lost at most, from 0 to 1."""
 
-    def evidence(self, claimed: Sequence[Claim], facts: Facts) -> str:
+    def evidence(self, claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
         """A sentence with the kernels, operators or calls that prove it."""
 
 
@@ -78,7 +78,7 @@ _MODULES: Registry[FindingModule] = Registry(__name__, "finding")
 names, load = _MODULES.names, _MODULES.load
 
 
-def found(facts: Facts) -> tuple[Finding, ...]:
+def found(facts: TraceFacts) -> tuple[Finding, ...]:
     """The findings, largest first."""
     left = {id(cell): cell.seconds for cell in facts.cells}
     findings = []
@@ -95,17 +95,19 @@ def found(facts: Facts) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: -each.seconds))
 
 
-def _claims(module: FindingModule, facts: Facts, left: Mapping[int, float]) -> Iterator[Claim]:
+def _claims(
+    module: FindingModule, facts: TraceFacts, left: Mapping[int, float]
+) -> Iterator[CostClaim]:
     for cell in facts.cells:
         if left[id(cell)] > 0 and (share := module.claims(cell, facts)):
-            yield Claim(cell, left[id(cell)] * min(share, 1.0))
+            yield CostClaim(cell, left[id(cell)] * min(share, 1.0))
 
 
-def launches(claimed: Sequence[Claim]) -> int:
+def launches(claimed: Sequence[CostClaim]) -> int:
     return sum(claim.cell.launches for claim in claimed)
 
 
-def named(claimed: Sequence[Claim], by: str = "name") -> str:
+def named(claimed: Sequence[CostClaim], by: str = "name") -> str:
     """The kernels, copies or calls that took most; with `by="operator"` what launched them."""
     sums: dict[str, float] = {}
     for cell, seconds in claimed:
@@ -117,6 +119,6 @@ def named(claimed: Sequence[Claim], by: str = "name") -> str:
     return ", ".join(shown[:MOST_NAMED]) + more
 
 
-def a_step(number: int, facts: Facts) -> str:
+def a_step(number: int, facts: TraceFacts) -> str:
     """A count, and how many that are a step where the trace has steps."""
     return f"{number:,}" + (f" ({number / facts.steps:,.0f} a step)" if facts.steps else "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import Kind
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 32, 0.03
 REMEDY = (
@@ -17,11 +17,11 @@ REMEDY = (
 _COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "broadcast")
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.kind == Kind.COMMUNICATION and cell.family in _COLLECTIVES)
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     by = named(claimed, "operator")
     number = a_step(launches(claimed), facts)
     return f"nothing computed during {number} launches of {named(claimed)}" + (by and f", by {by}")

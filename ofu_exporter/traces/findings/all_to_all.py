@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import ALL_TO_ALL, SEND_RECEIVE, Kind
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 31, 0.03
 REMEDY = (
@@ -16,17 +16,17 @@ REMEDY = (
 )
 
 
-def is_all_to_all(cell: Cell) -> bool:
+def is_all_to_all(cell: TimeCell) -> bool:
     """NCCL exchanges by kernels that send and receive, as pipelines do; what launched one tells them apart."""
     sends = "send" in cell.operator or "recv" in cell.operator
     return cell.family == ALL_TO_ALL or (cell.family == SEND_RECEIVE and not sends)
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.kind == Kind.COMMUNICATION and is_all_to_all(cell))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     by = named(claimed, "operator")
     number = a_step(launches(claimed), facts)
     return f"nothing computed during {number} launches of {named(claimed)}" + (by and f", by {by}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.traces.findings import Claim, Facts, named
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, named
 from ofu_exporter.traces.host import Idle
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 40, 0.05
 REMEDY = (
@@ -16,11 +16,11 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.idle in (Idle.OPERATOR, Idle.OTHER_HOST, Idle.STALLED))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     stalled = [each for each in claimed if each.cell.idle is Idle.STALLED]
     fed = [each for each in claimed if each.cell.idle is not Idle.STALLED]
     said = []

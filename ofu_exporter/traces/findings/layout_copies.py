@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import LAYOUT, Kind
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 24, 0.02
 REMEDY = (
@@ -15,11 +15,11 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(
         cell.kind == Kind.OTHER and (cell.family == LAYOUT or cell.operator == "aten::contiguous")
     )
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     return f"{a_step(launches(claimed), facts)} launches of {named(claimed)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import Kind, architecture_of
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 21, 0.03
 REMEDY = (
@@ -25,10 +25,10 @@ def is_older(kernel: str, capability: int | None) -> bool:
     return made_for is not None and least is not None and made_for < least
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.kind == Kind.TENSOR and is_older(cell.name, facts.capability))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     gpu = f"compute capability {(facts.capability or 0) / 10:.1f}"
     return f"{a_step(launches(claimed), facts)} launches on {gpu} of {named(claimed)}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import Kind
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
 from ofu_exporter.traces.host import Scope
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 22, 0.03
 REMEDY = (
@@ -16,10 +16,10 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(bool(cell.scope & Scope.RECOMPUTE) and cell.kind in (Kind.TENSOR, Kind.OTHER))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     number = a_step(launches(claimed), facts)
     return f"{number} kernels of the forward pass ran in the backward pass: {named(claimed)}"

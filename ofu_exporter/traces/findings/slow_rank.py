@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import Kind
-from ofu_exporter.traces.findings import Claim, Facts
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 30, 0.02
 REMEDY = (
@@ -15,11 +15,11 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return facts.waiting.share if facts.waiting and cell.kind == Kind.COMMUNICATION else 0.0
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     waiting = facts.waiting
     if waiting is None:
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import CONVOLUTION, PRODUCT
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 26, 0.03
 REMEDY = (
@@ -15,9 +15,9 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.is_small and cell.family in (PRODUCT, CONVOLUTION))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     return f"{a_step(launches(claimed), facts)} launches with fewer blocks than half of the SMs: {named(claimed)}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofu_exporter.traces.findings import Claim, Facts, named
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, named
 from ofu_exporter.traces.host import Idle
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 14, 0.02
 REMEDY = (
@@ -16,9 +16,9 @@ REMEDY = (
 )
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.idle in (Idle.SYNCHRONISATION, Idle.ALLOCATION))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     return f"the host stood in {named(claimed)} until the GPU was empty"

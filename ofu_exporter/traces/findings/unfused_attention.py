@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ofu_exporter.traces.families import SOFTMAX, Kind
-from ofu_exporter.traces.findings import Claim, Facts, a_step, launches, named
+from ofu_exporter.traces.findings import CostClaim, TraceFacts, a_step, launches, named
 from ofu_exporter.traces.host import Scope
-from ofu_exporter.traces.seconds import Cell
+from ofu_exporter.traces.seconds import TimeCell
 
 ORDER, LEAST = 23, 0.03
 REMEDY = (
@@ -19,16 +19,16 @@ _SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softm
 """Not its logarithm, which is a loss; "" where no operator was recorded."""
 
 
-def is_of_attention(cell: Cell) -> bool:
+def is_of_attention(cell: TimeCell) -> bool:
     softmax = cell.family == SOFTMAX and cell.operator in _SOFTMAX
     return softmax or cell.operator in _OPERATORS or bool(cell.scope & Scope.ATTENTION)
 
 
-def claims(cell: Cell, facts: Facts) -> float:
+def claims(cell: TimeCell, facts: TraceFacts) -> float:
     return float(cell.kind < Kind.COMMUNICATION and is_of_attention(cell))
 
 
-def evidence(claimed: Sequence[Claim], facts: Facts) -> str:
+def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
     softmaxes = [each for each in claimed if each.cell.family == SOFTMAX]
     products = [each for each in claimed if each.cell.operator in _OPERATORS]
     if not softmaxes or not products:

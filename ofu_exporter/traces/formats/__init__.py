@@ -47,7 +47,7 @@ _NOT_TENSOR = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Launches:
+class KernelLaunches:
     """Launches of one kernel that compute the same product."""
 
     kernel: str
@@ -68,7 +68,7 @@ class Profile:
     """The launches that one file has."""
 
     format: str
-    launches: tuple[Launches, ...]
+    launches: tuple[KernelLaunches, ...]
     """Launches of kernels that run on tensor pipes, or seem to."""
     other_seconds: float
     """Time on the GPU in all other kernels."""
@@ -141,7 +141,7 @@ def on_tensor_pipe(kernel: str) -> bool:
     return bool(_TENSOR.search(kernel)) and not _NOT_TENSOR.search(kernel)
 
 
-class Tally:
+class KernelTally:
     """Sums launches while they are read, so that memory holds kinds of launches and not every launch."""
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class Tally:
     ) -> Profile:
         """All that was added."""
         launches = (
-            Launches(kernel, each.number, each.seconds, gemm, why, each.flops)
+            KernelLaunches(kernel, each.number, each.seconds, gemm, why, each.flops)
             for (kernel, gemm, why), each in self._kinds.items()
         )
         return Profile(format_, tuple(launches), self._other_seconds, gpus, timeline)

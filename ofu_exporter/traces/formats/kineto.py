@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.hardware.tiles import LARGEST_SIDE, Gemm
 from ofu_exporter.traces import kernel_names
-from ofu_exporter.traces.formats import Profile, Tally, on_tensor_pipe
+from ofu_exporter.traces.formats import KernelTally, Profile, on_tensor_pipe
 from ofu_exporter.traces.json_stream import members
 from ofu_exporter.traces.timeline import EVENTS_BETWEEN_LOOKS, MOST_GPUS, Timeline, interval
 from ofu_exporter.values.trace import MOST_RANK, UNLIMITED, TraceLimits
@@ -126,7 +126,7 @@ class _Trace:
         """By operator: the product it computes, or why that is not known."""
         self._kinds: dict[Gemm | str, Gemm | str] = {}
         self._kernels: list[_Kernel] = []
-        self._tally = Tally()
+        self._tally = KernelTally()
         self._gpus: set[str] = set()
 
     def take(self, name: str, value: Any) -> None:

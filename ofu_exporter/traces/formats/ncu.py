@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally, amount, has_row, rows
+from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile, amount, has_row, rows
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = (
@@ -44,7 +44,7 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in a table. Raises ConfigError, which names the file, also where it has no counter of FLOPs."""
-    tally = Tally()
+    tally = KernelTally()
     counters = False
     with rows(path) as lines:
         for kernel, metrics in _launches(lines):

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError, file_errors
-from ofu_exporter.traces.formats import NO_SHAPE, Profile, Tally
+from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile
 from ofu_exporter.traces.timeline import Timeline, interval
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
@@ -76,7 +76,7 @@ def recognises(head: bytes) -> bool:
 
 def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
     """The profile in an export. Raises ConfigError, which names the file."""
-    tally = Tally()
+    tally = KernelTally()
     with _opened(path) as database:
         tables = {name for (name,) in database.execute(_TABLES)}
         if not {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"} <= tables:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter.fleet.changes.report import shares
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 
 DAYS = (range(10, 12), range(13, 15))
@@ -13,7 +13,7 @@ DAYS = (range(10, 12), range(13, 15))
 
 def job(name: str, days: dict[int, tuple[float, float]]) -> tuple[JobHistory, JobRow]:
     """A job with measured GPU-hours and OFU by day."""
-    history = JobHistory(JobKey("", name))
+    history = JobHistory(ClusterJob("", name))
     for day, (hours, ofu) in days.items():
         history.days[day] = JobSums(observed=hours, utilized=hours * ofu)
     row = JobRow.model_construct(cluster="", job_id=name, job_name=name, user="u", model="H100")

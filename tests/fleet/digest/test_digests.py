@@ -13,7 +13,7 @@ from ofu_exporter.fleet.digest.digests import DigestSource, digests, exemption
 from ofu_exporter.fleet.digest.result import Digest, Rank
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey
 from ofu_exporter.fleet.digest.text import text
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
@@ -182,7 +182,7 @@ def test_a_target_is_the_configurations_else_the_rules_else_the_fleets() -> None
 def test_partitions_of_one_name_in_two_clusters_have_targets_of_their_own() -> None:
     """The cluster's own target goes before that of all clusters, in the configuration and in the rules alike."""
     here, there = (
-        job("1", "ada", JobSums(80, 80, 16), key=JobKey(each, "1")) for each in ("a", "b")
+        job("1", "ada", JobSums(80, 80, 16), key=ClusterJob(each, "1")) for each in ("a", "b")
     )
 
     def targets(rules: dict[PartitionKey, float], **wanted: object) -> dict[str, float | None]:
@@ -202,7 +202,7 @@ def test_partitions_of_one_name_in_two_clusters_have_targets_of_their_own() -> N
 
 
 def test_signs_are_those_of_the_job() -> None:
-    signs = FleetSigns({JobKey("a", "1"): JobSigns(clock=0.5, dram_busy=0.25)}, {})
+    signs = FleetSigns({ClusterJob("a", "1"): JobSigns(clock=0.5, dram_busy=0.25)}, {})
     found = by_name(of(*three(), signs=signs))
     assert (found["ada"].jobs[0].clock, found["ada"].jobs[0].dram_busy) == (0.5, 0.25)
     assert "low_clock" in {each.kind for each in found["ada"].jobs[0].advice}

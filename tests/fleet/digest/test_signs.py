@@ -14,7 +14,7 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.history import read_history
 from tests.helpers import fleet_truth, fleets, uneven_fleet
 from tests.helpers.stored_fleet import (
@@ -57,7 +57,9 @@ def read_all(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Flee
     return found
 
 
-def read(url: str, hours: float, with_dram: bool, at_once: int = 24) -> Mapping[JobKey, JobSigns]:
+def read(
+    url: str, hours: float, with_dram: bool, at_once: int = 24
+) -> Mapping[ClusterJob, JobSigns]:
     return read_all(url, hours, with_dram, at_once).jobs
 
 
@@ -92,17 +94,17 @@ def even(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSigns]:
 
 
 def test_a_slow_gpu_is_seen_in_its_job_alone(even: FleetSigns) -> None:
-    assert even.jobs[JobKey("a", "2")].has_slow_gpus is True
-    assert even.jobs[JobKey("a", "1")].has_slow_gpus is False
-    assert even.jobs[JobKey("a", "3")].has_slow_gpus is None, "a job that idles has no slow GPU"
+    assert even.jobs[ClusterJob("a", "2")].has_slow_gpus is True
+    assert even.jobs[ClusterJob("a", "1")].has_slow_gpus is False
+    assert even.jobs[ClusterJob("a", "3")].has_slow_gpus is None, "a job that idles has no slow GPU"
 
 
 def test_busy_memory_is_that_of_the_jobs_own_gpus(even: FleetSigns) -> None:
     for job, node in ((EVEN, N1), (SLOW, N2)):
-        found = even.jobs[JobKey("a", job.job_id)]
+        found = even.jobs[ClusterJob("a", job.job_id)]
         assert found.dram_busy == pytest.approx(DRAM_BUSY[node.name])
         assert found.dram_hours == pytest.approx(5, abs=0.2)
-    assert even.jobs[JobKey("a", "3")].dram_busy is None
+    assert even.jobs[ClusterJob("a", "3")].dram_busy is None
 
 
 def test_the_targets_of_partitions_are_those_that_rules_record(even: FleetSigns) -> None:
@@ -133,7 +135,7 @@ def test_clock_and_slow_gpus_are_the_same_with_the_rules_and_without(uneven: str
     usual = uneven_fleet.OFU * 1.83e9 / uneven_fleet.CLOCK_HZ
     active = usual * (gpus - 2 + 1 / 0.8 + 0.75) / gpus
     for job in uneven_fleet.JOBS:
-        one = found[JobKey("c", job)]
+        one = found[ClusterJob("c", job)]
         assert one.clock == pytest.approx(uneven_fleet.OFU / active, abs=0.02), "to a job's ends"
         assert one.has_slow_gpus is True
         assert one.dram_busy is None

@@ -12,7 +12,7 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.one_job import read_story
@@ -134,7 +134,7 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
 def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
     reader = PartReader(PrometheusClient(url))
     try:
-        story = read_story(reader, SPAN, JobKey("", "7"))
+        story = read_story(reader, SPAN, ClusterJob("", "7"))
     finally:
         reader.client.close()
     assert story.job.total.held == pytest.approx(JOB.held, rel=0.01)

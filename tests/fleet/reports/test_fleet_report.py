@@ -14,9 +14,9 @@ from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient, QueryCost
 from ofu_exporter.fleet.reports import report_text, rows, tables
 from ofu_exporter.fleet.reports.fleet_history import (
+    ClusterJob,
     FleetHistory,
     JobHistory,
-    JobKey,
     JobSums,
     ModelSums,
 )
@@ -35,7 +35,7 @@ H100 = "NVIDIA H100 80GB HBM3"
 
 def job(job_id: str, user: str, sums: JobSums, **known: object) -> JobHistory:
     names: dict[tuple[str, ...], int] = {(f"train-{user}", user, "lab", "gpu", "", "slurm", ""): 3}
-    made = JobHistory(JobKey("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
+    made = JobHistory(ClusterJob("a", job_id), names, {DAY: sums}, [8.0, 8.0, 7.99])
     made.models = {H100: 1.0}
     for hour in (FIRST, FIRST + 9):
         made.note_hour(hour)

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
@@ -126,7 +126,7 @@ class TestOnARealPrometheus:
         self, history: FleetHistory
     ) -> None:
         """GPU 0 has engine and SMs, GPU 1 the engine alone."""
-        total = history.jobs[JobKey("", "77")].total
+        total = history.jobs[ClusterJob("", "77")].total
         assert total.parts == pytest.approx(
             {
                 "clock": 6 * (0.5 - 0.4),
@@ -141,27 +141,27 @@ class TestOnARealPrometheus:
         assert left == pytest.approx(0.0, abs=1e-9)
 
     def test_a_page_without_both_has_one_part_for_all_three(self, history: FleetHistory) -> None:
-        total = history.jobs[JobKey("", "ml/train-0")].total
+        total = history.jobs[ClusterJob("", "ml/train-0")].total
         assert total.parts.keys() == {"clock", "without_tensor"}
 
     def test_ofu_is_activity_times_clock_over_the_models_tensor_clock(
         self, history: FleetHistory
     ) -> None:
-        job = history.jobs[JobKey("", "77")]
+        job = history.jobs[ClusterJob("", "77")]
         by_hand = (0.5 * 1464e6 / 1830e6 + 0.3) / 2
         assert job.total.ofu == pytest.approx(by_hand, rel=1e-3)
         assert job.total.held == pytest.approx(12, rel=0.01)
         assert max(job.sizes) == 2.0
 
     def test_new_names_in_hertz_say_the_same(self, history: FleetHistory) -> None:
-        job = history.jobs[JobKey("", "ml/train-0")]
+        job = history.jobs[ClusterJob("", "ml/train-0")]
         assert job.total.ofu == pytest.approx(0.2, rel=1e-3)
         assert job.total.held == pytest.approx(3, rel=0.05)
 
     def test_an_instance_counts_as_its_part_and_is_idle_without_activity(
         self, history: FleetHistory
     ) -> None:
-        total = history.jobs[JobKey("", "web/infer")].total
+        total = history.jobs[ClusterJob("", "web/infer")].total
         assert total.held == pytest.approx(6 * 3 / 7, rel=0.01)
         assert total.idle == pytest.approx(total.observed)
         assert total.ofu == 0.0
@@ -170,7 +170,7 @@ class TestOnARealPrometheus:
     def test_an_unknown_model_and_a_gpu_without_the_counter_are_unmeasured_and_not_0(
         self, history: FleetHistory, job_id: str
     ) -> None:
-        total = history.jobs[JobKey("", job_id)].total
+        total = history.jobs[ClusterJob("", job_id)].total
         assert total.held == pytest.approx(6, rel=0.01)
         assert total.observed == 0.0
         assert total.ofu is None

@@ -14,7 +14,7 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobKey, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.history import read_history
 from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.prometheus_server import Prometheus
@@ -124,7 +124,7 @@ def read(
 
 
 def total(history: FleetHistory, cluster: str, job: ScheduledJob) -> JobSums:
-    return history.jobs[JobKey(cluster, job.job_id)].total
+    return history.jobs[ClusterJob(cluster, job.job_id)].total
 
 
 @pytest.mark.parametrize(
@@ -161,19 +161,19 @@ def test_a_job_without_reports_has_no_mfu_and_one_that_idles_an_ofu_of_0(
 
 
 def test_names_sizes_models_and_verdicts_are_those_of_the_pages(history: FleetHistory) -> None:
-    job = history.jobs[JobKey("a", "2")]
+    job = history.jobs[ClusterJob("a", "2")]
     assert {name[:3] for name in job.names} == {("train-bob", "bob", "lab")}
     assert max(job.sizes) == pytest.approx(4, rel=NEAR)
     assert {*job.verdicts} == {"mfu_above_ofu"}
     assert job.verdicts["mfu_above_ofu"] == pytest.approx(8.75, abs=0.3)
     assert {*job.causes} == {"sparse_peak"}
     assert {*job.models} == {H100}
-    assert {*history.jobs[JobKey("b", "1")].models} == {A100}
+    assert {*history.jobs[ClusterJob("b", "1")].models} == {A100}
 
 
 def test_what_cost_most_in_the_traces_of_a_job_is_its_share_of_them(history: FleetHistory) -> None:
-    assert history.jobs[JobKey("a", "1")].findings == {"host_bound": pytest.approx(0.5)}
-    assert history.jobs[JobKey("a", "2")].findings == {}
+    assert history.jobs[ClusterJob("a", "1")].findings == {"host_bound": pytest.approx(0.5)}
+    assert history.jobs[ClusterJob("a", "2")].findings == {}
 
 
 def test_what_is_installed_and_covered_is_every_gpu_at_every_time(history: FleetHistory) -> None:
@@ -263,10 +263,10 @@ def test_the_framework_is_the_one_that_any_node_tells_and_unknown_where_none_doe
 ) -> None:
     told = {key: {*job.frameworks} for key, job in history.jobs.items()}
     assert told == {
-        JobKey("a", "1"): {"nemo"},
-        JobKey("a", "2"): {"megatron"},
-        JobKey("a", "3"): set(),
-        JobKey("b", "1"): set(),
+        ClusterJob("a", "1"): {"nemo"},
+        ClusterJob("a", "2"): {"megatron"},
+        ClusterJob("a", "3"): set(),
+        ClusterJob("b", "1"): set(),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import job_page
-from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobKey
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory
 from ofu_exporter.fleet.reports.job_result import JobResult, job_result
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.one_job import (
@@ -55,7 +55,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         yield running
 
 
-def story(prometheus: Prometheus, key: JobKey) -> JobStory:
+def story(prometheus: Prometheus, key: ClusterJob) -> JobStory:
     reader = PartReader(PrometheusClient(prometheus.url))
     try:
         found = read_story(reader, (BEGIN, END), key)
@@ -67,7 +67,7 @@ def story(prometheus: Prometheus, key: JobKey) -> JobStory:
 
 @pytest.fixture(scope="module")
 def result(prometheus: Prometheus) -> JobResult:
-    return job_result(story(prometheus, JobKey("a", "3")), NOTHING_MISSING)
+    return job_result(story(prometheus, ClusterJob("a", "3")), NOTHING_MISSING)
 
 
 def test_its_sums_are_those_of_its_schedule(result: JobResult) -> None:
@@ -112,7 +112,7 @@ def test_a_node_that_is_lost_does_not_take_the_clock_of_the_others() -> None:
 
 
 def test_a_part_of_a_gpu_is_no_earlier_run_of_whole_ones() -> None:
-    key = JobKey("", "1")
+    key = ClusterJob("", "1")
     large, small, other = (
         JobHistory(key, sizes=sizes, models={model: 1.0})
         for sizes, model in (([64.0], "H100"), ([0.14], "H100"), ([64.0], "A100"))
@@ -140,21 +140,21 @@ def test_it_is_compared_with_earlier_jobs_of_just_this_name(result: JobResult) -
 
 
 def test_the_first_of_a_name_has_nothing_to_be_compared_with(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("a", "1")), NOTHING_MISSING)
+    found = job_result(story(prometheus, ClusterJob("a", "1")), NOTHING_MISSING)
     assert (found.earlier, found.change) == ([], None)
 
 
 def test_a_simulated_job_says_so_before_anything_else(prometheus: Prometheus) -> None:
-    found = job_result(story(prometheus, JobKey("", "AGENTS")), NOTHING_MISSING)
+    found = job_result(story(prometheus, ClusterJob("", "AGENTS")), NOTHING_MISSING)
     assert found.headline.startswith("SIMULATED, no GPU was measured. OFU ")
     assert "1 of its GPUs was slow." in found.headline
 
 
 def test_a_job_of_two_clusters_and_one_of_none_are_said(prometheus: Prometheus) -> None:
     with pytest.raises(UnknownJobError, match="in clusters a, b: give --cluster"):
-        story(prometheus, JobKey("", "3"))
+        story(prometheus, ClusterJob("", "3"))
     with pytest.raises(UnknownJobError, match=r"no job 9\+9 held a GPU"):
-        story(prometheus, JobKey("", "9+9"))
+        story(prometheus, ClusterJob("", "9+9"))
 
 
 def test_the_text_says_it_all(result: JobResult) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile
-from ofu_exporter.schedulers.slurm.trusted_files import Refused
+from ofu_exporter.schedulers.slurm.trusted_files import UntrustedFileError
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import ClaimRejection
 from tests.helpers.every import every
@@ -51,7 +51,7 @@ def parse(**changed: Any) -> JobFile:
 
 
 def refusal(**changed: Any) -> ClaimRejection:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UntrustedFileError) as caught:
         parse(**changed)
     return caught.value.reason
 
@@ -130,7 +130,7 @@ def test_fields_that_a_later_version_may_add_are_left_alone() -> None:
 
 @every(["7", "seven.json", "7.json.json", "07.json", "-7.json", "\u0667.json", "7.txt", ".json"])
 def test_a_name_that_is_no_job(name: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UntrustedFileError) as caught:
         job_files.parse(name, json.dumps(LEAST))
     assert caught.value.reason is ClaimRejection.BAD_JOB_ID
 
@@ -174,7 +174,7 @@ def test_what_is_malformed(changed: dict[str, Any]) -> None:
 
 @every(["", "{", "[]", '"7"', "[" * 60_000, '{"version": 1, "started": ' + "9" * 5000 + "}"])
 def test_what_is_not_a_json_object(text: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UntrustedFileError) as caught:
         job_files.parse("7.json", text)
     assert caught.value.reason is ClaimRejection.MALFORMED
 
@@ -242,7 +242,7 @@ json_values = st.recursive(
 def test_any_json_is_read_or_refused(changed: dict[str, Any]) -> None:
     try:
         file = parse(**changed)
-    except Refused:
+    except UntrustedFileError:
         return
     assert file.claim.devices
     assert file.claim.job.started is None or 0 <= file.claim.job.started < math.inf

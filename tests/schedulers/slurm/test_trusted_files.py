@@ -14,7 +14,12 @@ import pytest
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.slurm import trusted_files
-from ofu_exporter.schedulers.slurm.trusted_files import MAX_BYTES, MAX_FILES, Contents, Refused
+from ofu_exporter.schedulers.slurm.trusted_files import (
+    MAX_BYTES,
+    MAX_FILES,
+    Contents,
+    UntrustedFileError,
+)
 from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -167,7 +172,7 @@ def test_what_a_file_says_of_its_size_is_not_believed() -> None:
     assert Path("/proc/kallsyms").stat().st_size == 0
     with trusted_files.opened(Path("/proc")) as handle:
         assert trusted_files.read(handle, "version").startswith("Linux")
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(UntrustedFileError) as caught:
             trusted_files.read(handle, "kallsyms")
     assert caught.value.reason is ClaimRejection.TOO_LARGE
 

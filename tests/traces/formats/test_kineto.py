@@ -13,7 +13,7 @@ import pytest
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.traces import formats
-from ofu_exporter.traces.formats import Launches, kineto
+from ofu_exporter.traces.formats import KernelLaunches, kineto
 from ofu_exporter.values.trace import TraceLimits
 from tests.traces.formats import tracing
 from tests.traces.formats.tracing import (
@@ -30,7 +30,7 @@ from tests.traces.formats.tracing import (
 )
 
 
-def only(path: Path) -> Launches:
+def only(path: Path) -> KernelLaunches:
     (launches,) = rounded(formats.read(path))
     return launches
 
@@ -50,7 +50,7 @@ def test_what_torch_records_of_an_operator_is_the_product_of_its_kernel(
     identity: int, gemm: Gemm, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "trace.json", kernel(NVJET, identity))
-    assert only(path) == Launches(NVJET, 1, 1e-4, gemm)
+    assert only(path) == KernelLaunches(NVJET, 1, 1e-4, gemm)
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "anything"])
@@ -90,7 +90,7 @@ def test_ids_as_older_profilers_write_them(tmp_path: Path) -> None:
 def test_alike_launches_are_added_up(tmp_path: Path) -> None:
     many = [operator("aten::mm", 200 + i, [17, 64], [64, 40]) for i in range(5)]
     launched = [kernel(NVJET, 200 + i, microseconds=10) for i in range(5)]
-    assert only(write(tmp_path / "trace.json", *many, *launched)) == Launches(
+    assert only(write(tmp_path / "trace.json", *many, *launched)) == KernelLaunches(
         NVJET, 5, 5e-5, Gemm(40, 17, 64)
     )
 

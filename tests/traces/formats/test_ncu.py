@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import formats
-from ofu_exporter.traces.formats import NO_SHAPE, Launches, ncu
+from ofu_exporter.traces.formats import NO_SHAPE, KernelLaunches, ncu
 from tests.traces.formats.tracing import ADD, FP8, NVJET, rounded
 
 BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32"
@@ -41,7 +41,7 @@ def test_flops_are_summed_by_kernel(tmp_path: Path) -> None:
     profile = formats.read(path)
     assert profile.format == "ncu"
     assert rounded(profile) == (
-        Launches(
+        KernelLaunches(
             NVJET,
             2,
             2.001e-3,

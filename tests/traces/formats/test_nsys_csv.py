@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import formats
-from ofu_exporter.traces.formats import NO_SHAPE, Launches
+from ofu_exporter.traces.formats import NO_SHAPE, KernelLaunches
 from tests.traces.formats.tracing import ADD, FLASH, H100, NVJET, rounded
 
 SUM = f"""\
@@ -33,8 +33,8 @@ def test_a_table_by_kernel(tmp_path: Path) -> None:
     profile = formats.read(path)
     assert profile.format == "nsys_csv"
     assert rounded(profile) == (
-        Launches(NVJET, 3, 6e-3, why=NO_SHAPE),
-        Launches(FLASH, 2, 3e-3, why=NO_SHAPE),
+        KernelLaunches(NVJET, 3, 6e-3, why=NO_SHAPE),
+        KernelLaunches(FLASH, 2, 3e-3, why=NO_SHAPE),
     )
     assert profile.other_seconds == pytest.approx(1e-3)
 
@@ -43,7 +43,7 @@ def test_a_table_by_launch(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE)
     profile = formats.read(path)
-    assert rounded(profile) == (Launches(NVJET, 2, 5e-3, why=NO_SHAPE),)
+    assert rounded(profile) == (KernelLaunches(NVJET, 2, 5e-3, why=NO_SHAPE),)
 
 
 def test_what_is_no_number_is_named(tmp_path: Path) -> None:

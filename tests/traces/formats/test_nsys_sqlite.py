@@ -15,7 +15,7 @@ import pytest
 
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import formats, job
-from ofu_exporter.traces.formats import NO_SHAPE, Launches, nsys_sqlite
+from ofu_exporter.traces.formats import NO_SHAPE, KernelLaunches, nsys_sqlite
 from tests.helpers.agent import until
 from tests.traces import planted
 from tests.traces.formats.tracing import ADD, H100, NVJET, rounded
@@ -49,7 +49,7 @@ def test_an_export_is_summed_by_kernel(tmp_path: Path) -> None:
     profile = formats.read(path)
     assert profile.format == "nsys_sqlite"
     assert profile.gpus == {H100}
-    assert rounded(profile) == (Launches(NVJET, 2, 4e-6, why=NO_SHAPE),)
+    assert rounded(profile) == (KernelLaunches(NVJET, 2, 4e-6, why=NO_SHAPE),)
     assert profile.other_seconds == pytest.approx(5e-7)
 
 
@@ -74,7 +74,7 @@ def test_odd_rows_of_an_export_add_no_time(tmp_path: Path) -> None:
         )
         made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 1, 0, 1, 99, 99)")
         made.execute("INSERT INTO StringIds VALUES (99, x'00ff')")
-    assert rounded(formats.read(path)) == (Launches(NVJET, 3, 1e-6, why=NO_SHAPE),)
+    assert rounded(formats.read(path)) == (KernelLaunches(NVJET, 3, 1e-6, why=NO_SHAPE),)
 
 
 def test_a_damaged_export_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ofu_exporter.traces.formats import Launches, Profile
+from ofu_exporter.traces.formats import KernelLaunches, Profile
 
 RECORDED = Path(__file__).parent / "torch_cpu_trace.json"
 
@@ -88,7 +88,7 @@ def write(path: Path, *events: dict[str, Any], trace: dict[str, Any] | None = No
     return path
 
 
-def rounded(profile: Profile) -> tuple[Launches, ...]:
+def rounded(profile: Profile) -> tuple[KernelLaunches, ...]:
     """What a profile says, its times to the picosecond, so that they compare."""
     return tuple(replace(each, seconds=round(each.seconds, 12)) for each in profile.launches)
 
