@@ -16,33 +16,38 @@ from ofu_exporter.cli.option_types import option
 from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
+    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
     from ofu_exporter.fleet.reports.job_result import JobResult
 
 
-@click.command(cls=SubjectCommand, common="server since until cluster format_ output")
+@click.command(cls=SubjectCommand, common="server since until cluster owner format_ output")
 @click.argument("job_id")
 @server_options
 @option("--cluster", "Cluster of the job, where several have a job of this id.", default="")
+@option("--owner", "User of the job, where others had its id, too. Default: the last.", default="")
 @click.option("--format", "format_", type=click.Choice(("text", "html", "json")), default="text")
 @OUTPUT
-def job(job_id: str, cluster: str, format_: str, output: Path | None, **options: Any) -> None:
+def job(
+    job_id: str, cluster: str, owner: str, format_: str, output: Path | None, **options: Any
+) -> None:
     """What one job did: over time, by GPU, and against its earlier runs.
 
     Exit codes: 3 nothing is known of the job, or nobody answers; 4 a part could not be read.
     """
-    answer = read(options, job_id, cluster)
+    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+
+    answer = read(options, ClusterJob(cluster, job_id, owner))
     write(rendered(answer, format_), output)
     sys.exit(EXIT_INCOMPLETE if answer.missing else 0)
 
 
-def read(options: dict[str, Any], job_id: str, cluster: str) -> JobResult:
+def read(options: dict[str, Any], key: ClusterJob) -> JobResult:
     """Ask the server for all of one job. Raises UnknownJobError."""
-    from ofu_exporter.fleet.reports.fleet_history import ClusterJob
     from ofu_exporter.fleet.reports.job_result import job_result
     from ofu_exporter.fleet.reports.one_job import read_story
 
     with asked_server(options) as (reader, times):
-        story = read_story(reader, times, ClusterJob(cluster, job_id))
+        story = read_story(reader, times, key)
     return job_result(story, reader)
 
 

@@ -71,10 +71,18 @@ def tools(
         """Where the GPU-hours of the fleet went, by user, account, model and so on, and who reports too much."""
         return answered(lambda: _report(during(since, until), by, rows))
 
-    def job(job_id: str, since: Since = default, until: Until = None, cluster: str = "") -> str:
+    def job(
+        job_id: str,
+        since: Since = default,
+        until: Until = None,
+        cluster: str = "",
+        owner: str = "",
+    ) -> str:
         """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
-        query = during(since, until)
-        return answered(lambda: fleet_job.rendered(fleet_job.read(query, job_id, cluster), "text"))
+        from ofu_exporter.fleet.reports.fleet_history import ClusterJob
+
+        query, key = during(since, until), ClusterJob(cluster, job_id, owner)
+        return answered(lambda: fleet_job.rendered(fleet_job.read(query, key), "text"))
 
     def changes(since: Since = default, until: Until = None, rows: Rows = 20) -> str:
         """What got slower or faster in the fleet, since when and how sure that is, and which nodes are slow."""

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -201,12 +201,12 @@ def cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run(server: tuple[str, int], days: int, style: str, output: Path) -> Cost:
+def run(server: tuple[str, int], days: int, flags: Sequence[str], output: Path) -> Cost:
     """The command's own cost. Raises CalledProcessError where it fails."""
     url, process = server
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(END))
     command = [sys.executable, "-m", "ofu_exporter", "fleet", "report", "--prometheus", url]
-    command += ["--since", f"{days}d", "--until", until, "--format", style]
+    command += ["--since", f"{days}d", "--until", until, *flags]
     before, began = cpu_seconds(process), time.monotonic()
     running = subprocess.Popen([*command, "--output", str(output)])
     _, status, usage = os.wait4(running.pid, 0)
@@ -241,15 +241,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with served(folder / "data", lines(jobs, flags.gpus, flags.days)) as server:
-            print("| format | CPU s | server's CPU s | seconds | MiB | MB |")
-            print("|---|---:|---:|---:|---:|---:|")
-            for style in ("json", "text", "html"):
+            print("| format | changes | CPU s | server's CPU s | seconds | MiB | MB |")
+            print("|---|---|---:|---:|---:|---:|---:|")
+            for changes, style in itertools.product(("no", "found"), ("json", "text", "html")):
                 output = folder / style
-                cost = run(server, flags.days, style, output)
+                unwanted = ["--no-changes"] if changes == "no" else []
+                cost = run(server, flags.days, ["--format", style, *unwanted], output)
                 size = output.stat().st_size / 1e6
                 print(
-                    f"| {style} | {cost.cpu:.1f} | {cost.server_cpu:.1f} | {cost.wall:.1f} | {cost.mib:.0f} "
-                    f"| {size:.1f} |",
+                    f"| {style} | {changes} | {cost.cpu:.1f} | {cost.server_cpu:.1f} | {cost.wall:.1f} "
+                    f"| {cost.mib:.0f} | {size:.1f} |",
                     flush=True,
                 )
             hold_to_truth(FleetReport.model_validate_json((folder / "json").read_text()), jobs)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
 from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
-from ofu_exporter.fleet.reports.fleet_history import AbsentNode, JobSums
+from ofu_exporter.fleet.reports.fleet_history import AbsentNode, ClusterJob, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 
 NODES_AT_ONCE = 50
 """Nodes that are named in one query."""
 _LOOK_HOURS = 0.5
 """How much longer than by looks a node may have been away."""
+_LEAST_SECONDS, _STEP_SECONDS = 300.0, 60.0
+"""Of a gap that a job may have ended in, and between two looks for its begin and end."""
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
 
@@ -121,18 +123,34 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _note_cut(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
         """Note jobs that a node had when it went away, and no longer has: nobody knows what they held meanwhile."""
-        ends = self._history.clock.end_of
-        if gap.first == gap.last:
-            return
-        here = {
-            (job_of(one.labels), one.labels["instance"])
-            for one in self._of_nodes(gap, back, ends(gap.last), queries.HERE)
+        nodes = {
+            node: sorted(times) for (node, _), times in self._seen(gap, back, queries.SEEN_NODES)
         }
-        for one in self._of_nodes(gap, back, ends(gap.first), queries.CUT):
-            node, key = one.labels["instance"], job_of(one.labels)
-            if (key, node) not in here:
-                most = sum(before[node].values()) * sum(gap.nodes[node].values())
-                self._history.cut[key] = self._history.cut.get(key, 0.0) + most
+        holes = {
+            node: max((end - begin, begin) for begin, end in pairwise([*times, times[-1]]))
+            for node, times in nodes.items()
+        }
+        for (node, job), times in self._seen(gap, nodes, queries.SEEN_JOBS) if nodes else ():
+            length, begin = holes[node]
+            if length > _LEAST_SECONDS and begin in times and max(times) == begin:
+                most = sum(before[node].values()) * length / HOUR
+                self._history.cut[job] = self._history.cut.get(job, 0.0) + most
+
+    def _seen(
+        self, gap: _Gap, nodes: Iterable[str], expression: str
+    ) -> Iterable[tuple[tuple[str, ClusterJob], set[float]]]:
+        """When nodes, or jobs on them, were seen about the begin and the end of a gap."""
+        ends = self._history.clock.end_of
+        wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
+        named = expression.replace("NODES", wanted)
+        spans = [TimeSpan(ends(gap.first) - 2 * HOUR, ends(gap.first))]
+        if gap.last > gap.first:
+            spans.append(TimeSpan(ends(gap.last) - HOUR, ends(gap.last)))
+        seen: dict[tuple[str, ClusterJob], set[float]] = defaultdict(set)
+        for span in spans:
+            for one in self._reader.series("nodes that were away", named, span, _STEP_SECONDS):
+                seen[one.labels["instance"], job_of(one.labels)].update(at for _, at in one.points)
+        return seen.items()
 
     def _bridge(self, gap: _Gap, before: _GpusOfNodes, back: set[str]) -> None:
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', back)}"

@@ -154,7 +154,7 @@ def job_result(story: JobStory, reader: PartReader) -> JobResult:
     idle = idle_stretches(story.points, story.step)
     return JobResult(
         server=reader.client.shown_url,
-        headline=story.history.mark + _headline(row, change, slow, idle),
+        headline=story.history.mark + _headline(row, change, slow, idle) + _others(story.others),
         job=row,
         begin=iso(unix(story.points[0].time) - story.step) if story.points else row.begin,
         end=story.points[-1].time if story.points else row.end,
@@ -182,6 +182,11 @@ def _earlier_row(job: JobHistory, clock: ServerClock) -> EarlierRow:
         ofu=job.total.ofu,
         mfu=job.total.mfu,
     )
+
+
+def _others(users: Sequence[str]) -> str:
+    """Whose the job's id was, too."""
+    return f" The id was of {', '.join(users)}, too: --owner shows that job." if users else ""
 
 
 def _headline(

@@ -69,6 +69,8 @@ class JobStory:
     step: float
     points: list[PointRow]
     gpus: list[GpuHours]
+    others: list[str]
+    """Other users who had the job's id, one after the other."""
 
     @property
     def earlier(self) -> list[JobHistory]:
@@ -93,18 +95,20 @@ def _is_alike(one: JobHistory, other: JobHistory) -> bool:
 
 
 def read_story(reader: PartReader, time: tuple[float, float], key: ClusterJob) -> JobStory:
-    """Everything of one job. Raises UnknownJobError; `key.cluster` may be empty for any."""
+    """Everything of one job: in any cluster and of the last user, where `key` does not say. Raises UnknownJobError."""
     wanted = matcher("job_id", key.job_id)
     if key.cluster:
         wanted += "," + matcher("cluster", key.cluster)
     history = read_history(reader, *time, wanted)
     job = _only(history, key)
+    others = [names_of(each)["user"] for each in history.jobs.values() if each is not job]
+    history.jobs = {job.key: job}
     _read_earlier(reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
     span = history.clock.span(job.first_hour or 0, job.last_hour or 0)
     step = next((each for each in STEPS if (span.end - span.start) / each <= MOST_POINTS), HOUR)
     points = _points(reader, span, step, one)
-    return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock))
+    return JobStory(job, history, step, points, _gpus(reader, span, one, history.clock), others)
 
 
 def _only(history: FleetHistory, key: ClusterJob) -> JobHistory:
@@ -112,10 +116,19 @@ def _only(history: FleetHistory, key: ClusterJob) -> JobHistory:
         raise UnknownJobError(
             f"no job {key.job_id} held a GPU in this time, as far as is known: check --since and --cluster"
         )
-    if len(history.jobs) > 1:
-        clusters = ", ".join(sorted(each.cluster or '""' for each in history.jobs))
-        raise UnknownJobError(f"job {key.job_id} is in clusters {clusters}: give --cluster")
-    return next(iter(history.jobs.values()))
+    clusters = sorted({each.cluster or '""' for each in history.jobs})
+    if len(clusters) > 1:
+        raise UnknownJobError(
+            f"job {key.job_id} is in clusters {', '.join(clusters)}: give --cluster"
+        )
+    jobs = {names_of(job)["user"]: job for job in sorted(history.jobs.values(), key=_begin)}
+    if key.user and key.user not in jobs:
+        raise UnknownJobError(f"job {key.job_id} was never {key.user}'s, but of {', '.join(jobs)}")
+    return jobs[key.user] if key.user else [*jobs.values()][-1]
+
+
+def _begin(job: JobHistory) -> int:
+    return job.first_hour or 0
 
 
 def _read_earlier(reader: PartReader, history: FleetHistory, job: JobHistory) -> None:

@@ -221,14 +221,10 @@ NODE_UUIDS = (
 )
 """1 for every GPU of a node."""
 NODE_JOB = "cluster, instance, job_id"
-_LAST = "max_over_time(timestamp({})[2h:1m])"
-CUT = (
-    f"max by ({NODE_JOB}) ({_LAST.format('ofu_job_held_gpu_seconds_total{NODES}')}) >= on (cluster, instance) "
-    f"group_left () max by (cluster, instance) ({_LAST.format('ofu_exporter_build_info{NODES}')})"
-)
-"""Jobs that a node had when it was last seen."""
-HERE = f"max by ({NODE_JOB}) (last_over_time(ofu_job_held_gpu_seconds_total{{NODES}}[1h]))"
-"""Jobs of a node in the last hour."""
+SEEN_JOBS = f"max by ({NODE_JOB}) (timestamp(ofu_job_held_gpu_seconds_total{{NODES}}))"
+"""When jobs were last seen on nodes."""
+SEEN_NODES = "max by (cluster, instance) (timestamp(ofu_exporter_build_info{NODES}))"
+"""When nodes were last seen."""
 
 
 def over_gap(counter: str, length: str, by: str) -> str:

@@ -41,9 +41,14 @@ H100 = "NVIDIA H100 80GB HBM3"
 STAYS = StoredNode("a", "n1:9846", H100, 8)
 BACK = StoredNode("a", "n2|.*:9846", H100, 8, away=(4.25, 6.25))
 GONE = StoredNode("a", "n3:9846", H100, 8, away=(9, 100))
+SHORT = StoredNode("a", "n4:9846", H100, 8, away=(7.1, 7.9))
+"""Away for a part of one hour of the clock; recorded series without marks of their end hide 25 minutes of it."""
 HOURS = 12
 JOB = ScheduledJob("7", "alice", (STAYS, BACK), 1, 11, 0.4, 0.38, verdict="agree", slow_gpu=3)
 LEFT = ScheduledJob("8", "bob", (GONE,), 1, 12, 0.3)
+ENDS = ScheduledJob("9", "carol", (SHORT,), 5, 7.5, 0.3)
+BEGINS = ScheduledJob("10", "dave", (SHORT,), 7.5, 9.5, 0.35)
+"""They end and begin while nobody can see it."""
 RULES = " ".join(
     [
         Path(queries.__file__).read_text(),
@@ -56,7 +61,7 @@ SPAN = (BEGIN, BEGIN + HOURS * HOUR)
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     raw, recorded = (tmp_path_factory.mktemp(name) for name in ("raw", "recorded"))
-    read_in(raw, pages((STAYS, BACK, GONE), (JOB, LEFT), HOURS))
+    read_in(raw, pages((STAYS, BACK, GONE, SHORT), (JOB, LEFT, ENDS, BEGINS), HOURS))
     shutil.copytree(raw, recorded, dirs_exist_ok=True)
     record(recorded, *SPAN, RULES)
     return {"raw": raw, "recorded": recorded}
@@ -106,12 +111,12 @@ def test_a_job_has_the_gpu_hours_that_it_had_while_its_node_was_away(report: Fle
 
 def test_gpus_that_were_there_before_and_after_stay_installed(report: FleetReport) -> None:
     installed = report.funnel[0].gpu_hours
-    assert installed == pytest.approx(8 * (HOURS + HOURS + 9), rel=0.02)
+    assert installed == pytest.approx(8 * (3 * HOURS + 9), rel=0.02)
     assert report.ofu is not None
 
 
 def test_the_time_of_nodes_that_were_away_is_not_covered(report: FleetReport) -> None:
-    away = 8 * (2 + 3) / (8 * 3 * HOURS)
+    away = 8 * (2 + 3 + 0.8) / (8 * 4 * HOURS)
     assert report.time.covered_ratio == pytest.approx(1 - away, abs=0.03)
 
 
@@ -128,7 +133,24 @@ def test_a_node_that_is_new_was_not_away(history: FleetHistory) -> None:
     assert {(each.node, each.is_back) for each in history.absent} == {
         (BACK.name, True),
         (GONE.name, False),
+        (SHORT.name, True),
     }
+
+
+def test_a_job_that_began_while_its_node_was_away_has_all_of_its_hours(report: FleetReport) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "10")
+    assert job.held_gpu_hours == pytest.approx(BEGINS.held, rel=0.02)
+    assert job.ofu == pytest.approx(0.35, abs=0.002)
+
+
+def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
+    report: FleetReport,
+) -> None:
+    (job,) = (row for row in report.jobs if row.job_id == "9")
+    assert job.held_gpu_hours == pytest.approx(8 * 2.1, rel=0.02)
+    (said,) = (note for note in report.notes if note.startswith("Jobs that ended"))
+    (most,) = re.findall(r"not known: 9 \(at most (\S+)\)\.$", said)
+    assert float(most) == pytest.approx(8 * 0.8, abs=8 * 2 * 61 / HOUR)
 
 
 def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:

@@ -41,6 +41,7 @@ JOB = ScheduledJob(
     "3", "alice", (N1, N2), 6, 14, 0.2, 0.5, verdict="mfu_above_ofu", name="pre.train", slow_gpu=2
 )
 ELSEWHERE = ScheduledJob("3", "bob", (M1,), 2, 4, 0.1)
+AGAIN = ScheduledJob("3", "zoe", (M1,), 9, 12, 0.3, name="train-bob")
 C1 = StoredNode("c", "c1:9846", "NVIDIA H100 80GB HBM3", 4, simulated=16.0)
 MADE_UP = ScheduledJob("AGENTS", "eve", (C1,), 1, 5, 0.4, slow_gpu=2)
 END = BEGIN + 16 * HOUR
@@ -50,7 +51,7 @@ NOTHING_MISSING = PartReader(PrometheusClient("http://prometheus"))
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages((N1, N2, M1, C1), (EARLIER, OTHER, JOB, ELSEWHERE, MADE_UP), 16))
+    read_in(folder, pages((N1, N2, M1, C1), (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP), 16))
     with stored(folder) as running:
         yield running
 
@@ -85,6 +86,21 @@ def test_over_time_it_has_its_gpus_ofu_and_mfu(result: JobResult) -> None:
     assert {round(point.mfu or 0.0, 6) for point in inside} == {0.5}
     assert {point.activity for point in inside} == {None}
     assert result.idle == result.fewer_gpus == []
+
+
+def test_an_id_that_was_of_two_users_is_of_the_last_unless_one_is_named(
+    prometheus: Prometheus,
+) -> None:
+    for owner, job, other in (("", AGAIN, "bob"), ("zoe", AGAIN, "bob"), ("bob", ELSEWHERE, "zoe")):
+        found = job_result(story(prometheus, ClusterJob("b", "3", owner)), NOTHING_MISSING)
+        assert found.job.user == job.user
+        assert found.job.held_gpu_hours == pytest.approx(job.held, rel=0.02)
+        assert found.job.ofu == pytest.approx(job.ofu, abs=0.002)
+        assert {round(point.ofu, 3) for point in found.points[2:-2] if point.ofu} == {job.ofu}
+        assert found.earlier == []
+        assert f"The id was of {other}, too: --owner" in found.headline
+    with pytest.raises(UnknownJobError, match=r"never eve's, but of bob, zoe"):
+        story(prometheus, ClusterJob("b", "3", "eve"))
 
 
 def alive(held: list[float]) -> list[PointRow]:
