@@ -56,6 +56,8 @@ def _of(node: str) -> dict[str, str]:
 
 SLOW_STORAGE = Fault("OfuClusterOfuDropped", on(15, 14), 4, {"cluster": "c"}, 1.5 * HOUR)
 """All jobs do a third of their work."""
+HANG = Fault("OfuJobStalled", on(9, 20), 1.75, {"job_id": "big-1"}, 30 * MINUTE)
+"""All of its ranks wait for one another."""
 FAULTS = {
     "down": Fault("OfuAgentDown", on(1, 12), 3, _of("n7"), 20 * MINUTE),
     "two down": Fault("OfuManyNodesUnmeasured", on(3, 12), 2, {"cluster": "c"}, 20 * MINUTE),
@@ -98,10 +100,25 @@ FAULTS = {
     "source, its GPU": Fault("OfuGpuNotMeasured", on(19, 10), 2, _of("n6"), 15 * MINUTE),
     "state": Fault("OfuStateFileNotWritten", on(20, 10), 2, _of("n1"), 25 * MINUTE),
     "straggler": Fault("OfuStragglerGpu", on(16, 12), 4, {"job_id": "big-2"}, 30 * MINUTE),
+    "hang": HANG,
+    "hang, no reports": HANG._replace(alert="OfuReportsStopped", within=45 * MINUTE),
+    "hang, its OFU": HANG._replace(alert="OfuJobOfuDropped", within=HOUR),
+    "hang, its cluster": HANG._replace(
+        alert="OfuClusterOfuDropped", where={"cluster": "c"}, within=1.5 * HOUR
+    ),
+    "again": Fault(
+        "OfuJobDoesWorkAgain", on(2, 8), 4, {"job_id": "big-0"}, 3 * HOUR, after=24 * HOUR
+    ),
 }
 REBOOTS = {"n4": (on(5, 2), on(19, 2)), "n1": (on(12, 3),), "n7": (on(20, 4),)}
 """When a drained node begins to start anew, which takes BOOT."""
 BOOT = 12 * MINUTE
+
+
+START = 10 * MINUTE
+"""A training begins to compute so much later."""
+STEP = 30 * MINUTE
+"""Of the large trainings; the longest that is seen."""
 
 
 class QuietJob(NamedTuple):

@@ -12,6 +12,8 @@ from tests.deploy.quiet_fleet import (
     NODES,
     SCRAPE,
     SM_HZ,
+    START,
+    STEP,
     TENSOR_HZ,
     Pages,
     QuietJob,
@@ -169,7 +171,12 @@ class AgentPages:
             share = 0.2
         if self._fault("straggler", "n3", time):
             share = 0.3
+        if self._hangs(job, time) or (job.reports and time < job.begin + START):
+            share = 0.0
         return job.ofu(time) * share * self._clock(gpu, time) / SM_HZ
+
+    def _hangs(self, job: QuietJob, time: float) -> bool:
+        return job.job_id == FAULTS["hang"].where["job_id"] and FAULTS["hang"].at(time)
 
     def _clock(self, gpu: str, time: float) -> float:
         return SM_HZ * (0.75 if gpu == "1" and self._fault("throttled", "n2", time) else 1.0)
@@ -236,7 +243,7 @@ class AgentPages:
             return self._seconds(time) * sum(self._ofu(job, gpu, time) for gpu in gpus)
 
         def without(time: float) -> float:
-            return measured(time) * job.idle(time)
+            return measured(time) * (1.0 if self._hangs(job, time) else job.idle(time))
 
         rates = {"held_gpu": lambda _: float(len(gpus)), "gpu": measured, "utilization": used}
         if job.reports:
@@ -244,6 +251,7 @@ class AgentPages:
             rates |= {"compared_gpu": measured, "compared_utilization": used}
             rates["compared_mfu"] = lambda time: factor(time) * used(time)
             self._put_verdicts(job, shown)
+            self._put_progress(job, shown, len(gpus))
         for name, rate in rates.items():
             self._counter(f"ofu_job_{name}_seconds_total", rate, which, span)
         self._counter("ofu_job_lost_seconds_total", without, {**which, "part": "idle"}, span)
@@ -260,9 +268,28 @@ class AgentPages:
         for one in ("agree", "mfu_above_ofu", "mfu_below_ofu"):
             points = [(time, float(verdict(time) == one)) for time in shown]
             self._put("ofu_job_divergence_verdict", points, job_id=job.job_id, verdict=one)
-        quiet = FAULTS["reports"]
-        stamps = [
-            (t, BEGIN + (quiet.begin if job.job_id == "big-2" and quiet.at(t) else t) - 20)
-            for t in shown
-        ]
+        quiet = {"big-2": FAULTS["reports"], FAULTS["hang"].where["job_id"]: FAULTS["hang"]}
+        fault = quiet.get(job.job_id)
+        stamps = [(t, BEGIN + (fault.begin if fault and fault.at(t) else t) - 20) for t in shown]
         self._put("ofu_job_report_timestamp_seconds", stamps, job_id=job.job_id)
+
+    def _put_progress(self, job: QuietJob, shown: list[int], gpus: int) -> None:
+        """Its highest step, and what was no new one."""
+        which, span = {"job_id": job.job_id}, (job.begin, job.end)
+        again = FAULTS["again"]
+        does_again = again if job.job_id == again.where["job_id"] else None
+        standing = [each for each in (FAULTS["hang"], again) if each.where == which]
+
+        def step(time: float) -> float:
+            lost = sum(max(0.0, min(time, each.end) - each.begin) for each in standing)
+            return float(max(0.0, time - job.begin - START - lost) // STEP)
+
+        points = [(time, step(time)) for time in shown if time >= job.begin + START]
+        self._put("ofu_job_step", points, **which)
+        reasons: Mapping[str, Callable[[float], float]] = {
+            "starting": lambda t: float(gpus * (t < job.begin + START)),
+            "done_again": lambda t: float(gpus * bool(does_again and does_again.at(t))),
+        }
+        for reason, rate in reasons.items():
+            name = "ofu_job_lost_progress_gpu_seconds_total"
+            self._counter(name, rate, {**which, "reason": reason}, span)

@@ -29,6 +29,8 @@ CLUSTER = {"cluster": "c"}
 NODE = {"cluster": "c", "instance": "n1"}
 OTHER_NODE = {"cluster": "c", "instance": "n2"}
 NODE_ELSEWHERE = {"cluster": "d", "instance": "n1"}
+JOB = {"cluster": "c", "job_id": "7"}
+OTHER_JOB = {"cluster": "c", "job_id": "8"}
 
 
 def labels(firing: Firing) -> Labels:
@@ -141,6 +143,21 @@ def test_alerts_go_to_whom_they_concern(alert: str, who: str) -> None:
             ],
             [("OfuGpuNotMeasured", NODE)],
             id="a source that cannot be read, and none of its GPUs",
+        ),
+        pytest.param(
+            [
+                ("OfuJobStalled", JOB),
+                ("OfuJobDoesWorkAgain", JOB),
+                ("OfuJobEngineIdle", OTHER_JOB),
+                ("OfuReportsStopped", {"job_id": JOB["job_id"]}),
+            ],
+            [
+                ("OfuJobEngineIdle", JOB),
+                ("OfuGpusIdle", JOB),
+                ("OfuJobOfuDropped", JOB),
+                ("OfuReportsStopped", JOB),
+            ],
+            id="a job that hangs, and not that it is idle, slow and silent",
         ),
     ],
 )

@@ -57,7 +57,7 @@ SERVED = {LONG: 1000.0, IDLE: 0.0}
 """Jobs whose engines are pulled, and the tokens that they generate in a second."""
 STANDS = (BEGIN + 4 * HOUR, BEGIN + 5 * HOUR)
 """When the first GPU of OVER stands, and the others wait for it."""
-LOST_PROGRESS = {"starting": 0.04, "done_again": 0.1, "evaluation": 0.05, "checkpoint": 0.02}
+LOST_PROGRESS = {"starting": 0.04, "done_again": 0.12, "evaluation": 0.05, "checkpoint": 0.02}
 """Shares of the time of LONG and OVER that agents say were no progress."""
 JOBS = (LONG, OVER, LEFT, IDLE, *SHORT)
 
