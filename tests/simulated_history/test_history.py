@@ -26,7 +26,7 @@ from tests.simulated_history.series import RecordedSeries
 PER_GPU = ("gpu:", "job_gpu:", "job:idle_gpu_hours:")
 OF_PROGRESS = (
     *("job:busy_gpus:", "job:idle_gpus:sum1m", "job:standing_gpus:", "job:starting_gpus:"),
-    *("job:lost_progress_", "job:ofu_job_step:", "job:restarts:"),
+    *("job:lost_progress_", "job:ofu_job_step:", "job:restarts:", "job:done_again_gpu_seconds:"),
 )
 """What the written history lacks: it takes a minute of each GPU, and steps."""
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
