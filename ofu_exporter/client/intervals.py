@@ -30,7 +30,8 @@ class Call(NamedTuple):
 class IntervalReport(NamedTuple):
     """The report on one interval: each value is the mean over its calls, weighted by the time that each call covers.
 
-    Without values it is about the step that was reached at its end, or about an event.
+    Without values it is about the steps up to the one that was reached at its end, or about an event; where it is not
+    known when these steps were begun, it starts at its end.
     """
 
     start: float
@@ -42,7 +43,7 @@ class IntervalReport(NamedTuple):
     def fields(self) -> dict[str, object]:
         """The fields of the report's body."""
         body: dict[str, object] = {**self.values, "end": self.end}
-        if self.values or self.event:
+        if self.start < self.end:
             body["start"] = self.start
         if self.step is not None:
             body["step"] = self.step
@@ -84,6 +85,8 @@ class Intervals:
         self._reported = -math.inf
         self._open: _OpenInterval | None = None
         self._stepped = -math.inf
+        self._before: Call | None = None
+        """The last call with a step alone."""
         self._alone: IntervalReport | None = None
         """A step without a rate that is not reported yet."""
 
@@ -114,13 +117,24 @@ class Intervals:
         return ([left.report()] if left else []) + ([alone] if alone else [])
 
     def _add_step(self, call: Call) -> list[IntervalReport]:
-        """Report a step that has no rate, at most once in `every` seconds: it covers no time."""
-        alone = IntervalReport(call.at, call.at, {}, call.step)
+        """Report a step that has no rate, at most once in `every` seconds; it was begun at the step before."""
+        start = self._begun(call)
+        alone = IntervalReport(start, call.at, {}, call.step)
         if call.at - self._stepped < self._every:
             self._alone = alone
             return []
         self._stepped, self._alone = call.at, None
         return [alone]
+
+    def _begun(self, call: Call) -> float:
+        """When the steps of a call without a rate were begun; its own time where that is not known."""
+        before, self._before = self._before, call
+        start = call.at if call.start is None else min(call.start, call.at)
+        if before is None or before.at > call.at or (before.step or 0) >= (call.step or 0):
+            return start
+        start = before.at if call.start is None else max(start, before.at)
+        waits = self._alone is not None and start - before.at < self._gap
+        return self._alone.start if waits and self._alone else start
 
     def _start(self, call: Call) -> float | None:
         """The moment from which a call's values hold: never earlier than the call before it."""

@@ -6,7 +6,7 @@ had reached before are done again; so is an evaluation or a checkpoint between t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,11 @@ LONGEST_SECONDS = 86400.0
 """No report covers more time: its start comes from a wrong clock."""
 FAR = 100
 """A run that came more than this many times further in one report than up to the second after it was mistaken in it."""
+SILENCE = 1.25
+"""Lower steps are a restart once no higher one has come for this many times the time between two. Two programs of one
+job go on side by side."""
+FORGET = 0.8
+"""How much of a longer time between steps counts at the next one."""
 
 
 class Countable(NamedTuple):
@@ -104,7 +109,7 @@ def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progr
     if now.fall is not None:
         now = _settled(now, now.fall, step, countable)
     if now.step is not None and step < now.step:
-        return replace(now, fall=Fall(step, report.start, countable.until))
+        return replace(now, fall=_fallen(now, report, countable))
     if step == now.step:
         return now
     start, seconds = _counted(now, report, countable)
@@ -112,29 +117,60 @@ def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progr
     return _reached(now, step, countable.until, (start, repeated * seconds, countable.gpus))
 
 
+def _fallen(now: Progress, report: MfuReport, countable: Countable) -> Fall:
+    """The lower steps with one more; those that go on from each other belong together."""
+    step, end, fall = report.step or 0, countable.until, now.fall
+    if fall is not None and fall.step <= step:
+        return fall._replace(step=step, end=max(end, fall.end))
+    start = end  # the time of a failure is not of a step
+    if report.start is not None:
+        start = min(end, max(report.start, now.until or 0.0, countable.since, end - LONGEST_SECONDS))
+    return Fall(step, start, end, step, now.until or end)
+
+
 def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Progress:
-    """What a step below the one before was, by the step after it: a restart, or that of another program of the job."""
-    at_highest = now.step or 0
-    if fall.end >= countable.until or not fall.step < step <= at_highest:
+    """What lower steps were, by one more: a restart, those of another program of the job, or not known yet."""
+    highest = now.step or 0
+    if fall.end >= countable.until or step < fall.step or step > highest:
         return replace(now, fall=None)
-    before = now.step_before
-    if before is not None and before < fall.step and at_highest - before > FAR * (step - before):
-        return _without_mistake(now, fall, before)
+    if step == fall.step:
+        return now
+    if _is_mistaken(now, highest, step):
+        return _without_mistake(now, fall)
+    if now.pace is not None and countable.until - fall.since <= SILENCE * now.pace:
+        return now
     anew = replace(restarted(now), restarts=now.restarts + 1)
-    seconds, start = 0.0, fall.end
-    if fall.start is not None:
-        start = max(fall.start, now.until or 0.0, countable.since, fall.end - LONGEST_SECONDS)
-        seconds = max(0.0, fall.end - start)
-    return _reached(anew, fall.step, fall.end, (start, seconds, countable.gpus))
+    start = max(fall.start, now.until or 0.0)  # of an evaluation among them the time has counted
+    again = start, max(0.0, fall.end - start), countable.gpus
+    after = _reached(anew, fall.step, fall.end, again)
+    last = after.recoveries[-1]._replace(resumed_step=fall.first)
+    return replace(after, recoveries=(*after.recoveries[:-1], last))
 
 
-def _without_mistake(now: Progress, fall: Fall, step_before: int) -> Progress:
+def _is_mistaken(now: Progress, highest: int, step: int) -> bool:
+    """Whether the run cannot have been at its highest step, since it came to another one so much later."""
+    before = now.step_before
+    if before is None:
+        return highest > FAR * max(step, now.highest_before or 0)
+    return before < step and highest - before > FAR * (step - before)
+
+
+def _without_mistake(now: Progress, fall: Fall) -> Progress:
     """As if the step before the fall, which was far too high, had not been stated."""
-    highest = max(fall.step, step_before, now.highest_before or 0)
+    highest = max(fall.step, now.step_before or 0, now.highest_before or 0)
     line = (now.line or RunLine(highest, fall.end))._replace(step=highest, at=fall.end)
     lines = with_line(now.lines, now.run, line)
     until = max(fall.end, now.until or 0.0)
-    return replace(now, fall=None, step=fall.step, until=until, lines=lines)
+    after = replace(now, fall=None, step=fall.step, until=until, lines=lines)
+    return replace(after, recoveries=tuple(_recoveries_without_mistake(now, fall)))
+
+
+def _recoveries_without_mistake(now: Progress, fall: Fall) -> Iterator[Recovery]:
+    stated = now.line.at if now.line else None
+    for each in now.recoveries:
+        one = each._replace(recovered=None) if each.recovered == stated else each
+        is_first = now.step_before is None and one.resumed_step == now.step
+        yield one._replace(resumed_step=fall.first, resumed=fall.end) if is_first else one
 
 
 def _reached(now: Progress, step: int, at: float, again: tuple[float, float, float]) -> Progress:
@@ -150,6 +186,7 @@ def _reached(now: Progress, step: int, at: float, again: tuple[float, float, flo
         now,
         step=step,
         step_before=now.step,
+        pace=_pace(now, at),
         until=max(at, now.until or 0.0),
         lines=lines,
         recoveries=_recovered(now, step, at),
@@ -158,11 +195,17 @@ def _reached(now: Progress, step: int, at: float, again: tuple[float, float, flo
     )
 
 
+def _pace(now: Progress, at: float) -> float | None:
+    if now.step is None or now.until is None:
+        return now.pace
+    return max(0.0, at - now.until, FORGET * (now.pace or 0.0))
+
+
 def _recovered(now: Progress, step: int, at: float) -> tuple[Recovery, ...]:
     highest = now.highest_before
     recoveries = now.recoveries
     if now.step is None and highest is not None:
-        new = Recovery(now.stopped or at, step, highest)
+        new = Recovery(now.stopped or at, step, highest, resumed=at)
         recoveries = (*recoveries, new)[-MOST_RECOVERIES:]
     return tuple(
         each._replace(recovered=at) if each.recovered is None and step > each.highest_step else each

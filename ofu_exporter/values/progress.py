@@ -44,15 +44,22 @@ class Recovery(NamedTuple):
     """The highest one that had been stated before it."""
     recovered: float | None = None
     """Unix time of the first step beyond that; None while there is none."""
+    resumed: float | None = None
+    """Unix time of that first step."""
 
 
 class Fall(NamedTuple):
-    """A step below the one before, which is a restart if the next step goes on from it."""
+    """Steps below the one before, which are a restart if no more of the higher ones come."""
 
     step: int
-    start: float | None
-    """Unix times between which it was reached; None where the report has no start."""
+    """The last of them."""
+    start: float
+    """Unix time from which they count."""
     end: float
+    """Unix time of the last of them."""
+    first: int = 0
+    since: float = 0.0
+    """Unix time of the last higher step."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Progress:
     """Unix time of the last step before it."""
     until: float | None = None
     """Unix time up to which the time of the current run is counted."""
+    pace: float | None = None
+    """Seconds between two reports of its steps; of late, the longest."""
     fall: Fall | None = None
     done_again_seconds: float | None = None
     evaluation_seconds: float | None = None
@@ -100,13 +109,13 @@ class Progress:
         lines = self.lines.values()
         steps = [self.step, self.step_before, self.highest_before]
         steps += (step for each in lines for step in each[::2])
-        times = [self.until, self.stopped, *(line.at for line in lines), *sum(self.again, ())]
+        times = [self.until, self.stopped, self.pace, *(line.at for line in lines), *sum(self.again, ())]
         for each in self.recoveries:
             steps += [each.resumed_step, each.highest_step]
-            times += [each.at, each.recovered]
+            times += [each.at, each.recovered, each.resumed]
         if self.fall is not None:
-            steps.append(self.fall.step)
-            times += [self.fall.start, self.fall.end]
+            steps += [self.fall.step, self.fall.first]
+            times += [self.fall.start, self.fall.end, self.fall.since]
         sums = self.done_again_seconds, self.evaluation_seconds, self.checkpoint_seconds
         return (
             all(step is None or 0 <= step < STEPS for step in steps)

@@ -91,13 +91,22 @@ def test_a_start_before_the_last_call_does_not_count_time_twice() -> None:
     assert [one.start for one in reports(calls)] == [1000.0, 1011.0]
 
 
-def test_a_step_alone_covers_no_time_and_is_reported_every_ten_seconds() -> None:
+def test_a_step_alone_is_reported_every_ten_seconds_since_the_step_before() -> None:
     intervals = Intervals(10.0)
     made = [one for n in range(25) for one in intervals.add(Call(1000.0 + n, {}, n))]
     assert [(one.end, one.step) for one in made] == [(1000.0, 0), (1010.0, 10), (1020.0, 20)]
     assert made[0].fields() == {"end": 1000.0, "step": 0}
+    assert [one.fields().get("start") for one in made[1:]] == [1000.0, 1010.0]
     assert [one.step for one in intervals.rest()] == [24], "the last one at the end"
     assert intervals.rest() == []
+
+
+def test_steps_are_begun_where_it_is_stated_and_lower_ones_at_no_known_time() -> None:
+    intervals = Intervals(10.0)
+    calls = [(1000.0, 8, 988.0), (1020.0, 9, None), (1060.0, 5, None), (1080.0, 6, 1070.0)]
+    made = [intervals.add(Call(at, {}, step, start))[0] for at, step, start in calls]
+    starts = [988.0, 1000.0, None, 1070.0]
+    assert [one.fields().get("start") for one in made] == starts
 
 
 def test_a_step_alone_interrupts_no_interval() -> None:

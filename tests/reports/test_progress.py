@@ -105,6 +105,46 @@ def test_two_programs_of_one_job_do_nothing_again() -> None:
     assert (job.progress.restarts, job.done_again) == (0, 0.0)
 
 
+@pytest.mark.parametrize("often", [1, 3, 6])
+def test_two_programs_that_report_unequally_often_do_nothing_again(often: int) -> None:
+    job = Told()
+    for minute in range(30):
+        job.step(1000 + minute, 60.0 * minute)
+        for each in range(often):
+            job.step(1 + often * minute + each, 60.0 * minute + 50.0 * (each + 1) / often)
+    assert (job.progress.restarts, job.done_again, job.progress.recoveries) == (0, 0.0, ())
+
+
+def test_a_quick_restart_is_told_once_no_higher_step_comes() -> None:
+    job = Told()
+    for second in range(0, 110, 10):
+        job.step(second, second)
+    for second in (102, 112, 122, 132):
+        job.step(second - 92, second, max(101, second - 10))
+    assert (job.progress.restarts, job.done_again) == (1, pytest.approx(31.0))
+    assert job.progress.recoveries[0].resumed_step == 10
+
+
+def test_an_evaluation_among_steps_of_a_restart_counts_once() -> None:
+    job = Told().step(99, 90).step(100, 100).step(50, 108, 106).event("evaluation", 108, 111)
+    job.step(51, 112).step(52, 113)
+    assert job.progress.restarts == 1
+    assert job.done_again + (job.progress.evaluation_seconds or 0.0) / GPUS <= 113 - 106
+
+
+@pytest.mark.parametrize("is_requeued", [False, True])
+def test_a_first_step_that_was_far_too_high_is_forgotten(is_requeued: bool) -> None:
+    job = Told()
+    if is_requeued:
+        job.step(99, -20).step(100, -10).requeued(0)
+    job.step(10**12, 10).step(60, 20).step(70, 30).step(120, 40)
+    assert (job.progress.highest_step, job.progress.restarts) == (120, 0)
+    assert job.progress.highest_before == (100 if is_requeued else None)
+    if is_requeued:
+        (recovery,) = job.progress.recoveries
+        assert (recovery.resumed_step, recovery.recovered) == (60, DAY + 40)
+
+
 def test_a_step_that_was_far_too_high_by_mistake_is_forgotten() -> None:
     job = Told().step(100, 100).step(110, 110).step(10**12, 120).step(130, 130).step(140, 140)
     assert (job.progress.restarts, job.done_again, job.progress.highest_step) == (0, 0.0, 140)

@@ -56,7 +56,11 @@ class Follower:
         if parts:
             return _whole_step(parts, _times(_values(line)[1]))
         step = _STEP.search(line) if "perf/time_per_step:" in line else None
-        return Statement(int(number(step[1], "step"))) if step else None
+        if step is None:
+            return None
+        seconds = _values(line)[1].get("perf/time_per_step", NULL)
+        taken = None if seconds == NULL else number(seconds, "perf/time_per_step")
+        return Statement(int(number(step[1], "step")), seconds=taken)
 
 
 def _whole_step(parts: list[Statement], times: dict[str, float]) -> Statement:

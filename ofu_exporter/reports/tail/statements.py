@@ -150,7 +150,7 @@ class LogTail:
             self._is_known = True
         end = self._end(line)
         self._last = self._last if end is None else end
-        return None if end is None or statement.step is None else Call(end, {}, statement.step)
+        return None if end is None else _step_alone(statement, end)
 
     def _report(self, statement: Statement, line: TailLine) -> Call | None:
         end = self._end(line)
@@ -166,7 +166,7 @@ class LogTail:
         if seconds is None:
             self._until = end
             self._drop(Drop.NO_LENGTH, f"does not say how long it took: {_short(line.text)}")
-            return None if statement.step is None else Call(end, {}, statement.step)
+            return _step_alone(statement, end)
         return self._mean(_of_interval(statement, seconds), end, statement.step)
 
     def _mean(self, more: _ShortStatements, end: float, step: int | None) -> Call | None:
@@ -203,6 +203,13 @@ class LogTail:
         self.drops[why] += 1
         if self.drops[why] == 1:
             self._say(f"{why.value}: {detail}; further ones are counted")
+
+
+def _step_alone(statement: Statement, end: float) -> Call | None:
+    if statement.step is None:
+        return None
+    start = None if statement.seconds is None else end - statement.seconds
+    return Call(end, {}, statement.step, start)
 
 
 def _of_interval(statement: Statement, seconds: float) -> _ShortStatements:

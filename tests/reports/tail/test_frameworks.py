@@ -227,16 +227,18 @@ def test_gpus_of_nemo_rl_that_only_generate_count_too() -> None:
 
 @every(
     {
-        "litgpt": "Epoch 1 | iter 50 step 3 | loss train: 2.300, val: n/a | iter time: 250.00 ms (step) remaining",
-        "torchtune": "Step 3 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0 peak_memory_active:60",
-        "verl": "step:3 - actor/entropy:0.3 - perf/time_per_step:98.5 - timing_s/gen:40.0",
-        "megatron": " iteration        3/     100 | consumed samples: 1 | elapsed time per iteration (ms): 12000.0 |",
-        "nemo": "Training epoch 0, iteration 3/9 | global_step: 3 | train_step_timing in s: 12.0",
+        ("litgpt", None): "Epoch 1 | iter 50 step 3 | loss train: 2.300, val: n/a | iter time: 250.00 ms (step) remaining",
+        ("torchtune", None): "Step 3 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0 peak_memory_active:60",
+        ("verl", 98.5): "step:3 - actor/entropy:0.3 - perf/time_per_step:98.5 - timing_s/gen:40.0",
+        ("megatron", 12.0): " iteration        3/     100 | consumed samples: 1 | elapsed time per iteration (ms): 12000.0 |",
+        ("nemo", 12.0): "Training epoch 0, iteration 3/9 | global_step: 3 | train_step_timing in s: 12.0",
     }.items()
 )
-def test_a_line_with_a_step_and_no_rate_says_when_it_was_reached(name: str, line: str) -> None:
-    log = Job()
-    assert log.follow(line) == [Call(START + STEP_SECONDS, {}, 3)]
+def test_a_line_with_a_step_and_no_rate_says_when_it_was_reached(
+    form: tuple[str, float | None], line: str
+) -> None:
+    (name, seconds), log, end = form, Job(), START + STEP_SECONDS
+    assert log.follow(line) == [Call(end, {}, 3, None if seconds is None else end - seconds)]
     assert log.tail.framework is None, f"{name}: another line may say more"
 
 
