@@ -39,6 +39,8 @@ class IntervalReport(NamedTuple):
     values: Mapping[str, float]
     step: int | None
     event: str = ""
+    run: str = ""
+    """Where it is not the one of the job's facts."""
 
     def fields(self) -> dict[str, object]:
         """The fields of the report's body."""
@@ -47,7 +49,8 @@ class IntervalReport(NamedTuple):
             body["start"] = self.start
         if self.step is not None:
             body["step"] = self.step
-        return {**body, "event": self.event} if self.event else body
+        named = {"event": self.event, "run": self.run}
+        return body | {name: text for name, text in named.items() if text}
 
 
 @dataclass(slots=True)

@@ -78,6 +78,7 @@ class Reporter:
         self._lock = threading.RLock()
         self._dropped = 0
         self._closed = False
+        self._job = self._run = ""
         self._notices = OnceLog()
         self._sender: Sender | None = None
         try:
@@ -100,7 +101,7 @@ class Reporter:
             self._disable("no job id: give job_id or set OFU_EXPORTER_JOB_ID")
             return
         environ = dict(os.environ)
-        bearer = identity.Token(token, environ, job)
+        self._job, bearer = job, identity.Token(token, environ, job)
         fields = {"job_id": job, **self._facts}
         self._sender = Sender(Channel(url, environ), bearer, fields, self._every, self._notices)
         atexit.register(self.close)
@@ -192,7 +193,25 @@ class Reporter:
             raise NotUsable("another thread is reporting")
         try:
             for report in self._intervals.add(call):
-                sender.offer(report)
+                sender.offer(report._replace(run=self._run))
+        finally:
+            self._lock.release()
+
+    def stage(self, name: str) -> None:
+        """Say that steps begin anew by design: those from now on are of another stage, which a later job may continue.
+
+        Never raises.
+        """
+        sender = self._sender
+        if sender is None or self._closed or not self._lock.acquire(timeout=LONGEST_LOCK_WAIT):
+            return
+        try:
+            for report in self._intervals.rest():
+                sender.offer(report._replace(run=self._run))
+            run = f"{self._facts.get('run') or self._job}/{name}"
+            self._run = run if len(run) <= identity.LONGEST_RUN and run.isprintable() else self._run
+        except Exception as error:  # noqa: BLE001 - as in report()
+            self._drop(f"a stage cannot be read ({type(error).__name__})")
         finally:
             self._lock.release()
 
@@ -207,7 +226,7 @@ class Reporter:
         try:
             end, began = time.time(), _read("start", start)
             if end > began:
-                sender.offer(IntervalReport(began, end, {}, _step(step), str(event)))
+                sender.offer(IntervalReport(began, end, {}, _step(step), str(event), self._run))
         except Exception as error:  # noqa: BLE001 - as in report()
             self._drop(f"an event cannot be read ({type(error).__name__})")
 
@@ -252,7 +271,7 @@ class Reporter:
         with suppress(Exception):
             atexit.unregister(self.close)
             for report in self._last_reports():
-                sender.offer(report)
+                sender.offer(report._replace(run=self._run))
             sender.close(timeout)
 
     def _last_reports(self) -> list[IntervalReport]:

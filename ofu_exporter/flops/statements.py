@@ -39,6 +39,8 @@ class Statement:
     tokens: float | None = None
     """Tokens of all GPUs over `seconds`, where the framework states neither FLOPs nor an MFU."""
     tokens_per_second: float | None = None
+    event: str = ""
+    """What the seconds were spent on, in place of a rate; the step is then the one that was saved."""
     notes: tuple[str, ...] = ()
     """What to know before comparing the statement."""
 

@@ -135,8 +135,9 @@ class MfuReport(_Body):
     """Training step that was reached at end. It may be all that a report has."""
     run: RunName | None = None
     """Tells that another job continues this one: both state the same id (OFU_RUN)."""
-    event: Literal["evaluation", "checkpoint"] | None = None
-    """What start to end was spent on, in place of a rate; step is then the one that was evaluated or saved."""
+    event: Literal["evaluation", "checkpoint", "restart"] | None = None
+    """What start to end was spent on, in place of a rate; step is then the one that was evaluated or saved. A restart
+    lasts from the failure until the programs run again."""
     gpus: StrictInt | None = Field(default=None, gt=0, le=10_000_000)
     """All GPUs of the job: the world size."""
     peak_tflops: Tflops | None = None

@@ -23,6 +23,8 @@ from ofu_exporter.values.progress import (
 
 BESIDE_SECONDS = 60.0
 """Two such times with less between them are one."""
+LATE_SECONDS = 1.0
+"""A failure that is this much older than the last step is one that this step came after."""
 LONGEST_SECONDS = 86400.0
 """No report covers more time: its start comes from a wrong clock."""
 FAR = 100
@@ -54,6 +56,8 @@ def after_report(
     now = before
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
+    if report.event == "restart":
+        return _after_restart(now, report, countable)
     return (
         _after_event(now, report, countable)
         if report.event
@@ -81,6 +85,16 @@ def _entered(progress: Progress, run: str, line: RunLine | None) -> Progress:
     return replace(
         restarted(replace(progress, run=run, lines=lines)), stopped=furthest and furthest.at
     )
+
+
+def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Progress:
+    """After a restart that the job itself tells: no step tells it too, nor does another node."""
+    failed = countable.until if report.start is None else report.start
+    if now.step is None or failed < (now.until or 0.0) - LATE_SECONDS:
+        return now
+    until = max(countable.until, now.until or 0.0)
+    after = replace(restarted(now), restarts=now.restarts + 1)
+    return replace(after, stopped=failed, until=until)
 
 
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
@@ -124,7 +138,9 @@ def _fallen(now: Progress, report: MfuReport, countable: Countable) -> Fall:
         return fall._replace(step=step, end=max(end, fall.end))
     start = end  # the time of a failure is not of a step
     if report.start is not None:
-        start = min(end, max(report.start, now.until or 0.0, countable.since, end - LONGEST_SECONDS))
+        start = min(
+            end, max(report.start, now.until or 0.0, countable.since, end - LONGEST_SECONDS)
+        )
     return Fall(step, start, end, step, now.until or end)
 
 

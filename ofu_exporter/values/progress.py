@@ -37,7 +37,7 @@ class Recovery(NamedTuple):
     """A restart after which steps were stated again."""
 
     at: float
-    """Unix time of the last step before it."""
+    """Unix time of the failure, or of the last step before it."""
     resumed_step: int
     """The first step that was stated after it."""
     highest_step: int
@@ -77,7 +77,7 @@ class Progress:
     highest_before: int | None = None
     """The highest step before the last restart: steps up to it are done again."""
     stopped: float | None = None
-    """Unix time of the last step before it."""
+    """Unix time of the failure, or of the last step before it."""
     until: float | None = None
     """Unix time up to which the time of the current run is counted."""
     pace: float | None = None
@@ -109,7 +109,13 @@ class Progress:
         lines = self.lines.values()
         steps = [self.step, self.step_before, self.highest_before]
         steps += (step for each in lines for step in each[::2])
-        times = [self.until, self.stopped, self.pace, *(line.at for line in lines), *sum(self.again, ())]
+        times = [
+            self.until,
+            self.stopped,
+            self.pace,
+            *(line.at for line in lines),
+            *sum(self.again, ()),
+        ]
         for each in self.recoveries:
             steps += [each.resumed_step, each.highest_step]
             times += [each.at, each.recovered, each.resumed]

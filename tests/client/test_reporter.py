@@ -117,6 +117,23 @@ def test_a_step_alone_and_an_event_are_reports(monkeypatch: pytest.MonkeyPatch) 
         assert reporter.counts["dropped"] == 1
 
 
+@pytest.mark.parametrize("run", ["llama", None])
+def test_steps_of_a_stage_are_told_apart_from_those_before(run: str | None) -> None:
+    with report_agent() as agent:
+        with reporting(agent.url, every=60.0, run=run) as reporter:
+            reporter.stage("short")
+            for step in (1, 2):
+                reporter.report(step=step)
+            reporter.stage("long")
+            reporter.event("evaluation", time.time() - 5.0)
+            reporter.report(step=1)
+            reporter.stage("x" * 300)
+            reporter.stage("\n")
+        told = [(each.get("step"), each["run"]) for each in agent.reports]
+        short, long = f"{run or 7}/short", f"{run or 7}/long"
+        assert told == [(1, short), (2, short), (None, long), (1, long)]
+
+
 def test_the_rest_is_sent_when_the_program_ends_without_a_word() -> None:
     program = (
         "import sys; from ofu_exporter.client import Reporter\n"

@@ -425,11 +425,12 @@ PROGRESS = Progress(
     highest_before=150,
     stopped=1090.0,
     until=1095.0,
-    fall=Fall(119, None, 1096.0),
+    pace=10.0,
+    fall=Fall(119, 1096.0, 1096.0, 118, 1095.0),
     done_again_seconds=8.0,
     evaluation_seconds=0.0,
     restarts=2,
-    recoveries=(Recovery(1090.0, 110, 150),),
+    recoveries=(Recovery(1090.0, 110, 150, None, 1092.0),),
     again=((1091.0, 1095.0),),
 )
 

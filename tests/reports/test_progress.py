@@ -121,7 +121,8 @@ def test_a_quick_restart_is_told_once_no_higher_step_comes() -> None:
         job.step(second, second)
     for second in (102, 112, 122, 132):
         job.step(second - 92, second, max(101, second - 10))
-    assert (job.progress.restarts, job.done_again) == (1, pytest.approx(31.0))
+    assert job.progress.restarts == 1
+    assert job.done_again == pytest.approx(31.0)
     assert job.progress.recoveries[0].resumed_step == 10
 
 
@@ -267,3 +268,18 @@ def test_what_two_names_of_a_job_knew_is_added() -> None:
         assert both.lines[""].step == 100
         assert both.evaluation_seconds == pytest.approx(9 * GPUS)
         assert both.checkpoint_seconds == pytest.approx(3 * GPUS)
+
+
+def test_a_restart_that_the_job_tells_counts_once_and_steps_go_on_below() -> None:
+    """Two nodes tell of it, and so do the steps; the failure was at 95 s."""
+    job = Told().step(80, 80).step(90, 90).event("restart", 95, 120).event("restart", 96, 121)
+    job.step(60, 131, 121).step(70, 141).event("restart", 95, 142).step(100, 171, 141)
+    assert job.progress.restarts == 1
+    assert job.done_again == pytest.approx(10 + 10 + 20)
+    (recovery,) = job.progress.recoveries
+    assert (recovery.at, recovery.resumed, recovery.recovered) == (DAY + 95, DAY + 131, DAY + 171)
+
+
+def test_a_restart_that_steps_have_told_is_not_told_again() -> None:
+    job = Told().step(90, 90).step(100, 100).step(50, 150, 140).step(51, 152)
+    assert job.event("restart", 105, 139).progress.restarts == 1

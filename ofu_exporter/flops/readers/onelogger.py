@@ -3,6 +3,9 @@
 Megatron-LM `one_logger_utils.py`: total TFLOPs since the start of the loop, seconds in training iterations, GPUs.
 arXiv:2605.20799, section V-B, takes its MFU from these (eq. 10). Time for validation, checkpoints and start-up isn't in
 `train_iterations_time_total`, so MFU is above the value of a hardware counter over the whole job.
+
+`train_iterations_start` is the step from which a run goes on, `save_checkpoint_sync_time_total` the seconds in which it
+saved, and `train_iterations_productive_end` the step that was saved. The other productive totals follow from these.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops.statements import JobFacts, Statement, number, rated, some
 
 _NAMES = ("train_tflop", "train_throughput_per_gpu", "world_size", "train_iterations_time_total")
+_START, _SAVED = "train_iterations_start", "train_iterations_productive_end"
+_SAVING = ("save_checkpoint_sync_time_total", "save_checkpoint_sync_time_total_productive")
 _NOTE = "time of training iterations only; checkpoints, validation and start-up are left out"
 
 
@@ -36,13 +41,26 @@ class Follower:
         self._job = job
         self._known: dict[str, object] = {}
         self._total: Statement | None = None
+        self._saving = 0.0
 
     def line(self, line: str) -> Statement | None:
         """FLOPs and seconds since the last object. The first object, and one after a restart, only mark a beginning."""
-        if not line.lstrip().startswith("{") or not any(name in line for name in _NAMES):
+        names = (*_NAMES, _START, _SAVED, *_SAVING)
+        if not line.lstrip().startswith("{") or not any(name in line for name in names):
             return None
         total = next(_statements(line, self._known, self._job), None)
-        return total and self._since(total)
+        return self._since(total) if total else self._event(next(_records(line), {}))
+
+    def _event(self, record: Mapping[str, object]) -> Statement | None:
+        """The step from which a run goes on, or a checkpoint since the last one."""
+        if _START in record:
+            self._saving = 0.0
+            return Statement(_step(record, _START))
+        seconds = max((_value(record, name) or 0.0 for name in _SAVING), default=0.0)
+        before, self._saving = self._saving, max(seconds, self._saving)
+        if seconds <= before:
+            return None
+        return Statement(_step(self._known, _SAVED), seconds=seconds - before, event="checkpoint")
 
     def _since(self, total: Statement) -> Statement:
         if total.flops is None or total.seconds is None:
@@ -87,7 +105,6 @@ def _parsed(line: str) -> object:
 
 
 def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
-    step = fields.get("train_iterations_end")
     world = job.world_size if job.world_size is not None else _value(fields, "world_size")
     seconds, tflop = _value(fields, "train_iterations_time_total"), _value(fields, "train_tflop")
     if tflop is None:
@@ -100,9 +117,15 @@ def _statement(fields: Mapping[str, object], job: JobFacts) -> Statement:
     else:
         flops = tflop * 1e12 / world
         rate = flops / seconds
-    number_of_step = None if step is None else int(number(str(step), "train_iterations_end"))
-    one = Statement(number_of_step, flops=flops, seconds=seconds, notes=(_NOTE,))
+    one = Statement(
+        _step(fields, "train_iterations_end"), flops=flops, seconds=seconds, notes=(_NOTE,)
+    )
     return rated(one, rate, job)
+
+
+def _step(fields: Mapping[str, object], name: str) -> int | None:
+    value = _value(fields, name)
+    return None if value is None else int(value)
 
 
 def _value(fields: Mapping[str, object], name: str) -> float | None:

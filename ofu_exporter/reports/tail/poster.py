@@ -47,8 +47,12 @@ class Poster:
         self._troubles: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, stated: Call) -> None:
-        """Average what was stated with that before it, and post the mean when it is long enough."""
+    def take(self, stated: Call | IntervalReport) -> None:
+        """Average what was stated with that before it, and post the mean when it is long enough; an event at once."""
+        if isinstance(stated, IntervalReport):
+            for each in (*self._intervals.rest(), stated):
+                self._post(each)
+            return
         try:
             ready = self._intervals.add(stated)
         except NotUsable as error:

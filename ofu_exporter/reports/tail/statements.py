@@ -17,11 +17,12 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
-from ofu_exporter.client.intervals import Call
+from ofu_exporter.client.intervals import Call, IntervalReport
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.log_lines import plain
 from ofu_exporter.flops.readers import JobFacts, Statement
+from ofu_exporter.reports.tail.launcher_lines import Restarts
 from ofu_exporter.reports.tail.lines import TailLine
 
 OLDEST_SECONDS = 600.0
@@ -92,6 +93,7 @@ class LogTail:
         self._last: float | None = None
         """The end of the last statement, of whatever kind."""
         self._waiting = _ShortStatements()
+        self._restarts = Restarts()
         self._lines = 0
         self._is_known = False
         self._stamped = ""
@@ -102,10 +104,14 @@ class LogTail:
         """The framework that writes the log; None until a line with a rate says so."""
         return next(iter(self._followers)) if len(self._followers) == 1 else None
 
-    def take(self, line: TailLine) -> Call | None:
-        """What one line states: the MFU, TFLOP/s or tokens of its interval, or the step alone that was reached."""
+    def take(self, line: TailLine) -> Call | IntervalReport | None:
+        """What one line states: the MFU, TFLOP/s or tokens of its interval, the step alone that was reached, or an
+        event."""
         line = line._replace(text=plain(line.text))
         self._note(line)
+        restart = self._restarts.line(line.text)
+        if restart is not None:
+            return self._within_reach(*restart, line)
         alone, why = None, ""
         for name, follower in self._followers.items():
             try:
@@ -144,13 +150,25 @@ class LogTail:
                 'report from the training loop instead ("From Python" in docs/reporting.md)'
             )
 
-    def _reached(self, statement: Statement, line: TailLine) -> Call | None:
-        """The step of a statement without a rate, and when it was reached."""
+    def _reached(self, statement: Statement, line: TailLine) -> Call | IntervalReport | None:
+        """The step of a statement without a rate, and when it was reached, or its event."""
         if statement.step is not None:
             self._is_known = True
         end = self._end(line)
         self._last = self._last if end is None else end
-        return None if end is None else _step_alone(statement, end)
+        if end is None:
+            return None
+        if not statement.event:
+            return _step_alone(statement, end)
+        start = end - (statement.seconds or 0.0)
+        return IntervalReport(start, end, {}, statement.step, statement.event)
+
+    def _within_reach(self, start: float, end: float, line: TailLine) -> IntervalReport | None:
+        """A restart, unless it is too long ago."""
+        if end < self._clock() - OLDEST_SECONDS:
+            self._drop(Drop.TOO_OLD, f"over {OLDEST_SECONDS:g} s old: {_short(line.text)}")
+            return None
+        return IntervalReport(start, min(end, self._clock()), {}, None, "restart")
 
     def _report(self, statement: Statement, line: TailLine) -> Call | None:
         end = self._end(line)

@@ -32,7 +32,7 @@ class Job:
         for step in steps:
             self.now += STEP_SECONDS
             calls += [self.tail.take(TailLine(line, True)) for line in step.split("\n")]
-        return [call for call in calls if call is not None]
+        return [call for call in calls if isinstance(call, Call)]
 
 
 def followed(lines_of: Callable[[int], str], *before: str, **job: int) -> tuple[Job, list[Call]]:
@@ -227,11 +227,23 @@ def test_gpus_of_nemo_rl_that_only_generate_count_too() -> None:
 
 @every(
     {
-        ("litgpt", None): "Epoch 1 | iter 50 step 3 | loss train: 2.300, val: n/a | iter time: 250.00 ms (step) remaining",
-        ("torchtune", None): "Step 3 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0 peak_memory_active:60",
+        (
+            "litgpt",
+            None,
+        ): "Epoch 1 | iter 50 step 3 | loss train: 2.300, val: n/a | iter time: 250.00 ms (step) remaining",
+        (
+            "torchtune",
+            None,
+        ): "Step 3 | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:7250.0 peak_memory_active:60",
         ("verl", 98.5): "step:3 - actor/entropy:0.3 - perf/time_per_step:98.5 - timing_s/gen:40.0",
-        ("megatron", 12.0): " iteration        3/     100 | consumed samples: 1 | elapsed time per iteration (ms): 12000.0 |",
-        ("nemo", 12.0): "Training epoch 0, iteration 3/9 | global_step: 3 | train_step_timing in s: 12.0",
+        (
+            "megatron",
+            12.0,
+        ): " iteration        3/     100 | consumed samples: 1 | elapsed time per iteration (ms): 12000.0 |",
+        (
+            "nemo",
+            12.0,
+        ): "Training epoch 0, iteration 3/9 | global_step: 3 | train_step_timing in s: 12.0",
     }.items()
 )
 def test_a_line_with_a_step_and_no_rate_says_when_it_was_reached(
@@ -353,7 +365,7 @@ def test_an_indented_line_of_an_old_block_was_written_with_its_first_line() -> N
     log = Job()
     lines = FORMS["OLMo-core"][1](1).replace("2026-01-01 10:00:00.123", "2023-11-14T22:13:10Z")
     calls = [log.tail.take(TailLine(line, False)) for line in lines.split("\n")]
-    assert [call.at for call in calls if call is not None] == [START - 10]
+    assert [call.at for call in calls if isinstance(call, Call)] == [START - 10]
 
 
 def test_a_progress_bar_ends_its_lines_with_a_return(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.client.intervals import Call
+from ofu_exporter.client.intervals import Call, IntervalReport
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import readers
 from ofu_exporter.flops.readers import JobFacts
@@ -29,7 +29,9 @@ class Bench:
 
     def take(self, text: str, after: float = 0.0, is_new: bool = True) -> Call | None:
         self.now += after
-        return self.tail.take(TailLine(text, is_new))
+        call = self.tail.take(TailLine(text, is_new))
+        assert not isinstance(call, IntervalReport)
+        return call
 
     def dropped(self, why: Drop) -> int:
         return self.tail.drops[why]
@@ -259,6 +261,31 @@ def test_onelogger_totals_become_what_was_done_in_between() -> None:
     restarted = bench.take(totals(1.0, 800.0), after=60.0)
     assert restarted is not None
     assert restarted.values == {}
+
+
+SAVED = (
+    '{"train_iterations_save_checkpoint_end": 500, "save_checkpoint_count": 1}',
+    '{"train_tflop_productive_end": 9e5, "train_iterations_productive_end": 500, '
+    '"train_samples_productive_end": 128000, "train_iterations_time_total_productive": 4e3, '
+    '"validation_iterations_time_total_productive": 0}',
+    '{"save_checkpoint_sync_time_total_productive": 12.0, "save_checkpoint_sync_count": 1, '
+    '"last_successful_save_checkpoint_sync_finish_time": 1700000012000, '
+    '"save_checkpoint_sync_time_max": 12.0, "save_checkpoint_sync_time_total": 12.0}',
+)
+"""What Megatron-LM `one_logger_utils.py` logs while a checkpoint is saved: start, success, end."""
+
+
+def test_onelogger_says_where_a_run_goes_on_and_what_it_saves() -> None:
+    bench, tail = Bench(), LogTail("onelogger", JobFacts(), print, lambda: NOW)
+    begins = (
+        '{"train_iterations_start": 400, "app_train_loop_start_time": 1700000000000, '
+        '"train_tflop_start": 7e5, "is_save_checkpoint_enabled": true}'
+    )
+    assert bench.take(begins) == Call(NOW, {}, 400)
+    for _ in range(2):  # another run counts its seconds anew
+        assert tail.take(TailLine(begins, is_new=True)) == Call(NOW, {}, 400)
+        saved = [tail.take(TailLine(line, is_new=True)) for line in (*SAVED, SAVED[-1])]
+        assert saved == [None, None, IntervalReport(NOW - 12, NOW, {}, 500, "checkpoint"), None]
 
 
 def test_a_throughput_without_its_time_lasts_since_the_one_before() -> None:

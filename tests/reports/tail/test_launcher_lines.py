@@ -1,0 +1,66 @@
+"""Restarts in the lines of NVRx's launcher: recordings/nvrx/README.md says how they were made."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.client.intervals import Call, IntervalReport
+from ofu_exporter.flops.readers import JobFacts
+from ofu_exporter.reports.tail.launcher_lines import Restarts
+from ofu_exporter.reports.tail.lines import TailLine
+from ofu_exporter.reports.tail.statements import LogTail
+
+LOG = (Path(__file__).parents[2] / "recordings/nvrx/launcher.log").read_text().splitlines()
+DAY = datetime(2026, 11, 27, 9, 13, tzinfo=timezone.utc).timestamp()
+FAILED = [(35.924, 35.990), (36.316, 36.377), (37.330, 37.391)]
+"""Seconds of that minute: of each failure, and of the rendezvous after it, as the log has them."""
+
+
+def test_each_failure_until_its_workers_start_again_is_a_restart() -> None:
+    restarts = Restarts()
+    told = [restart for line in LOG if (restart := restarts.line(line))]
+    assert [(begun - DAY, ended - DAY) for begun, ended in told] == [
+        pytest.approx(each) for each in FAILED
+    ]
+
+
+def test_lines_of_two_nodes_are_one_restart() -> None:
+    both = [line for each in LOG for line in (each, each.replace("n1_7_0", "n2_9_1"))]
+    restarts = Restarts()
+    assert sum(restarts.line(line) is not None for line in both) == len(FAILED)
+
+
+def test_a_failure_after_which_nothing_starts_is_no_restart() -> None:
+    restarts = Restarts()
+    assert not any(restarts.line(line) for line in LOG if "failure_detected" in line)
+
+
+@pytest.mark.parametrize("text", ["", "2026-13-40 10:00:00.000", "x" * 4000])
+def test_a_line_with_another_time_is_none(text: str) -> None:
+    restarts = Restarts()
+    restarts.line(f"  - Cycle: 1 Event: failure_detected Node: n Rank: 0 Time: {text} UTC")
+    assert not any(restarts.line(line) for line in LOG[:3])
+
+
+def test_tail_tells_a_restart_among_the_steps_of_a_log() -> None:
+    said: list[str] = []
+    now = DAY + 40.0
+    log = LogTail("megatron", JobFacts(), said.append, lambda: now)
+    step = " iteration       90/ 100 | elapsed time per iteration (ms): 2000.0 | per "
+    stated = [log.take(TailLine(line, is_new=True)) for line in (*LOG[:7], step)]
+    restart, reached = (each for each in stated if each is not None)
+    assert isinstance(restart, IntervalReport)
+    assert restart.fields() == {
+        "start": pytest.approx(DAY + 35.924),
+        "end": pytest.approx(DAY + 35.990),
+        "event": "restart",
+    }
+    assert reached == Call(now, {}, 90, now - 2.0)
+    now += 3600.0
+    log.take(TailLine(LOG[9], is_new=False))
+    assert log.take(TailLine(LOG[12], is_new=False)) is None
+    assert said
+    assert said[-1].startswith("too_old")
