@@ -44,6 +44,7 @@ def test_what_was_planted_stands_in_do_first_with_its_hours(month: FleetReport) 
     wrong = next(row for row in month.actions if row.kind == "wrong_number")
     assert wrong.who == "moe-pretrain of grace"
     assert "full_attention_counted" in wrong.why
+    assert not any("chat-serving" in row.who for row in month.actions)  # its memory is busy
     hours = [row.gpu_hours for row in month.actions if row.gpu_hours is not None]
     assert hours == sorted(hours, reverse=True)
 
@@ -55,8 +56,8 @@ def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) 
     assert report.time.start == "2026-04-28T00:00:00Z"
     assert report.time.end == "2026-05-28T00:00:00Z"
     assert (report.missing, changed.missing) == ([], [])
-    (note,) = report.notes  # a made-up job states no step
-    assert note.startswith("No job states its steps")
+    assert any(note.startswith("No job states its steps") for note in report.notes)
+    assert len(report.notes) == 2  # the other says what their energy is
     assert next(step.gpu_hours for step in report.funnel if step.name == "installed") == 64 * MONTH
     assert [row.labels["job_name"] for row in changed.changes if row.kind == "job"] == ["robot-vla"]
     assert changed.slow == []
@@ -83,6 +84,7 @@ def told(value: Any) -> Iterator[str]:
     elif isinstance(value, (int, float)):
         number = abs(value)
         yield from (f"{number:,.0f}", f"{number:,.1f}", f"{number:.2f}", f"{number:.3f}")
+        yield f"{number / 1e9:.2f}"  # tokens, in G
         yield from (f"{number:.1%}", f"{number:.2%}", f"{100 * number:.1f}", f"{number:,.0f}%")
 
 
@@ -102,6 +104,17 @@ def test_every_number_of_the_page_is_one_of_the_json(month: FleetReport) -> None
     assert [each for each in numbers if each not in known] == []
     few = set(told(month.model_dump(include={"time", "total", "funnel", "actions"})))
     assert sum(each not in few for each in numbers) > 500  # it can fail
+
+
+@pytest.mark.slow
+def test_what_the_tokens_of_the_month_cost_is_true(month: FleetReport) -> None:
+    """Two GPUs of 560 W; each serves 2,400 + 640 tokens/s when busiest, and (0.25 + 1) / 2 of that on average."""
+    (chat,) = (row for row in month.jobs if row.job_name == "chat-serving")
+    a_second = 3040 * 0.625
+    assert chat.joules_per_token == pytest.approx(560 / a_second, rel=0.01)
+    assert chat.cost_per_million_tokens == pytest.approx(2.10e6 / 3600 / a_second, rel=0.01)
+    assert chat.generation_tokens == pytest.approx(640 * 0.625 * 2 * MONTH * 3600, rel=0.01)
+    assert month.total.serving_kwh == pytest.approx(2 * 0.56 * MONTH, rel=0.01)
 
 
 @pytest.mark.slow

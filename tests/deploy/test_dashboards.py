@@ -260,6 +260,8 @@ def filled(expression: str, choices: dict[str, str]) -> str:
     return re.sub(r"\$\w+", ".*", expression)
 
 
+SERVES = "1003"
+"""The simulated job that serves tokens."""
 OVER_REPORTS = "1002"
 """The job of the demo whose report is wrong, so that there is a cause to show."""
 A_REPORT_COUNTS = 150.0
@@ -275,7 +277,8 @@ class Demo(NamedTuple):
 
     def rows(self, query: Query) -> list[Any]:
         node = self.faulty if query.faults else self.node
-        choices = {"node": node, "job": OVER_REPORTS}
+        job = SERVES if "token" in query.expression else OVER_REPORTS
+        choices = {"node": node, "job": job}
         found = self.prometheus.query(filled(query.expression, choices), time.time())
         return [row for row in found if math.isfinite(float(row["value"][1]))]
 

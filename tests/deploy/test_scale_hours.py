@@ -33,7 +33,7 @@ WANTED = {
     if group["interval"] != "1m"
     for rule in group["rules"]
 } - {
-    *("job:tokens:increase1h", "job:idle_engine_joules:increase1h"),
+    *("job:tokens:increase1h", "job:engines:max1h", "job:idle_engine_joules:increase1h"),
     *("job:memory_gpu_hours:increase1h", "job:memory_busy_gpu_hours:increase1h"),
     *("job:ofu_before_drop:ratio", "job_gpu:ofu_gpu_sm_clock_before_loss:hertz"),
 }

@@ -18,7 +18,7 @@ from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.prometheus import PrometheusClient
-from ofu_exporter.fleet.reports import one_job, progress_reader, queries
+from ofu_exporter.fleet.reports import one_job, progress_reader, queries, served
 from ofu_exporter.fleet.reports.queries import Quantity
 from tests.deploy.promtool import ALERTS, RULES, groups, the_alert
 from tests.deploy.test_dashboards import MARKS, QUERIES, filled
@@ -92,7 +92,7 @@ ASKED = [
     *of_rules(),
     *(
         each
-        for module in (queries, progress_reader, peer_hours, signs)
+        for module in (queries, progress_reader, served, peer_hours, signs)
         for each in of_module(module)
     ),
     *of_reports(),

@@ -170,6 +170,7 @@ def _put_serving(put: Put, job: ScheduledJob, node: StoredNode, times: list[floa
     put("ofu_job_tokens_total", job.labels(node, served_model="m", kind="generation"), tokens)
     running = ((t, 3.0 if SERVED[job] and runs(job, t) else 0.0) for t in shown)
     put("ofu_job_requests_running", job.labels(node, served_model="m"), running)
+    put("ofu_job_engines", job.labels(node, role="decode"), ((t, 1.0) for t in shown))
     for name, share in (("busy", 0.6), ("gpu", 1.0)):
         seconds = ((t, share * node.gpus * seconds_of(job, t)) for t in shown)
         put(f"ofu_job_memory_{name}_seconds_total", job.labels(node), seconds)

@@ -52,7 +52,7 @@ def recorded(fleet: RecordedFleet, begin_unix: float) -> list[RecordedSeries]:
 def level_of(name: str) -> Level:
     """The level of the specification that a series belongs to."""
     level = name.partition(":")[0]
-    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", ":avg1h")):
+    if name.endswith((":increase1h", "ratio_increase1h", "topk1_1h", ":avg1h", ":max1h")):
         return "hour"
     if level in ("user", "account", "partition", "namespace"):
         return "owner"

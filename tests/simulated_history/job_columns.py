@@ -10,6 +10,7 @@ from statistics import median
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
+from ofu_exporter.fleet.simulation.serving import REQUESTS_RUNNING
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
@@ -119,6 +120,7 @@ class JobColumns:
                 sums.at,
                 first,
             )
+        yield from self._served(labels)
         held = GrowingSum.of(
             self._job.start, (MINUTE * self._truth.gpu_shares * on for on in self._truth.is_running)
         )
@@ -129,6 +131,20 @@ class JobColumns:
             return held.at(minute) / 3600 * (watched / self._truth.gpu_shares)
 
         yield self._column("job:held_gpu_hours:sum", self._names, self._shown, held_hours)
+
+    def _served(self, labels: Mapping[str, str]) -> Iterator[RecordedSeries]:
+        """Energy, and what its engines serve: the counters of all its agents, as if one agent had them."""
+        for name, more, growth in self._observed.served():
+            sums = GrowingSum.of(self._job.start, growth)
+            yield self._column(f"ofu_job_{name}_total", {**labels, **more}, self._shown, sums.at)
+        serves = self._draft.group.serves
+        if serves is not None:
+            running = {**labels, "served_model": serves.model}
+            engines = {**labels, "role": serves.role}
+            yield self._column(
+                "ofu_job_requests_running", running, self._shown, lambda _: REQUESTS_RUNNING
+            )
+            yield self._column("ofu_job_engines", engines, self._shown, lambda _: 1.0)
 
     def _of_gpus(self) -> Iterator[RecordedSeries]:
         """While the job holds its GPUs: how many are measured, and the means of those."""

@@ -116,6 +116,26 @@ class ObservedJob:
         was_measured = any(growth["gpu", ""])
         return {k: each for k, each in growth.items() if was_measured or k[0] not in LOSSES}
 
+    def served(self) -> Iterator[tuple[str, Mapping[str, str], list[float]]]:
+        """By how much the counters of energy, memory and tokens grow in each minute: name, labels, growth."""
+        group, truth, watched = self.truth.job.draft.group, self.truth, self.watched
+        measured = [
+            MINUTE * gpus * on for gpus, on in zip(watched.gpus, truth.is_running, strict=True)
+        ]
+        if group.watts is not None:
+            yield "energy_joules", {}, [group.watts * each for each in measured]
+        if (serves := group.serves) is None:
+            return
+        yield "memory_gpu_seconds", {}, measured
+        yield "memory_busy_seconds", {}, [serves.memory * each for each in measured]
+        work = [
+            MINUTE * held * ofu / truth.job.draft.ofu
+            for held, ofu in zip(watched.held, truth.ofu, strict=True)
+        ]
+        for kind, rate in serves.tokens.items():
+            labels = {"served_model": serves.model, "kind": kind}
+            yield "tokens", labels, [rate * each for each in work]
+
     def _compared(self) -> Mapping[tuple[str, str], GrowingSum]:
         """What of its time is compared: each report counts once it is settled."""
         report, start = self.truth.job.draft.group.report, self.start

@@ -20,7 +20,7 @@ import yaml
 from ofu_exporter.cli.files import folder
 from tests.simulated_history.series import ABSENT, RecordedSeries, is_there, together
 
-FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "hours")
+FILES = ("target", "models", "jobs", "job-gpus", "owners", "baselines", "serving", "hours")
 """The files of rules that are not kept of single GPUs, in an order in which each follows from those before."""
 ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "+": operator.add,
@@ -28,6 +28,7 @@ ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "/": operator.truediv,
     "-": operator.sub,
 }
+COMPARING: Mapping[str, Callable[[float, float], bool]] = {">": operator.gt, "==": operator.eq}
 JOINING = {**ARITHMETIC, ">": lambda value, other: value if value > other else ABSENT}
 COMBINING: Mapping[str, Callable[[float, float], float]] = {
     "count": operator.add,
@@ -207,16 +208,19 @@ class _Evaluation:
 
     def _binary(self, expression: promql.BinaryExpr) -> Vector:
         sign, left, right = str(expression.op), expression.lhs, expression.rhs
+        matching = _Matching(expression.modifier)
         if isinstance(left, promql.NumberLiteral):
             factor = left.val
             return _each(self.of(right), lambda value: ARITHMETIC[sign](factor, value))
         if isinstance(right, promql.NumberLiteral):
             number = right.val
-            if sign == ">":
-                is_bool = bool(expression.modifier and expression.modifier.return_bool)
-                return _each(self.of(left), lambda v: (is_bool or v) if v > number else ABSENT)
+            if sign in COMPARING:
+                is_bool, holds = matching.is_bool, COMPARING[sign]
+                return _each(
+                    self.of(left), lambda v: (is_bool or v) if holds(v, number) else ABSENT
+                )
             return _each(self.of(left), lambda value: ARITHMETIC[sign](value, number))
-        matching, these, others = _Matching(expression.modifier), self.of(left), self.of(right)
+        these, others = self.of(left), self.of(right)
         if sign in JOINING:
             return matching.joined(these, others, JOINING[sign])
         if sign == "or":
@@ -275,6 +279,8 @@ class _Matching:
     def __init__(self, modifier: promql.BinModifier | None) -> None:
         on = modifier.matching if modifier else None
         self._on = None if on is None else on.labels
+        self.is_bool = bool(modifier and modifier.return_bool)
+        self._right_is_many = modifier is not None and "OneToMany" in str(modifier.card)
         self._added = (modifier.group_labels or ()) if modifier else ()
 
     def _key(self, one: RecordedSeries) -> frozenset[tuple[str, str]]:
@@ -291,6 +297,9 @@ class _Matching:
         self, left: Vector, right: Vector, operation: Callable[[float, float], float]
     ) -> Vector:
         """An operation on each series and its others. Where two give series of equal labels, these are one."""
+        if self._right_is_many:
+            left, right, one_to_one = right, left, operation
+            operation = lambda value, other: one_to_one(other, value)  # noqa: E731
         results: dict[tuple[tuple[str, str], ...], Vector] = {}
         for one, others in self._pairs(left, right):
             for other in others:

@@ -138,6 +138,42 @@ DASHBOARD = dashboard(
             description="The likeliest cause while MFU and OFU differ.",
             size=(12, 6),
         ),
+        row("Serving"),
+        lines(
+            "Tokens a second",
+            "short",
+            [query(f"sum(job:ofu_job_tokens:rate5m{{{_J}}})", "computed")],
+            description="Tokens of prompts and answers that the job's pulled engines computed; those that a cache had "
+            "ready are left out. Empty for a job that serves nothing, as is this whole row.",
+            size=(12, 7),
+            min=0,
+        ),
+        lines(
+            "Energy per token",
+            "suffix:J",
+            [query(f"max(job:joules_per_token:ratio_rate5m{{{_J}}})", "J a token")],
+            description="Energy of the job's measured GPUs over the tokens that it computed.",
+            size=(12, 7),
+            min=0,
+        ),
+        lines(
+            "OFU and memory",
+            "percentunit",
+            [
+                query(f"max(job:memory_busy:ratio_rate5m{{{_J}}})", "memory"),
+                query(f"max(job:ofu:ratio_rate5m{{{_J}}})", "OFU"),
+            ],
+            description="Decoding is bound by memory: a low OFU below a busy memory is no waste.",
+            min=0,
+            max=1,
+        ),
+        lines(
+            "Tokens a GPU-second",
+            "short",
+            [query(f"max(job:tokens_per_gpu_second:ratio_rate5m{{{_J}}})", "tokens a GPU-second")],
+            description="Tokens that the job computed over the time for which it held GPUs.",
+            min=0,
+        ),
         row("GPUs"),
         cells(
             "OFU of every GPU",

@@ -46,8 +46,11 @@ BESIDE = (
     _of_jobs("memory_gpu_hours", "ofu_job_memory_gpu_seconds_total"),
 )
 """What stands beside tokens, in the order of `_Hour`."""
-_ROLES = f"max by ({JOB}, role) (max_over_time(ofu_job_engines{{MATCHER}}[1h]))"
-ROLES = Quantity("roles", _ROLES.replace("{MATCHER}", ""), _ROLES.replace("MATCHER", "CLUSTER"))
+ROLES = Quantity(
+    "roles",
+    f"max by ({JOB}, role) (last_over_time(job:engines:max1h[59m59s999ms]))",
+    f"max by ({JOB}, role) (max_over_time(ofu_job_engines{{CLUSTER}}[1h]))",
+)
 MOST_NAMED = 300
 """Serving jobs up to which a server is asked for these alone."""
 

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.simulation.fleet import JobTruth, Shift, SimulatedFleet
 from ofu_exporter.fleet.simulation.layout import NodeFault
+from ofu_exporter.fleet.simulation.serving import served
 from ofu_exporter.fleet.simulation.spec import MINUTE, FaultKind
 from ofu_exporter.ofu.tick import State, Tick, step
 from ofu_exporter.reports.book import ReportBook
 from ofu_exporter.reports.entry import Policy
 from ofu_exporter.reports.owner import stepped
+from ofu_exporter.serving.metrics.agent import AgentCounts
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Activity, ClockSample, Evidence, Fault, Reading
 from ofu_exporter.values.reasons import Reason, SchedulerReason
+from ofu_exporter.values.served import Served
 from ofu_exporter.values.snapshot import SchedulerHealth, Snapshot, SourceHealth
 
 CARD_SPREAD = 0.006
@@ -107,9 +111,13 @@ class SimulatedCounters:
         pause = 1 + PAUSE_SPREAD * min(max(noise[1], -2.0), 2.0)
         engine, sm = truth.busy(active, pause) if truth is not None and ofu else (0.0, 0.0)
         pipes = {"hmma": active, "imma": 0.0, "dfma": 0.0}
-        return Reading(
-            gpu, start, end, active, pipes, clocks, activity=Activity(engine=engine, sm=sm)
-        )
+        activity = Activity(engine=engine, sm=sm)
+        if truth is not None:
+            group = truth.job.draft.group
+            dram = group.serves.memory if group.serves else None
+            joules = None if group.watts is None else group.watts * (end - start)
+            activity = activity._replace(dram=dram, energy_joules=joules)
+        return Reading(gpu, start, end, active, pipes, clocks, activity=activity)
 
 
 _REASONS = {"gpu_lost": Reason.LOST, "source_lost": Reason.UNREACHABLE}
@@ -162,7 +170,10 @@ class SimulatedAgent:
         self._book = ReportBook(
             lambda: self._snapshot, Policy(), lambda: self.at, lambda: self._begin + self.at
         )
-        self.page = Page(lambda: self.at, process=False)
+        began = self.at
+        self.page = Page(
+            lambda: self.at, lambda: AgentCounts(served=self._served(began)), process=False
+        )
         self._tick([])
 
     @property
@@ -216,6 +227,18 @@ class SimulatedAgent:
         if now % MINUTE == 0:
             self._report(int(now // MINUTE))
         self._snapshot = self._book.reviewed(self._snapshot)
+
+    def _served(self, began: float) -> Mapping[str, Served]:
+        """What the engines of the jobs that are shown have served on this node since the agent began."""
+        shown = {view.job.job_id for view in self._snapshot.jobs} if self._snapshot else frozenset()
+        shares = self._fleet.nodes[self._number].shares
+        made = {
+            shift.truth.job.draft.job_id: served(
+                shift.truth, began, self.at, math.fsum(shares[each] for each in shift.devices)
+            )
+            for shift in self._shifts
+        }
+        return {key: each for key, each in made.items() if each is not None and key in shown}
 
     def _source_health(self) -> SourceHealth:
         lost = self._has("source_lost")

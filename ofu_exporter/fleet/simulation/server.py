@@ -1,11 +1,12 @@
 """Answers the queries of reports about a simulated fleet as a Prometheus with our rules would, within the process.
 
 Every answer has one value an hour, made from what the fleet's jobs truly do. Faults are not in it. Of what no simulated
-job has, such as energy and traces, there is no series.
+job has, such as traces, there is no series.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +15,11 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.prometheus import Labels, QueryCost, Series
-from ofu_exporter.fleet.reports import progress_reader, queries
+from ofu_exporter.fleet.reports import progress_reader, queries, served
 from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
+from ofu_exporter.fleet.simulation.serving import tokens
 from ofu_exporter.values.reasons import QueryReason
 
 TARGET = 0.4
@@ -25,6 +27,8 @@ TARGET = 0.4
 URL = "http://prometheus.example:9090"
 """Stands in commands where a reader's own server would; nobody can ask it (RFC 2606)."""
 _HOUR_MINUTES = 60
+_JOBS = re.compile(r'\{job_id=~"[^"]*"\}')
+"""Which jobs are asked for; all are answered for."""
 _PEERS = 4
 """GPUs of a job from which on they are compared with each other."""
 
@@ -83,7 +87,7 @@ class SimulatedServer:
 
     def _known(self, expression: str) -> list[Series]:
         self.cost.queries += 1
-        return self._series.get(expression, [])
+        return self._series.get(_JOBS.sub("", expression), [])
 
     def _add(self, expression: str, values: Mapping[int, float], **labels: str) -> None:
         """Add a series by the number of each hour, from 0 on."""
@@ -103,6 +107,7 @@ class SimulatedServer:
             lost = {hour: each.lost.get(part, 0.0) for hour, each in hours.items()}
             self._add(queries.LOST.recorded, lost, part=part, **job)
         self._add_progress(truth, hours)
+        self._add_served(truth, hours)
         for kind in (queries.VERDICT, queries.CAUSE):
             told = {hour: getattr(each, kind.name) for hour, each in hours.items()}
             for value in sorted({*told.values()} - {""}):
@@ -134,6 +139,34 @@ class SimulatedServer:
         self._add(progress_reader.HELD.recorded, _filled(hours, "held"), **job)
         again = {hour: float(begins.count(hour)) for hour in hours}
         self._add(progress_reader.RESTARTS.recorded, again, **job)
+
+    def _add_served(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
+        """Energy, and what its engines serve: they have requests all the time."""
+        group, job = truth.job.draft.group, {"job_id": truth.job.draft.job_id}
+        held = _filled(hours, "held")
+        beside = {"held_gpu_hours": held}
+        if group.watts is not None:
+            joules = {hour: group.watts * HOUR * each for hour, each in held.items()}
+            idle = {hour: value if hours[hour].idle else 0.0 for hour, value in joules.items()}
+            self._add(queries.ENERGY.recorded, joules, **job)
+            self._add(queries.IDLE_ENERGY.recorded, idle, **job)
+        serves = group.serves
+        if serves is None:
+            return
+        if group.watts is not None:
+            beside["idle_engine_joules"] = dict.fromkeys(hours, 0.0)
+        beside["memory_gpu_hours"] = held
+        beside["memory_busy_gpu_hours"] = {hour: serves.memory * v for hour, v in held.items()}
+        for quantity in served.BESIDE:
+            self._add(quantity.recorded, beside.get(quantity.name, {}), **job)
+        self._add(served.ROLES.recorded, dict.fromkeys(hours, 1.0), role=serves.role, **job)
+        by_hour = {
+            hour: tokens(truth, HOUR * hour, HOUR * (hour + 1), truth.gpu_shares) for hour in hours
+        }
+        for kind in serves.tokens:
+            counts = {hour: each[kind] for hour, each in by_hour.items()}
+            of_kind = {"served_model": serves.model, "kind": kind}
+            self._add(served.TOKENS.recorded, counts, **of_kind, **job)
 
     def _add_peers(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
         """Each GPU of a job beside the others, in hours that the job had from begin to end."""

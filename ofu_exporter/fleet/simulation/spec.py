@@ -46,6 +46,7 @@ PartOfMinute = Annotated[int, Field(ge=1, le=MINUTE), AfterValidator(_part_of_a_
 Label = Annotated[str, Field(pattern=LABEL, max_length=200)]
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Mhz = Annotated[float, Field(ge=100.0, le=4000.0)]
+PerSecond = Annotated[float, Field(ge=0.0, le=1e9)]
 
 
 class ValueSpread(YamlPart):
@@ -154,6 +155,19 @@ class Crashes(YamlPart):
     pause: Minutes = Field(default=2, ge=1, le=4)
 
 
+class Serving(YamlPart):
+    """What the engines of a job serve."""
+
+    model: Label = Field(default="chat", description="As the engines name it.")
+    role: Literal["prefill", "decode", "both"] = "both"
+    tokens: dict[Literal["prompt", "cached", "recomputed", "generation"], PerSecond] = Field(
+        description="Per second of one of its GPUs, undisturbed and at the busiest minute."
+    )
+    memory: Ratio = Field(
+        description="Share of the cycles in which memory moves data, at any load: each step reads all weights."
+    )
+
+
 class JobGroup(YamlPart):
     """Jobs of one kind, one or many."""
 
@@ -185,6 +199,10 @@ class JobGroup(YamlPart):
     empty_sms: Ratio = Field(
         default=0.06, description="Share of the SMs without work, of all time."
     )
+    watts: float | None = Field(
+        default=None, ge=0.0, le=5000.0, description="Of each GPU it holds."
+    )
+    serves: Serving | None = None
     report: Reporting | None = None
     changes: tuple[Change, ...] = ()
     straggler: Straggler | None = None
@@ -193,8 +211,8 @@ class JobGroup(YamlPart):
     @model_validator(mode="after")
     def _one_pace(self) -> JobGroup:
         if self.work == "idle":
-            if self.ofu or self.mfu or self.report:
-                raise ValueError("an idle job has no ofu, no mfu and no report")
+            if self.ofu or self.mfu or self.report or self.serves:
+                raise ValueError("an idle job has no ofu, no mfu and no report, and serves nothing")
         elif (self.ofu is None) == (self.mfu is None):
             raise ValueError("needs one of ofu and mfu")
         if self.report and self.work != "training":

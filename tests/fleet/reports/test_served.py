@@ -1,4 +1,5 @@
-"""What tokens cost in a report is what a schedule of serving says, from a real Prometheus with the rules and without.
+"""What tokens cost in a report is what a schedule of serving says, from a real Prometheus with the rules and
+without, and from a VictoriaMetrics.
 
 The truth is added up here from the schedule: rates x time, and prices by hand.
 """
@@ -21,11 +22,11 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
-from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
     SCRAPE,
+    HasUrl,
     ScheduledJob,
     StoredNode,
     pages,
@@ -33,6 +34,7 @@ from tests.helpers.stored_fleet import (
     record,
     seconds_of,
     stored,
+    victoria_with,
 )
 
 pytestmark = [
@@ -173,18 +175,26 @@ def raw_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recorded_folder(raw_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
     shutil.copytree(raw_folder, folder, dirs_exist_ok=True)
-    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, served.TOKENS, *served.BESIDE)
+    asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, served.TOKENS, *served.BESIDE, served.ROLES)
     record(folder, BEGIN, END, " ".join(each.recorded for each in asked))
     return folder
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded"])
-def prometheus(request: pytest.FixtureRequest) -> Iterator[Prometheus]:
-    with stored(request.getfixturevalue(f"{request.param}_folder")) as server:
-        yield server
+@pytest.fixture(scope="module", params=["raw", "recorded", "victoria"])
+def prometheus(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HasUrl]:
+    """A Prometheus with the pages, one with what rules recorded of them too, and a VictoriaMetrics with the pages."""
+    name = "raw" if request.param == "victoria" else request.param
+    with stored(request.getfixturevalue(f"{name}_folder")) as server:
+        if request.param != "victoria":
+            yield server
+            return
+        with victoria_with(server, tmp_path_factory.mktemp("victoria")) as victoria:
+            yield victoria
 
 
-def made(server: Prometheus, **wanted: object) -> FleetReport:
+def made(server: HasUrl, **wanted: object) -> FleetReport:
     reader = PartReader(PrometheusClient(server.url))
     prices = Prices(gpu_hour={"*H100*": PRICE}) if wanted.pop("priced", True) else Prices()
     options = ReportOptions(wanted.pop("by", "user"), prices, 0.4)  # type: ignore[arg-type]
@@ -197,7 +207,7 @@ def made(server: Prometheus, **wanted: object) -> FleetReport:
 
 
 @pytest.fixture(scope="module")
-def report(prometheus: Prometheus) -> FleetReport:
+def report(prometheus: HasUrl) -> FleetReport:
     return made(prometheus)
 
 
@@ -290,7 +300,7 @@ def test_served_models_have_the_energy_of_jobs_that_served_them_alone(report: Fl
     assert by_name["lora"].serving_gpu_hours is None
 
 
-def test_without_prices_there_is_no_cost(prometheus: Prometheus) -> None:
+def test_without_prices_there_is_no_cost(prometheus: HasUrl) -> None:
     found = made(prometheus, priced=False)
     row = job(found, "1")
     assert (row.serving_cost, row.cost_per_million_tokens) == (None, None)
@@ -298,7 +308,7 @@ def test_without_prices_there_is_no_cost(prometheus: Prometheus) -> None:
 
 
 @pytest.mark.parametrize("by", ["job", "model", "namespace", "account"])
-def test_the_tables_say_it_by_whatever_is_asked_for(prometheus: Prometheus, by: str) -> None:
+def test_the_tables_say_it_by_whatever_is_asked_for(prometheus: HasUrl, by: str) -> None:
     found = made(prometheus, by=by)
     text = rendered(found, "text", 20).decode()
     assert f"What tokens cost, by {by}:" in text

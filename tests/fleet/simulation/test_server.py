@@ -32,15 +32,17 @@ jobs:
      report: {mistake: sparse_peak}}
   - {name: notebook, users: [marie], gpus: 2, start: 2h, lasts: 7h, work: idle}
   - {name: crashing, users: [eve], gpus: 4, mfu: 0.25, crashes: {every: 3h, pause: 4m}}
-  - {name: chat, users: [eve], gpus: 1, ofu: 0.2, work: inference}
+  - {name: chat, users: [eve], gpus: 1, ofu: 0.2, work: inference,
+     watts: 400, serves: {model: m, role: decode, tokens: {prompt: 100, cached: 40, generation: 60}, memory: 0.8}}
 """
+PRICE = 2.5
 LOOKS = 3.0
 """GPU-hours of 288 by which free GPUs are off in Prometheus, which looks every five minutes at which have a job."""
 
 
 def report_of(reader: PartReader) -> FleetReport:
     history = read_history(reader, BEGIN, BEGIN + 12 * HOUR)
-    return fleet_report(history, ReportOptions("user", Prices()), reader)
+    return fleet_report(history, ReportOptions("user", Prices(gpu_hour={"*": PRICE})), reader)
 
 
 def test_every_number_of_a_job_is_true(tmp_path: Path) -> None:
@@ -57,10 +59,31 @@ def test_every_number_of_a_job_is_true(tmp_path: Path) -> None:
     assert (wrong.verdict, wrong.cause) == ("mfu_below_ofu", "sparse_peak")
 
 
+def assert_costs_are_true(report: FleetReport) -> None:
+    """Of the job chat: half a day has the mean load of the day, (0.25 + 1) / 2; at full load it decodes 60 tokens/s."""
+    (chat,) = (row for row in report.jobs if row.job_name == "chat")
+    a_second = 60 * 0.625
+    assert chat.generation_tokens == pytest.approx(a_second * 12 * HOUR, rel=0.01)
+    assert chat.cached_tokens == pytest.approx(40 * 0.625 * 12 * HOUR, rel=0.01)
+    assert chat.joules_per_token == pytest.approx(400 / a_second, rel=0.01)
+    assert chat.serving_kwh == pytest.approx(0.4 * 12, rel=0.01)
+    assert chat.cost_per_million_generation_tokens == pytest.approx(
+        1e6 * PRICE / HOUR / a_second, rel=0.01
+    )
+    assert chat.memory_ratio == pytest.approx(0.8, rel=0.01)
+    assert chat.recoverable_gpu_hours == pytest.approx(0, abs=0.01)
+    assert report.total.joules_per_token == chat.joules_per_token
+
+
+def test_what_a_token_costs_is_true(tmp_path: Path) -> None:
+    made = with_history(HALF_A_DAY, tmp_path)
+    assert_costs_are_true(report_of(PartReader(SimulatedServer(made, BEGIN))))
+
+
 def test_what_no_job_has_is_no_series_and_other_steps_are_refused(tmp_path: Path) -> None:
     server = SimulatedServer(with_history(HALF_A_DAY, tmp_path), BEGIN)
     assert server.instant("up") == []
-    assert server.steps(queries.ENERGY.recorded, BEGIN, BEGIN + 3 * HOUR, HOUR) == []
+    assert server.steps(queries.GAINED.recorded, BEGIN, BEGIN + 3 * HOUR, HOUR) == []
     with pytest.raises(QueryError, match="whole hours alone"):
         server.steps(queries.TARGET, BEGIN, BEGIN + HOUR, 60.0)
 
@@ -77,6 +100,7 @@ def test_a_real_prometheus_says_the_same_of_the_same_fleet(tmp_path: Path) -> No
         client.close()
     found = report_of(PartReader(SimulatedServer(made, BEGIN)))
     assert expected.missing == found.missing == []
+    assert_costs_are_true(expected)
     for row, other in zip(by_id(found), by_id(expected), strict=True):
         assert numbers(row) == pytest.approx(numbers(other), rel=0.02, abs=0.2), row.job_name
         for name in ("job_name", "user", "account", "partition", "framework", "verdict", "cause"):
