@@ -34,7 +34,7 @@ from ofu_exporter.jobs.state_writer import StateWriter
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.reports.book import ReportBook
-from ofu_exporter.reports.causes import CauseSearch
+from ofu_exporter.reports.cause_search import CauseSearch
 from ofu_exporter.reports.feeds import Feeds
 from ofu_exporter.reports.owner import gpus_of_reports, stepped
 from ofu_exporter.serving.app import create_app

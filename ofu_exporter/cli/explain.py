@@ -31,7 +31,8 @@ from ofu_exporter.values import quantities
 if TYPE_CHECKING:
     from ofu_exporter.flops import Lengths
     from ofu_exporter.flops.candidates import Candidate
-    from ofu_exporter.flops.causes import CauseFacts, CountedStep
+    from ofu_exporter.flops.causes import CauseFacts
+    from ofu_exporter.flops.counted_step import CountedStep
     from ofu_exporter.flops.explain import Explanation, Observation
 
 RECOMPUTE = ("none", "selective", "full")
@@ -117,7 +118,7 @@ def _facts(options: Mapping[str, Any]) -> CauseFacts:
 
 def _counted_step(options: Mapping[str, Any]) -> tuple[CountedStep | None, Lengths | None]:
     """The step to count FLOPs from, and its samples with their padding; both None without a configuration."""
-    from ofu_exporter.flops.causes import CountedStep
+    from ofu_exporter.flops.counted_step import CountedStep
 
     if options["config"] is None:
         _refuse_without_config(options)

@@ -161,7 +161,8 @@ def _count(config: Path, options: Mapping[str, Any]) -> tuple[Model, Count]:
 def _causes(config: Path, options: Mapping[str, Any], reported: float, right: float) -> list[str]:
     """The causes that may have made a reported MFU differ from the right one."""
     from ofu_exporter.flops import Recompute, explain
-    from ofu_exporter.flops.causes import CauseFacts, CountedStep
+    from ofu_exporter.flops.causes import CauseFacts
+    from ofu_exporter.flops.counted_step import CountedStep
 
     (model, lengths, executed), chosen = read_step(config, options), how(options)
     facts = CauseFacts(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
+from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.values.reasons import QueryReason
 
@@ -215,15 +216,14 @@ class PrometheusClient:
         return data
 
     def _body(self, response: httpx.Response) -> bytes:
-        body = bytearray()
-        deadline = time.monotonic() + self._timeout
-        for piece in response.iter_bytes():
-            body += piece
-            if len(body) > MOST_BYTES:
-                raise self._error(QueryReason.TOO_MUCH, f"an answer of over {MOST_BYTES >> 20} MiB")
-            if time.monotonic() > deadline:
-                raise self._error(QueryReason.TOO_MUCH, "takes too long to send its answer")
-        return bytes(body)
+        try:
+            deadline = time.monotonic() + self._timeout
+            return whole_body(response.iter_bytes(), MOST_BYTES, deadline)
+        except TooLargeError:
+            detail = f"an answer of over {MOST_BYTES >> 20} MiB"
+        except TimeoutError:
+            detail = "takes too long to send its answer"
+        raise self._error(QueryReason.TOO_MUCH, detail)
 
     def _refusal(
         self, status: int, document: dict[str, Any] | None, retry_after: str | None

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.support.bounded_body import TooLargeError
 from ofu_exporter.support.bounded_get import (
     OPEN,
     PROBLEMS,
     Answer,
     Limits,
     ServerAccess,
-    TooLargeError,
     get,
     no_answer,
 )

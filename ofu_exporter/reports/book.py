@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports.causes import causes_or_none
 from ofu_exporter.reports.coverage import (
     Interval,
     extended,
@@ -222,6 +221,8 @@ class ReportBook:
             question = entry.ask_for_causes() if entry else None
         if entry is None or question is None:
             return
+        from ofu_exporter.reports.causes import causes_or_none  # noqa: PLC0415 - few jobs diverge
+
         with self.work.measured(key.job_id):
             causes = causes_or_none(key.job_id, question)
         with self._lock:

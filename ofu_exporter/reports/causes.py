@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
-from typing import NamedTuple
 
 from ofu_exporter import flops
 from ofu_exporter.errors import OfuError
 from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
-from ofu_exporter.ofu.divergence import Divergence
-from ofu_exporter.reports.kept_model import MOST_CHARS, KeptModel
+from ofu_exporter.reports.cause_search import CauseQuestion
+from ofu_exporter.reports.kept_model import MOST_CHARS
 from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.stated import UNCOUNTABLE, Hardware, counted_step, flops_per_token
-from ofu_exporter.values.job import JobKey
-from ofu_exporter.values.reported import Causes, Compared, LikelyCause
+from ofu_exporter.values.reported import Causes, LikelyCause
 
 log = logging.getLogger(__name__)
-
-
-class CauseQuestion(NamedTuple):
-    """The input of a search for the causes of one divergence."""
-
-    sums: Compared
-    divergence: Divergence
-    report: MfuReport
-    """The facts that the job reported."""
-    hardware: Hardware
-    peak_flops: float | None
-    model: KeptModel | None = None
-    """The model that the job reported, unless the report has it."""
-
-    def whole_report(self) -> MfuReport:
-        """The report with its model."""
-        body = self.model.body() if self.model else None
-        return self.report.model_copy(update={"model": body}) if body else self.report
 
 
 def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
@@ -106,29 +84,3 @@ def right_mfu(report: MfuReport, peak_flops: float | None) -> float | None:
         return None
     rate = report.tokens_per_second * flops_per_token(report.model)
     return rate / (report.gpus * peak_flops)
-
-
-class CauseSearch:
-    """Looks for causes on a thread of its own, one job after the other, so that no snapshot waits for them."""
-
-    def __init__(self, explain: Callable[[JobKey], None]) -> None:
-        self._explain = explain
-        self._asked: dict[JobKey, None] = {}
-        self._news = threading.Condition()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="ofu-causes", daemon=True).start()
-
-    def ask(self, key: JobKey) -> None:
-        """Have the causes of a job's divergence looked for; it does not wait."""
-        with self._news:
-            self._asked[key] = None
-            self._news.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._news:
-                self._news.wait_for(lambda: self._asked)
-                key = next(iter(self._asked))
-                del self._asked[key]
-            self._explain(key)

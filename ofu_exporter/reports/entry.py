@@ -10,7 +10,7 @@ from pathlib import Path
 from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
-from ofu_exporter.reports.causes import CauseQuestion
+from ofu_exporter.reports.cause_search import CauseQuestion
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel

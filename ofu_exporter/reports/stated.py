@@ -16,8 +16,8 @@ from typing import NamedTuple
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import recipes as recipe_format
-from ofu_exporter.flops.causes import CountedStep
 from ofu_exporter.flops.config_file import READY, parsed, ready_recipes
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.mfu import SAME, effective_peak, peak_mistakes, ratio_mistakes
 from ofu_exporter.flops.recipes import Recipe
 from ofu_exporter.flops.step_count import complete

@@ -12,11 +12,13 @@ import io
 import socket
 import time
 import urllib.parse
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ofu_exporter.errors import OfuError
 from ofu_exporter.support.addresses import NO_URL, without_password
+from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
@@ -58,10 +60,6 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class TooLargeError(ValueError):
-    """An answer that is larger than it may be."""
-
-
 class NoAnswerError(OfuError):
     """A server gave no such answer. The text says why, but does not name the server."""
 
@@ -94,7 +92,7 @@ def get(server: str, path: str, accept: str, limits: Limits, access: ServerAcces
         access.check(connection)
         connection.settimeout(_left(deadline))
         connection.sendall(request)
-        received = _received(connection, deadline, limits.most_bytes)
+        received = whole_body(_pieces(connection, deadline), limits.most_bytes, deadline)
     response = http.client.HTTPResponse(
         SimpleNamespace(makefile=lambda _: io.BytesIO(received))  # type: ignore[arg-type]
     )
@@ -166,17 +164,12 @@ def _connected(
         raise
 
 
-def _received(connection: socket.socket, deadline: float, most_bytes: int) -> bytes:
+def _pieces(connection: socket.socket, deadline: float) -> Iterator[bytes]:
     """Everything that arrives until the other end closes the connection."""
-    received = bytearray()
-    while True:
+    connection.settimeout(_left(deadline))
+    while piece := connection.recv(1 << 16):
+        yield piece
         connection.settimeout(_left(deadline))
-        piece = connection.recv(1 << 16)
-        if not piece:
-            return bytes(received)
-        received += piece
-        if len(received) > most_bytes:
-            raise TooLargeError(f"the answer is larger than {most_bytes} bytes")
 
 
 def _left(deadline: float) -> float:

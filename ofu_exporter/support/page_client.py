@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ofu_exporter.errors import PageError
 from ofu_exporter.support.addresses import NO_URL, without_password
+from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.values.reasons import Reason
 
 if TYPE_CHECKING:
@@ -65,15 +66,15 @@ class PageClient:
             raise PageError(Reason.UNREACHABLE, f"{url} answers {response.status_code}")
         if "html" in response.headers.get("content-type", ""):
             raise PageError(Reason.NOT_METRICS, f"{url} answers with HTML")
-        body = bytearray()
         deadline = self._clock() + 2 * self._timeout
-        for piece in response.iter_bytes():
-            body += piece
-            if len(body) > max_bytes:
-                body.clear()  # `from None`: the error's frames would keep everything that was read in memory
-                raise PageError(Reason.NOT_METRICS, f"{url} answers with over {max_bytes} bytes")
-            if self._clock() > deadline:
-                raise PageError(Reason.UNREACHABLE, f"{url} takes too long to send its page")
+        try:
+            body = whole_body(response.iter_bytes(), max_bytes, deadline, self._clock)
+        except TooLargeError:
+            detail = f"{url} answers with over {max_bytes} bytes"
+            raise PageError(Reason.NOT_METRICS, detail) from None
+        except TimeoutError:
+            detail = f"{url} takes too long to send its page"
+            raise PageError(Reason.UNREACHABLE, detail) from None
         if body.lstrip()[:1] == b"<":
             raise PageError(Reason.NOT_METRICS, f"{url} answers with HTML")
         return body.decode("utf-8", "replace")

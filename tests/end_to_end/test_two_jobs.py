@@ -17,7 +17,7 @@ import pytest
 
 from ofu_exporter.client import Reporter
 from ofu_exporter.flops import Counting, Passes, dense_peak, fixed, read
-from ofu_exporter.flops.causes import CountedStep
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.recordings.recording import RecordingHeader, RecordingWriter
 from ofu_exporter.schedulers.slurm import job_files
 from ofu_exporter.schedulers.slurm.job_files import JobFile

@@ -9,8 +9,9 @@ import pytest
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import modules
-from ofu_exporter.flops.causes import CauseFacts, CountedStep
+from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.flops.causes.training import with_whole_packs
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.fields import MOST_LAYERS
 from ofu_exporter.flops.hf_config import MOST_KINDS
 from tests.helpers.every import every

@@ -16,7 +16,7 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports import causes
+from ofu_exporter.reports import causes as search
 from ofu_exporter.reports.book import (
     EXPLAINED_AT_ONCE,
     MOST_UNOWNED,
@@ -402,7 +402,7 @@ def test_divergence_is_explained_when_it_begins_and_now_and_then(
         looked.append(desk.clock.now)
         return look(*args)
 
-    monkeypatch.setattr(causes, "likely_causes", counted)
+    monkeypatch.setattr(search, "likely_causes", counted)
     for _ in range(int(3.5 * EXPLAIN_SECONDS)):
         desk.run(1.0, window=1.0)
         desk.report(mfu=0.9)
@@ -450,7 +450,7 @@ def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
         looked.append(args[0].report.job_id)
         return Causes()
 
-    monkeypatch.setattr(causes, "likely_causes", counted)
+    monkeypatch.setattr(search, "likely_causes", counted)
     jobs = [Job("slurm", str(number)) for number in range(1, 6)]
     desk.node.give(0.0, *(whole(job, str(place)) for place, job in enumerate(jobs)))
     desk.clock.now = 100.0
@@ -476,7 +476,7 @@ def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.Mo
         assert going_on.wait(20)
         return Causes()
 
-    monkeypatch.setattr(causes, "likely_causes", slow)
+    monkeypatch.setattr(search, "likely_causes", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(desk.report, mfu=0.9)
         assert looking.wait(20)
@@ -512,7 +512,7 @@ def test_nor_does_one_that_fails_in_another_way(
     def broken(*args: object) -> None:
         raise RuntimeError("never seen")
 
-    monkeypatch.setattr(causes, "likely_causes", broken)
+    monkeypatch.setattr(search, "likely_causes", broken)
     assert desk.report(mfu=0.9).mfu == 0.9
     assert caplog.messages == ["job 1: no causes found"]
     assert "RuntimeError: never seen" in caplog.text

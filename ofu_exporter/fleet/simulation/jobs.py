@@ -21,7 +21,8 @@ from ofu_exporter.fleet.simulation.spec import (
     ValueSpread,
 )
 from ofu_exporter.flops import conventions
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.support.checked_yaml import Place
 
 FIRST_ID = 1001

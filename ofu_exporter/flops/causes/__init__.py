@@ -8,25 +8,23 @@ the counted step, so that two of them combine as they would in a formula.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache, cached_property, wraps
+from functools import cache, wraps
 from types import ModuleType
 
-from ofu_exporter.flops import Counting, Lengths, Model, Part, Passes, Recompute, Term, conventions
+from ofu_exporter.flops import Lengths, Part, Recompute
+from ofu_exporter.flops.counted_step import CountedStep, Edit
 from ofu_exporter.flops.mfu import dense_peak, effective_peak, row_of
-from ofu_exporter.flops.passes import check_recompute, plan
+from ofu_exporter.flops.passes import check_recompute
 from ofu_exporter.flops.shapes import Decoder, Layer
-from ofu_exporter.flops.terms import total
 from ofu_exporter.hardware.gpu_models import GpuModel
 from ofu_exporter.support.registry import Registry
 from ofu_exporter.values.reported import Bound
 
 LayerChange = Callable[[Layer, Decoder], Layer]
 """Takes a layer of a decoder for another."""
-Edit = Callable[[Term], Term | None]
-"""Changes a term of a count, or leaves it out."""
 
 
 def in_part(part: Part, edit: Edit) -> Edit:
@@ -37,46 +35,6 @@ def in_part(part: Part, edit: Edit) -> Edit:
 def without(part: Part) -> Edit:
     """An edit that leaves out the terms of a part."""
     return in_part(part, lambda _: None)
-
-
-@dataclass(frozen=True)
-class CountedStep:
-    """One step of a job, from which FLOPs are counted."""
-
-    model: Model
-    lengths: Lengths
-    counting: Counting
-    passes: Passes
-    edits: tuple[Edit, ...] = ()
-    """Changes of the terms before they are summed."""
-    convention: str = conventions.OWN
-
-    @cached_property
-    def terms(self) -> Sequence[Term]:
-        """The terms of the convention after the edits."""
-        terms = conventions.load(self.convention).terms(self.model, self.counting)
-        for edit in self.edits:
-            terms = [each for each in map(edit, terms) if each is not None]
-        return terms
-
-    def flops(self, recompute: Recompute | None = None) -> float:
-        """FLOPs of a step; with `recompute`, including those of recomputed activations."""
-        layers = None if recompute is None else self.passes.recompute_layers
-        chosen = recompute or Recompute.NONE
-        passes = replace(self.passes, recompute=chosen, recompute_layers=layers)
-        lengths = self.lengths.with_fixed(self.model.lengths)
-        once = total(
-            lengths.of(run.term.extent) * run.term.flops * (run.model + run.recomputed)
-            for run in plan(self.terms, passes, self.model.towers, self.model.layers)
-            if run.term.flops
-        )
-        return float(once * self.passes.repeats)
-
-    def edited(self, edit: Edit) -> CountedStep:
-        return replace(self, edits=(*self.edits, edit))
-
-    def has(self, part: Part) -> bool:
-        return any(term.part is part for term in self.terms)
 
 
 def every_pair(step: CountedStep) -> CountedStep:

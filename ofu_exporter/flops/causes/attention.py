@@ -9,7 +9,6 @@ from functools import partial
 from ofu_exporter.flops import Part
 from ofu_exporter.flops.causes import (
     CauseFacts,
-    CountedStep,
     Hypothesis,
     cause,
     each_layer,
@@ -19,6 +18,7 @@ from ofu_exporter.flops.causes import (
     miscount,
     without,
 )
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
 from ofu_exporter.flops.shapes import Decoder, Layer
 

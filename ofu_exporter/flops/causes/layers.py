@@ -9,7 +9,6 @@ from functools import partial, wraps
 from ofu_exporter.flops import Part
 from ofu_exporter.flops.causes import (
     CauseFacts,
-    CountedStep,
     Hypothesis,
     LayerChange,
     MfuCause,
@@ -21,6 +20,7 @@ from ofu_exporter.flops.causes import (
     layers_of,
     miscount,
 )
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.mixers import GroupedAttention, LatentAttention
 from ofu_exporter.flops.shapes import Decoder, Experts, Layer, Mlp
 from ofu_exporter.flops.terms import Term

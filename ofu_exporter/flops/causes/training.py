@@ -10,7 +10,6 @@ from ofu_exporter.flops import Lengths, Part, Recompute, fixed
 from ofu_exporter.flops.causes import (
     FORMULA,
     CauseFacts,
-    CountedStep,
     Hypothesis,
     Side,
     cause,
@@ -20,6 +19,7 @@ from ofu_exporter.flops.causes import (
     without,
 )
 from ofu_exporter.flops.causes.attention import every_key
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.ofu.honest_ratio import honest_ratio
 
 USUAL_TILES = 0.02

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ofu_exporter.flops import Part, Term
-from ofu_exporter.flops.causes import FORMULA, CountedStep, every_pair, in_part, miscount, without
+from ofu_exporter.flops.causes import FORMULA, every_pair, in_part, miscount, without
+from ofu_exporter.flops.counted_step import CountedStep
 
 
 @miscount(1.5, lambda step: step.has(Part.EMBEDDING))

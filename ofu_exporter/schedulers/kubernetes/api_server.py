@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import socket
 import ssl
@@ -14,6 +15,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
 from ofu_exporter.errors import SchedulerError
+from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.values.reasons import SchedulerReason
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -129,10 +131,9 @@ def _ask(
 
 
 def _body(response: HTTPResponse) -> bytes:
-    body = bytearray()
-    while piece := response.read(_PIECE_BYTES):
-        body += piece
-        if len(body) > MAX_ANSWER_BYTES:
-            detail = f"API server: more than {MAX_ANSWER_BYTES} bytes"
-            raise SchedulerError(SchedulerReason.TOO_LARGE, detail)
-    return bytes(body)
+    pieces = iter(partial(response.read, _PIECE_BYTES), b"")
+    try:
+        return whole_body(pieces, MAX_ANSWER_BYTES, math.inf)  # the time is the guard's
+    except TooLargeError:
+        detail = f"API server: more than {MAX_ANSWER_BYTES} bytes"
+        raise SchedulerError(SchedulerReason.TOO_LARGE, detail) from None

@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, Side, causes
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from tests.flops.counting import config
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, causes
+from ofu_exporter.flops.causes import CauseFacts, causes
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import UNDECIDED, Explanation, Observation, explain
 from tests.flops.counting import config
 

@@ -13,8 +13,9 @@ from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Lora, Passes, Recompute
 from ofu_exporter.flops.candidates import RAREST_PAIR
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, Side, causes
+from ofu_exporter.flops.causes import CauseFacts, Side, causes
 from ofu_exporter.flops.causes.peaks import wrong_device
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, causes_of_report, explain
 from ofu_exporter.ofu import divergence
 from ofu_exporter.values.reported import Verdict

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from ofu_exporter import flops
 from ofu_exporter.flops import Counting, Lora, Passes, Recompute
 from ofu_exporter.flops.candidates import Candidate
-from ofu_exporter.flops.causes import CauseFacts, CountedStep, causes
+from ofu_exporter.flops.causes import CauseFacts, causes
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, explain
 from ofu_exporter.hardware.gpu_models import find
 from ofu_exporter.values.gpu import Gpu

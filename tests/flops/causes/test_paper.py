@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ofu_exporter import flops
-from ofu_exporter.flops.causes import CauseFacts, CountedStep
+from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Explanation, Observation, explain
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BF16, LATENT

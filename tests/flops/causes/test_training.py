@@ -11,7 +11,8 @@ import pytest
 
 from ofu_exporter import flops
 from ofu_exporter.flops import Lora, Passes, Recompute
-from ofu_exporter.flops.causes import CauseFacts, CountedStep
+from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops.counted_step import CountedStep
 from ofu_exporter.flops.explain import Observation, explain
 from ofu_exporter.values.reported import best_fitting
 from tests.flops.causes.jobs import is_accused
