@@ -63,6 +63,14 @@ plain() {
   esac
 }
 
+# How often the job was requeued; older Slurms do not say.
+restarts() {
+  case $SLURM_JOB_RESTART_COUNT in
+    '' | *[!0-9]* | 0?* | ??????*) printf null ;;
+    *) printf %s "$SLURM_JOB_RESTART_COUNT" ;;
+  esac
+}
+
 # Unix seconds, to the millisecond where date knows fractions.
 now() {
   time=$(date +%s.%N)
@@ -88,8 +96,8 @@ write_file() {
   read -r boot </proc/sys/kernel/random/boot_id
   noted=$(now)
   new=$jobs/.$id.$$.tmp
-  if printf '{"version": 1, "job_id": "%s", "gpus": [%s], "user": "%s", "partition": "%s", "noted": %s, "boot_id": "%s", "first": true}' \
-    "$id" "$listed" "$(plain "$SLURM_JOB_USER")" "$(plain "$SLURM_JOB_PARTITION")" "$noted" "$boot" >"$new"; then
+  if printf '{"version": 1, "job_id": "%s", "gpus": [%s], "user": "%s", "partition": "%s", "restarts": %s, "noted": %s, "boot_id": "%s", "first": true}' \
+    "$id" "$listed" "$(plain "$SLURM_JOB_USER")" "$(plain "$SLURM_JOB_PARTITION")" "$(restarts)" "$noted" "$boot" >"$new"; then
     mv -f "$new" "$jobs/$id.json"
   else
     rm -f "$new" && return 1 # no room

@@ -105,11 +105,21 @@ def take_holders(
 def _going_on(state: JobState, job: Job) -> JobState:
     """A job that goes on. If it began before it seemed to have ended, it ran all the time, and nobody watched it."""
     after = replace(state, job=job, ended=None, ended_at=None)
-    if (job.restarts or 0) > state.restarts:
-        after = replace(after, restarts=job.restarts or 0, start=opened(state.start))
+    restarts = _restarts(state, job)
+    if restarts > state.restarts:
+        after = replace(after, restarts=restarts, start=opened(state.start))
     if state.ended is None or job.started is None or job.started >= state.ended:
         return after
     return replace(after, unseen_since=state.ended, counted=frozenset())
+
+
+def _restarts(state: JobState, job: Job) -> int:
+    """How often a job that goes on was started again. Its scheduler's count may begin anew, with other pods."""
+    pods = {*state.job.pod_uids}
+    grown = int(bool(pods and job.pod_uids) and pods.isdisjoint(job.pod_uids))
+    if state.job.restarts is None:
+        return max(state.restarts + grown, job.restarts or 0)
+    return state.restarts + max(grown, (job.restarts or 0) - state.job.restarts)
 
 
 def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:

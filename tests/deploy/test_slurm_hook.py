@@ -115,6 +115,19 @@ def test_what_the_shell_writes_is_right_or_left_to_the_program(
     assert not list(tmp_path.glob("*.json"))
 
 
+@pytest.mark.parametrize(
+    ("told", "restarts"),
+    [("0", 0), ("12", 12), (None, None), ("", None), ("x", None), ("007", None), ("9" * 40, None)],
+)
+def test_the_shell_writes_how_often_slurm_says_that_the_job_was_requeued(
+    node: HookNode, tmp_path: Path, told: str | None, restarts: int | None
+) -> None:
+    environ = {} if told is None else {"SLURM_JOB_RESTART_COUNT": told}
+    node.call("prolog.sh", 7, **program(tmp_path, "exit 0"), **environ)
+    (file,) = job_files.read(node.jobs).values.values()
+    assert file.claim.job.restarts == restarts
+
+
 def test_the_program_completes_what_the_shell_has_written(node: HookNode) -> None:
     node.call("prolog.sh", 7, SLURM_JOB_NAME="train llama", SLURM_JOB_START_TIME="1000")
     (file,) = job_files.read(node.jobs).values.values()

@@ -143,3 +143,30 @@ def test_while_the_api_server_is_away_a_pod_stands_for_its_job_and_no_second_cou
     assert view is not None
     assert view.held_seconds <= view.updated - math.floor(started.timestamp()) + 0.01
     assert view.observed_seconds == pytest.approx(view.held_seconds, abs=3.0)
+
+
+def test_the_restarts_of_a_container_and_of_a_jobset_are_counted_once_each(
+    node: PodNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The container begins anew twice, JobSet makes its pod anew, and that begins anew once: four restarts."""
+    monkeypatch.setattr(pods, "REFRESH_SECONDS", 0.2)
+    jobset = "jobset.sigs.k8s.io/"
+
+    def turn(pod: str, attempt: int, count: int) -> None:
+        labels = {f"{jobset}jobset-name": "train", f"{jobset}jobset-uid": "u"}
+        labels |= {f"{jobset}restart-attempt": str(attempt)}
+        worker = {**doubles.running("2026-03-01T10:00:00Z"), "restartCount": count}
+        sidecar = {**worker, "restartCount": 70}
+        containers = {"worker": worker, "log-shipper": sidecar}
+        node.api.add(doubles.pod(pod, labels, containers=containers))
+        node.hold(pod)
+
+    turns = [("train-0-a", 0, 0), ("train-0-a", 0, 2), ("train-0-b", 1, 0), ("train-0-b", 1, 1)]
+    for one, restarts in zip(turns, (0, 2, 3, 4), strict=True):
+        turn(*one)
+        until(lambda: (view := node.job("train")) is not None and view.restarts == restarts)  # noqa: B023
+        time.sleep(1.0)
+        view = node.job("train")
+        assert view is not None
+        assert view.restarts == restarts
+        assert view.ended is None

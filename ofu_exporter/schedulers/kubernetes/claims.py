@@ -36,6 +36,17 @@ class JobPod(NamedTuple):
         starts = self.workload.first_starts if self.workload else {}
         return min((starts[name] for name in self.pod.containers & starts.keys()), default=None)
 
+    @property
+    def restarts(self) -> int | None:
+        """How often its job, and then the container that has the GPUs, was started again; None where not known."""
+        if self.workload is None:
+            return None
+        told = self.workload.restarts
+        counts = [told[name] for name in self.pod.containers & told.keys()]
+        if self.workload.attempt is None and not counts:
+            return None
+        return (self.workload.attempt or 0) + max(counts, default=0)
+
 
 JobName = tuple[str, str]
 """Namespace and name."""
@@ -139,6 +150,11 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
         for member in members
         if member.workload in of_pod and member.running_since is not None
     ]
+    restarts = [
+        member.restarts
+        for member in members
+        if member.workload in of_pod and member.restarts is not None
+    ]
     return Job(
         scheduler=scheduler,
         job_id=f"{namespace}/{name}",
@@ -151,6 +167,7 @@ def _job(scheduler: str, namespace: str, name: str, members: Sequence[JobPod]) -
         running_since=min(runs, default=None),
         uid=uid,
         aliases=tuple(f"{namespace}/{member.name}" for member in members if member.name != name),
+        restarts=max(restarts, default=None),
         addresses=tuple(sorted({ip for workload in of_pod for ip in workload.addresses})),
         pod_uids=tuple(sorted({each.pod_uid for each in of_pod if each.pod_uid})),
     )

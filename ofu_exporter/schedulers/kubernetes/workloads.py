@@ -35,6 +35,10 @@ class Workload:
     """Whether a container of this pod has never started: its image is being pulled, or it waits for a volume."""
     first_starts: Mapping[str, float] = field(default_factory=dict)
     """By container, the earliest Unix time at which the pod says that it started."""
+    attempt: int | None = None
+    """How often the job had been started again when this pod was made, where its controller says so."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """By container, how often it was started again in this pod."""
     finished: float | None = None
     """Unix time at which the last container of a pod that is over ended."""
     addresses: tuple[str, ...] = ()
@@ -134,6 +138,9 @@ RULES: tuple[Rule, ...] = (
 )
 """The first rule that fits a pod names its job; a pod that no rule fits is a job by itself."""
 
+ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+"""JobSet's label of a pod: it makes all pods of the job anew at each attempt."""
+
 QUEUES = (
     "kueue.x-k8s.io/queue-name",
     "kueue.x-k8s.io/local-queue-name",
@@ -173,6 +180,8 @@ def read(document: object, user_label: str = "", account_label: str = "") -> Wor
         over=has_ended,
         pending=status.get("phase") == "Pending",
         first_starts=_first_starts(status),
+        attempt=_attempt(labels),
+        restarts=_restarts(status),
         finished=_finished(status) if has_ended else None,
         addresses=_addresses(document, status),
         pod_uid=itself[1] if is_sane(itself[1]) else "",
@@ -204,6 +213,20 @@ def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
             if times:
                 starts[_word(container.get("name"))] = min(times)
     return starts
+
+
+def _attempt(labels: Labels) -> int | None:
+    told = labels.get(ATTEMPT, "")
+    return int(told) if told.isascii() and told.isdecimal() and len(told) < 6 else None
+
+
+def _restarts(status: Mapping[str, object]) -> dict[str, int]:
+    counts = ((each, each.get("restartCount")) for each in _listed(status, "containerStatuses"))
+    return {
+        _word(container.get("name")): count
+        for container, count in counts
+        if type(count) is int and 0 <= count < 1 << 32
+    }
 
 
 def _finished(status: Mapping[str, object]) -> float | None:

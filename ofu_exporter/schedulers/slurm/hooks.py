@@ -188,11 +188,17 @@ def _described(
         nodes=get("SLURM_JOB_NODELIST") or get("SLURM_NODELIST", ""),
         started=unix_time(get("SLURM_JOB_START_TIME")) or answer.started,
         aliases=(answer.component,) if answer.component else (),
+        restarts=_restarts(get("SLURM_JOB_RESTART_COUNT", "")),
     )
     if answer.has_shares or "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" in environ:
         gpus = tuple(map(job_files.share, gpus))
     ends = unix_time(get("SLURM_JOB_END_TIME")) or answer.ends
     return JobFile(Claim(job, gpus), ends, boot_id(), noted)
+
+
+def _restarts(text: str) -> int | None:
+    """The count that Slurm 22.05 and newer give a prolog; None where there is none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None
 
 
 def devices(environ: Mapping[str, str], driver: Path = DRIVER) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 Slurm's hooks write them and the agent reads them. There is one file per job, `JOBID.json`: one JSON
 object with `version` 1, `job_id`, `gpus` (device names that `device_names.parse` understands; a shard ends in `::0`),
 and, where they are known, `name`, `user`, `account`, `partition`, `array_job_id`, `array_task_id`, `component` (`8+1`:
-of a heterogeneous job), `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit), `noted` (when the file
-was first written: it is written again when more is known of the job), `first` (true until then), `boot_id` and
-`token_sha256` (of the token with which the job may report). A file is written under a temporary name and renamed, so
-it is there as a whole or not at all.
+of a heterogeneous job), `nodes`, `started`, `ends` (Unix seconds; `ends` by the time limit), `restarts` (how often the
+job was requeued), `noted` (when the file was first written: it is written again when more is known of the job),
+`first` (true until then), `boot_id` and `token_sha256` (of the token with which the job may report). A file is written
+under a temporary name and renamed, so it is there as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def write(directory: Path, file: JobFile) -> None:
         "component": next((alias for alias in job.aliases if "+" in alias), ""),
         "started": job.started,
         "ends": file.ends,
+        "restarts": job.restarts,
         "noted": file.noted,
         "boot_id": file.boot_id,
         "token_sha256": job.token_sha256,
@@ -199,6 +200,7 @@ def parse(name: str, text: str) -> JobFile:
         uid=_run(noted, started),
         token_sha256=_sha256(content),
         aliases=aliases,
+        restarts=_count(content, "restarts"),
         **texts,
     )
     ends, boot_id = _time(content, "ends"), _string(content, "boot_id")
@@ -266,6 +268,13 @@ def _gpus(content: dict[str, Any]) -> tuple[str, ...]:
     for name in gpus:
         _check(name, "gpus")
     return tuple(dict.fromkeys(gpus))
+
+
+def _count(content: dict[str, Any], key: str) -> int | None:
+    value = content.get(key)
+    if value is not None and (type(value) is not int or not 0 <= value < 1 << 32):
+        raise UntrustedFileError(ClaimRejection.MALFORMED, f"{key} is not a count")
+    return value
 
 
 def _time(content: dict[str, Any], key: str) -> float | None:

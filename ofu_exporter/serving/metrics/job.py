@@ -23,6 +23,12 @@ def _progress(view: JobView) -> Progress:
     return (view.reports and view.reports.progress) or Progress()
 
 
+def _restarts(view: JobView) -> int:
+    """Of Slurm's restarts none is a fall of steps too, for each begins another run; of a pod's, each may be."""
+    told, stated = view.restarts, _progress(view).restarts
+    return max(told, stated) if view.job.namespace else told + stated
+
+
 def _lost_progress(view: JobView) -> dict[str, float]:
     stated = _progress(view)
     reasons = {
@@ -100,7 +106,7 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     JOB.counter(
         "ofu_job_restarts",
         "How often the job was started again, as its scheduler, this agent and the steps of its reports tell.",
-        lambda view: view.restarts + _progress(view).restarts,
+        _restarts,
     ),
     JOB.counter(
         "ofu_job_lost_progress_gpu_seconds",

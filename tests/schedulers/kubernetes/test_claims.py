@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import pytest
+
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
 from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPod
 from ofu_exporter.schedulers.kubernetes.workloads import Workload
@@ -28,3 +30,22 @@ def test_uid_and_user_are_those_of_the_newest_pod() -> None:
         (claim,) = by_job("kubernetes", named, {}, Counter())
         assert (claim.job.uid, claim.job.user, claim.job.started) == ("new", "bob", 150.0)
         assert claim.devices == ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "counts", "restarts"),
+    [
+        (None, {}, None),
+        (None, {"log-shipper": 70}, None),
+        (None, {"worker": 2, "log-shipper": 70}, 2),
+        (3, {}, 3),
+        (3, {"worker": 2}, 5),
+    ],
+)
+def test_restarts_are_those_of_the_job_and_of_the_container_with_the_gpu(
+    attempt: int | None, counts: dict[str, int], restarts: int | None
+) -> None:
+    workload = Workload("train", attempt=attempt, restarts=counts)
+    member = JobPod(GpuPod(devices={"GPU-0"}, containers={"worker"}), workload, "a")
+    (claim,) = by_job("kubernetes", {("ns", "a"): member}, {}, Counter())
+    assert claim.job.restarts == restarts

@@ -13,6 +13,9 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
+CONTAINERS = JSON | st.lists(
+    st.fixed_dictionaries({}, optional={"name": JSON, "restartCount": JSON, "state": JSON})
+)
 PODS = st.fixed_dictionaries(
     {},
     optional={
@@ -22,7 +25,8 @@ PODS = st.fixed_dictionaries(
             optional={
                 "name": JSON,
                 "uid": JSON,
-                "labels": JSON | st.dictionaries(st.just("ray.io/cluster"), JSON),
+                "labels": JSON
+                | st.dictionaries(st.sampled_from(["ray.io/cluster", workloads.ATTEMPT]), JSON),
                 "annotations": JSON,
                 "ownerReferences": JSON
                 | st.lists(
@@ -33,7 +37,10 @@ PODS = st.fixed_dictionaries(
                 ),
             },
         ),
-        "status": JSON | st.fixed_dictionaries({}, optional={"startTime": JSON, "phase": JSON}),
+        "status": JSON
+        | st.fixed_dictionaries(
+            {}, optional={"startTime": JSON, "phase": JSON, "containerStatuses": CONTAINERS}
+        ),
     },
 )
 

@@ -159,6 +159,7 @@ def test_the_environment_wins_and_spares_the_question(node: Node) -> None:
         "SLURM_ARRAY_JOB_ID": "6",
         "SLURM_ARRAY_TASK_ID": "1",
         "SLURM_JOB_NODELIST": "n3",
+        "SLURM_JOB_RESTART_COUNT": "3",
     }
     slurm = Slurm(job7=SqueueJob("R", name="other"))
     file = hooks.start(node, "7", {**ENVIRON, **told}, slurm, NOW)
@@ -166,6 +167,7 @@ def test_the_environment_wins_and_spares_the_question(node: Node) -> None:
     job = file.claim.job
     assert (job.name, job.account, job.started, file.ends) == ("train", "physics", 4995.0, 8595.0)
     assert (job.array_job_id, job.array_task_id, job.nodes) == ("6", "1", "n3")
+    assert job.restarts == 3
     assert slurm.asked == []
 
 

@@ -36,6 +36,7 @@ JOB = Job(
     started=1000.0,
     uid="1000",
     aliases=("4700_11",),
+    restarts=3,
 )
 FILE = JobFile(Claim(JOB, ("GPU-a", "3")), ends=4600.0, boot_id="b")
 LEAST = {"version": 1, "job_id": "7", "gpus": ["0"]}
@@ -166,6 +167,11 @@ def test_a_file_must_be_about_the_job_of_its_name(job_id: object) -> None:
         {"started": 1e12},
         {"ends": []},
         {"boot_id": 1},
+        {"restarts": "3"},
+        {"restarts": -1},
+        {"restarts": True},
+        {"restarts": 2.0},
+        {"restarts": 10**30},
     ]
 )
 def test_what_is_malformed(changed: dict[str, Any]) -> None:
