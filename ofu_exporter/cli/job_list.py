@@ -11,6 +11,7 @@ from typing import Any
 from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
+from ofu_exporter.jobs.agent_access import AgentAccess
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.state_rows import last_in_file
 from ofu_exporter.jobs.totals import JobTotals
@@ -18,7 +19,6 @@ from ofu_exporter.support import tables
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT
-from ofu_exporter.terminal.agent_access import AgentAccess
 
 
 def _name(job: JobTotals) -> str:

@@ -15,14 +15,14 @@ from pydantic import ValidationError
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
 from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
+from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.serving.node_reader import read_node
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine
 from ofu_exporter.sources.dcgm.library import NOT_SUPPORTED, DcgmError, Library
 from ofu_exporter.sources.dcgm.options import Options
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content, shown_url
 from ofu_exporter.support.durations import duration
-from ofu_exporter.terminal.agent_access import AgentAccess
-from ofu_exporter.terminal.agents import read_node
 
 SHARED = (
     "Nothing to do for the host engine: since Hopper a profiler and DCGM can read a GPU at the same time, "

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,13 +13,10 @@ from ofu_exporter.cli.option_types import FILE, flag, option, with_options
 from ofu_exporter.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ofu_exporter.fleet.from_agents import AgentJobs
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions
     from ofu_exporter.fleet.reports.result import FleetReport
-    from ofu_exporter.terminal.agents import Host
+    from ofu_exporter.jobs.hosts import Host
 
-AT_ONCE = 32
-"""Agents that are asked at once."""
 hosts_options = with_options(
     (
         option(
@@ -38,7 +33,7 @@ hosts_options = with_options(
 
 def named_hosts(options: dict[str, Any]) -> list[Host]:
     """The agents that are named; none where Prometheus is asked. Raises ConfigError and UsageError."""
-    from ofu_exporter.terminal.agents import parse_hosts, read_hosts
+    from ofu_exporter.jobs.hosts import parse_hosts, read_hosts
 
     hosts, file = options.pop("hosts", None), options.pop("hosts_file", None)
     port, scheme = options.pop("port", 0), "https" if options.pop("https", False) else "http"
@@ -61,27 +56,7 @@ def named_hosts(options: dict[str, Any]) -> list[Host]:
 
 def hosts_report(hosts: list[Host], options: dict[str, Any], wanted: ReportOptions) -> FleetReport:
     """Ask all agents, and report on what they say. Raises ConfigError."""
-    from ofu_exporter.fleet.from_agents import agents_report
+    from ofu_exporter.fleet.from_agents import agents_report, ask_agents
 
     now = time.time()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(_asked, hosts))
-    return agents_report(answers, (now - duration(options["since"]), now), wanted)
-
-
-def _asked(host: Host) -> AgentJobs:
-    from ofu_exporter.fleet.from_agents import AgentJobs
-    from ofu_exporter.jobs.gather import ask_for_all
-    from ofu_exporter.support.bounded_get import NoAnswerError
-    from ofu_exporter.terminal.agent_access import AgentAccess
-    from ofu_exporter.terminal.agents import read_node
-
-    try:
-        node = read_node(host.url)
-    except NoAnswerError as error:
-        return AgentJobs(host.name, (), {}, str(error))
-    jobs = ask_for_all(host.url, AgentAccess(os.environ), ended=True)
-    models = {gpu.uuid: gpu.name for gpu in node.gpus}
-    if isinstance(jobs, str):
-        return AgentJobs(host.name, (), models, jobs)
-    return AgentJobs(host.name, jobs, models)
+    return agents_report(ask_agents(hosts), (now - duration(options["since"]), now), wanted)

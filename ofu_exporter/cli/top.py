@@ -26,10 +26,12 @@ from ofu_exporter.cli.settings import (
 )
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.jobs.hosts import Host, parse_hosts, read_hosts
+from ofu_exporter.serving.node_reader import read_node
 from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.support.csv_text import csv_text
 from ofu_exporter.support.extras import install_command
-from ofu_exporter.terminal.agents import Agents, Host, parse_hosts, read_hosts, read_node
+from ofu_exporter.terminal.agents import Agents
 from ofu_exporter.terminal.scene import Feed, Scene
 from ofu_exporter.terminal.views import SORTS, VIEWS, Choice, for_encoding, page
 

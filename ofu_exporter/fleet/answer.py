@@ -26,7 +26,7 @@ class ClusterRow(ResultRow):
     """How much is known of one cluster."""
 
     cluster: str = Field(description="Its label, empty where there is none.")
-    gpus: float | None = Field(description="GPUs that agents knew of, mean over the covered time.")
+    gpus: float | None = Field(description="GPUs that agents knew of, in the hour with the most.")
     covered_ratio: float
     recorded_hours: int = Field(description="Hours that the recording rules kept.")
     raw_hours: int = Field(description="Hours computed from the agents' own series.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ofu_exporter.errors import QueryError
@@ -11,18 +13,29 @@ from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
 from ofu_exporter.fleet.prometheus import QueryCost, Series
-from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.jobs.gather import ask_for_all
+from ofu_exporter.jobs.hosts import Host
+from ofu_exporter.jobs.state_writer import MOST_TOLD
 from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.serving.node_json import IDLE_RATIO, GpuJson
+from ofu_exporter.serving.node_reader import read_node
+from ofu_exporter.support.bounded_get import NoAnswerError
 from ofu_exporter.values.reasons import QueryReason
 
+AT_ONCE = 32
+"""Agents that are asked at once."""
 AGENTS = "agents"
 """Stands for the server in the report."""
 LONGEST = 366 * DAY
 """Seconds for which a job may have run."""
+LEAST_FREE_SECONDS = 2.0
+"""Two answers of an agent are a moment apart: less between them is no time without a job."""
 IDLE_STEP = 0
 """Of the distribution of windows: an OFU below a quarter of a point."""
 
@@ -32,10 +45,26 @@ class AgentJobs(NamedTuple):
 
     host: str
     jobs: Sequence[JobTotals]
-    models: Mapping[str, str]
-    """The models of its GPUs, by uuid."""
+    gpus: Sequence[GpuJson] = ()
     why: str = ""
     """Why it said nothing."""
+
+
+def ask_agents(hosts: Sequence[Host]) -> list[AgentJobs]:
+    """What each says; one that says nothing is told with the reason. Raises ConfigError."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(_asked, hosts))
+
+
+def _asked(host: Host) -> AgentJobs:
+    try:
+        node = read_node(host.url)
+    except NoAnswerError as error:
+        return AgentJobs(host.name, (), why=str(error))
+    jobs = ask_for_all(host.url, AgentAccess(os.environ), ended=True)
+    if isinstance(jobs, str):
+        return AgentJobs(host.name, (), node.gpus, jobs)
+    return AgentJobs(host.name, jobs, node.gpus)
 
 
 def agents_report(
@@ -47,15 +76,21 @@ def agents_report(
     since = min((_begin(job, end) for job in jobs), default=end - HOUR)
     clock = ServerClock(end % HOUR)
     history = FleetHistory(clock, clock.whole(min(since, end - HOUR) - HOUR, end))
-    models = {uuid: model for answer in answers for uuid, model in answer.models.items()}
+    gpus = [gpu for answer in answers for gpu in answer.gpus]
+    models = {gpu.uuid: gpu.name for gpu in gpus}
     for job in jobs:
         _add(history, job, models, end)
+    for answer in answers:
+        _add_free(history, answer, end)
     told = [answer for answer in answers if not answer.why]
     history.covered = {
         ("", hour): len(told) / len(answers) for hour in clock.hours(history.span) if told
     }
-    history.is_simulated = any(job.simulated for job in jobs)
-    history.is_partly_measured = not all(job.simulated for job in jobs)
+    for (_, hour), share in history.covered.items():
+        history.gpus["", hour] = share * sum(gpu.share_ratio for gpu in gpus)
+    are_made_up = [job.simulated for job in jobs] + [gpu.simulated for gpu in gpus]
+    history.is_simulated = any(are_made_up)
+    history.is_partly_measured = not all(are_made_up)
     history.remark = _remark(len(told), len(answers), since)
     reader = PartReader(_NoServer(len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
@@ -69,7 +104,8 @@ def agents_report(
 def _remark(told: int, asked: int, since: float) -> str:
     return (
         f"From what {told} of {asked} agents hold, since {iso(since)}: jobs that run, and ended ones as their state "
-        "files remember them. Totals of a job are spread evenly over its time. GPUs without a job are not in it."
+        "files remember them. Totals of a job are spread evenly over its time. GPUs without a job count for as long as "
+        "their agents measured them since they started."
     )
 
 
@@ -135,6 +171,34 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
         made.note_hour(hour)
     for day, share in _days(begin, until):
         made.days[day] = _sums(job, share / HOUR)
+        for gpu in job.gpus:
+            sums = history.models.setdefault((day, "", models.get(gpu.uuid, "")), ModelSums())
+            sums.installed += share * gpu.held_seconds / HOUR
+            sums.observed += share * gpu.observed_seconds / HOUR
+            sums.utilized += share * gpu.utilization_seconds / HOUR
+
+
+def _add_free(history: FleetHistory, answer: AgentJobs, end: float) -> None:
+    """What GPUs were measured beyond their jobs: the agent counts them since its start, and jobs for longer."""
+    if len(answer.jobs) >= MOST_TOLD:
+        return  # of jobs that it no longer tells, the GPUs would be called free
+    used = [gpu for job in answer.jobs for gpu in job.gpus]
+    for gpu in answer.gpus:
+        its = [each for each in used if each.key == (gpu.uuid, gpu.gpu_instance)]
+        free = gpu.observed_seconds - sum(each.observed_seconds for each in its)
+        done = gpu.utilization_seconds - sum(each.utilization_seconds for each in its)
+        if not LEAST_FREE_SECONDS <= free <= LONGEST:
+            continue
+        done = min(max(0.0, done), free)
+        for day, share in _days(end - free / gpu.share_ratio, end):
+            sums = history.models.setdefault((day, "", gpu.name), ModelSums())
+            sums.installed += share * free / HOUR
+            sums.observed += share * free / HOUR
+            sums.utilized += share * done / HOUR
+            if done < IDLE_RATIO * free:  # else it is not known how long it was busy
+                sums.jobless.observed += share * free / HOUR
+                sums.jobless.utilized += share * done / HOUR
+                sums.jobless.idle += share * free / HOUR
 
 
 def _days(begin: float, end: float) -> Iterator[tuple[int, float]]:

@@ -1,9 +1,8 @@
-"""`fleet report --hosts` on three real agents, one of them dead: their totals, and what a state file remembers."""
+"""`fleet report --hosts` on three real agents, one of them killed: their totals, and what a state file remembers."""
 
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,9 +67,11 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Agent]]:
     with (
         agent(*flags, "--state-file", str(state)) as first,
         agent(*flags, "--seed", "2") as second,
+        agent(*flags, "--seed", "3") as third,
     ):
-        until(lambda: all(held(each) > 2 for each in (first, second)))
-        yield [first, second]
+        until(lambda: all(held(each) > 2 for each in (first, second, third)))
+        third.kill()
+        yield [first, second, third]
 
 
 def held(running: Agent) -> float:
@@ -80,10 +81,8 @@ def held(running: Agent) -> float:
 
 @pytest.fixture(scope="module")
 def hosts(nodes: list[Agent]) -> str:
-    """Two that live, and one at whose address nobody is."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        dead = free.getsockname()[1]
-    return ",".join([*(each.url for each in nodes), f"http://127.0.0.1:{dead}"])
+    """Two that live, and one that was killed after it had jobs."""
+    return ",".join(each.url for each in nodes)
 
 
 def test_a_job_that_ended_days_ago_is_told_on_request_alone(nodes: list[Agent]) -> None:
@@ -134,6 +133,55 @@ def test_a_job_of_an_agent_has_its_own_totals(nodes: list[Agent], hosts: str) ->
         assert 3600 * row.held_gpu_hours <= high * 1.001
 
 
+def test_gpus_without_a_job_count_as_far_as_they_were_measured() -> None:
+    flags = ["run", "--source", "simulate", "--scheduler", "none", "--interval", "0.5s"]
+    with agent(*flags, "--simulated-gpus", "4") as running:
+        until(lambda: seconds_of_gpus(running) > 12)
+        before = seconds_of_gpus(running)
+        done = call("fleet", "report", "--hosts", running.url, "--format", "json")
+        after = seconds_of_gpus(running)
+    report = FleetReport.model_validate_json(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert [row.gpus for row in report.clusters] == [4.0]
+    assert not report.jobs
+    assert report.no_job is not None
+    assert before <= 3600 * report.no_job.held_gpu_hours * 1.001
+    assert 3600 * report.no_job.held_gpu_hours <= after * 1.001
+    assert report.headline.startswith("SIMULATED")
+
+
+def seconds_of_gpus(running: Agent) -> float:
+    gpus = json.loads(running.get("/v1/gpus")[1])
+    return float(sum(gpu["observed_seconds"] for gpu in gpus))
+
+
+def test_hours_that_a_job_had_before_its_agent_started_anew_are_not_taken_from_free_ones() -> None:
+    """Of two GPUs one is free for 10 of 20 minutes, and the agent has counted neither for longer."""
+    now = time.time()
+    job = notebook(now).model_copy(update={"ended": None, "updated": now})
+    gpus = [
+        shown_node()
+        .gpus[0]
+        .model_copy(
+            update={
+                "uuid": uuid,
+                "gpu_instance": "",
+                "share_ratio": 1.0,
+                "name": "NVIDIA H100",
+                "observed_seconds": seconds,
+                "utilization_seconds": 0.0,
+            }
+        )
+        for uuid, seconds in (("GPU-0", 36600.0), ("GPU-1", 600.0))
+    ]
+    answer = AgentJobs("a", (job,), gpus)
+    report = agents_report([answer], (now - 14 * DAY, now), ReportOptions("user", Prices()))
+    steps = {step.name: step.gpu_hours for step in report.funnel}
+    assert steps["free"] == pytest.approx(600 / 3600)
+    assert steps["installed"] == pytest.approx(20 + 600 / 3600)
+    assert steps["idle"] == pytest.approx(20)
+
+
 def test_the_page_is_made_of_it(hosts: str, tmp_path: Path) -> None:
     done = call("fleet", "report", "--hosts", hosts, "--folder", str(tmp_path))
     assert done.returncode == 4, done.stderr
@@ -177,7 +225,7 @@ def test_times_that_cannot_be_cost_nobody_else_anything(times: dict[str, float])
     """An agent may say anything: a day for each second since the stars formed would never end."""
     now = 1_780_000_000.0
     wrong = notebook(now).model_copy(update={**times, "ended": None, "job_id": "wrong"})
-    answers = [AgentJobs("a", (wrong,), {}), AgentJobs("b", (notebook(now),), {})]
+    answers = [AgentJobs("a", (wrong,)), AgentJobs("b", (notebook(now),))]
     report = agents_report(answers, (now - 14 * DAY, now), ReportOptions("user", Prices()))
     hours = {row.job_id: row.held_gpu_hours for row in report.jobs}
     assert hours == {"wrong": pytest.approx(20.0), "77": pytest.approx(20.0)}

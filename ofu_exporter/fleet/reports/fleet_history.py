@@ -169,6 +169,8 @@ class FleetHistory:
     jobs: dict[ClusterJob, JobHistory] = field(default_factory=dict)
     models: dict[tuple[int, str, str], ModelSums] = field(default_factory=dict)
     """By day, cluster and model."""
+    gpus: dict[ClusterHour, float] = field(default_factory=dict)
+    """Installed GPU-hours of an hour, by cluster."""
     covered: dict[ClusterHour, float] = field(default_factory=dict)
     """Share of the hour of which anything is known, by cluster."""
     recorded: set[ClusterHour] = field(default_factory=set)
@@ -254,3 +256,7 @@ class FleetHistory:
     def model(self, hour: int, cluster: str, model: str) -> ModelSums:
         key = (self.clock.day_of(hour), cluster, model)
         return self.models.get(key) or self.models.setdefault(key, ModelSums())
+
+    def add_installed(self, hour: int, cluster: str, model: str, gpu_hours: float) -> None:
+        self.model(hour, cluster, model).installed += gpu_hours
+        self.gpus[cluster, hour] = self.gpus.get((cluster, hour), 0.0) + gpu_hours

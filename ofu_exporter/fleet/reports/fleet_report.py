@@ -133,11 +133,19 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     whole = (gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)) or 1.0
     return ClusterRow(
         cluster=cluster,
-        gpus=gpu_hours / covered if gpu_hours and covered else None,
+        gpus=max(_gpus(history, cluster), default=0.0) or None,
         covered_ratio=min(1.0, covered / len(hours)) * (1 - away / whole) if hours else 0.0,
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )
+
+
+def _gpus(history: FleetHistory, cluster: str) -> Iterator[float]:
+    """How many there were in each hour; a node that came or went within it counts for a part."""
+    for (name, hour), gpu_hours in history.gpus.items():
+        share = history.covered.get((name, hour), 1.0)
+        if name == cluster and share:
+            yield gpu_hours / share
 
 
 _TOO_MUCH = 1.05

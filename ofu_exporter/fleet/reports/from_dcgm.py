@@ -208,7 +208,7 @@ class _Pages:
             sums.jobless.add_one(name, gpu_hours)
             self._history.jobless_hours.setdefault(hour, JobSums()).add_one(name, gpu_hours)
         if name == "held":
-            sums.installed += gpu_hours
+            self._history.add_installed(hour, gpus.cluster, gpus.model, gpu_hours)
             self._history.covered[gpus.cluster, hour] = 1.0
             self._history.raw.add((gpus.cluster, hour))
         elif name != "idle":

@@ -125,7 +125,7 @@ class _Collector(HistoryAnswers):
             self._read_covered()
         for answer in self.either(queries.INSTALLED):
             for key, hour, value in self.values_of(answer, model_of):
-                self._history.model(hour, *key).installed += value
+                self._history.add_installed(hour, *key, value)
 
     def _read_covered(self) -> None:
         """The shares of hours; read again, more exactly where an hour is known in part."""

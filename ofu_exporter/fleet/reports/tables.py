@@ -39,7 +39,11 @@ def facts(report: FleetReport) -> Iterator[str]:
     named = [row.cluster for row in report.clusters if row.cluster]
     where = f" in {', '.join(named)}" if named else ""
     count = number(sum(gpus)) if gpus else "an unknown number of"
-    yield f"{counted(report.total.jobs, 'job')} on {count} GPUs{where}."
+    most = max((row.held_gpus or 0.0 for row in report.hours), default=0.0)
+    is_whole_hour = (report.time.covered_ratio or 0.0) * report.time.hours >= 2
+    held = f" held at most {number(most)} of" if most and is_whole_hour else " on"
+    known = "1 GPU" if count == "1" else f"{count} GPUs"
+    yield f"{counted(report.total.jobs, 'job')}{held} {known}{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
         yield (
