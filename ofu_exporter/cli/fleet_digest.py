@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ofu_exporter.fleet.digest.result import Digest
 
 
+READ = "To read them: --output FOLDER writes a text and a page of each; --only NAME limits it."
+
+
 @click.command(
     cls=SubjectCommand,
     context_settings={"default_map": {"since": "7d"}},
@@ -77,19 +80,24 @@ def digest(**options: Any) -> None:
 
 
 def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
+    from ofu_exporter.fleet.actions.regression import OF_JOBS
+    from ofu_exporter.fleet.changes.report import changes_report, collect
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
     from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import with_periods
     from ofu_exporter.fleet.reports.prices import read_prices
+    from ofu_exporter.fleet.whole_report import LEAST_FACTOR
 
     prices = config.prices if options["prices"] is None else read_prices(options["prices"])
     with asked_server(options) as (reader, times):
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
+        changes = changes_report(collect(reader, history, OF_JOBS), LEAST_FACTOR, OF_JOBS)
     wanted = ReportOptions(options["by"], prices, options["target"])
     report = with_periods(fleet_report(history, wanted, reader), ())
+    report = report.model_copy(update={"changes": changes})
     return DigestSource(report, signs, history.mark)
 
 
@@ -123,9 +131,14 @@ def _sent(digests: Sequence[Digest], sender: DigestSender | None, options: dict[
     if options["as_json"] or sender is None:
         for each in digests:
             say(shown_json(each.model_dump_json()) if options["as_json"] else subject(each))
+        if not options["as_json"] and options["output"] is None:
+            say(READ, err=True)
         return False
     say("A dry run: nothing was sent. --send would send this:")
-    return _listed(planned(digests, sender))
+    is_faulty = _listed(planned(digests, sender))
+    if options["output"] is None:
+        say(READ, err=True)
+    return is_faulty
 
 
 def _listed(fates: Iterable[DigestFate]) -> bool:

@@ -154,18 +154,14 @@ def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
 
 def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     from ofu_exporter.fleet.changes import text as changes_text
-    from ofu_exporter.fleet.reports import report_page, report_text, served_tables
+    from ofu_exporter.fleet.reports import report_page, report_text
 
     changed = answer.changes
     if format_ == "html":
         return report_page.page(answer, changes_text.document(changed) if changed else None)
     changes = changes_text.document(changed, most_rows) if changed else None
-    document = report_text.document(answer, most_rows)
-    served = served_tables.sections(answer, most_rows)
-    document = document._replace(sections=[*document.sections, *served])
-    if format_ == "markdown":
-        return "\n\n".join(each.markdown() for each in (document, changes) if each)
-    return document.plain() + (f"\n\nWhat changed: {changes.plain()}" if changes else "")
+    document = report_text.document(answer, changes, most_rows)
+    return document.markdown() if format_ == "markdown" else document.plain()
 
 
 def write(content: bytes, output: Path | None) -> bool:

@@ -25,6 +25,7 @@ from ofu_exporter.reports.tail.lines import LogFile, Pipe, TailLine
 from ofu_exporter.reports.tail.poster import Poster
 from ofu_exporter.reports.tail.statements import LogTail
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reported import Verdict, too_little
 
 LOOK_SECONDS = 0.25
 """Time between two looks at a file."""
@@ -153,13 +154,21 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
     interval, horizon = answer.get("interval") or {}, answer.get("horizon") or {}
     mfu = percent(answer.get("mfu"), "not measured")
     text = f"MFU {mfu}, OFU {percent(interval.get('ofu'), 'not measured')}"
-    text += f", {_points(interval.get('difference'))}: {interval.get('verdict')}"
+    text += f", {_points(interval.get('difference'))}: {_verdict(interval)}"
     start, end = horizon.get("start"), horizon.get("end")
     over = None if start is None or end is None else float(end - start)
     text += f"; {f'over {over:.0f} s ' if over else ''}{_points(horizon.get('difference'))}: "
     causes = [each.get("cause") for each in answer.get("causes") or ()]
-    text += f"{horizon.get('verdict')}{f', likely {causes[0]}' if causes else ''}"
+    text += f"{_verdict(horizon)}{f', likely {causes[0]}' if causes else ''}"
     say(text)
+
+
+def _verdict(comparison: Mapping[str, Any]) -> str:
+    """The verdict; where there is none, why, by the time that could be compared at most."""
+    verdict = str(comparison.get("verdict"))
+    if verdict != Verdict.INSUFFICIENT_DATA:
+        return verdict
+    return too_little(float(comparison.get("end") or 0.0) - float(comparison.get("start") or 0.0))
 
 
 def _points(difference: float | None) -> str:

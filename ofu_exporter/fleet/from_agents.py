@@ -17,7 +17,7 @@ from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, J
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import AGENTS, FleetReport
 from ofu_exporter.jobs.agent_access import AgentAccess
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.hosts import Host
@@ -30,8 +30,6 @@ from ofu_exporter.values.reasons import QueryReason
 
 AT_ONCE = 32
 """Agents that are asked at once."""
-AGENTS = "agents"
-"""Stands for the server in the report."""
 LONGEST = 366 * DAY
 """Seconds for which a job may have run."""
 LEAST_FREE_SECONDS = 2.0
@@ -95,10 +93,7 @@ def agents_report(
     reader = PartReader(_NoServer(len(answers)))
     reader.missing += [_missing(answer, history.span) for answer in answers if answer.why]
     report = with_periods(fleet_report(history, wanted, reader), ())
-    rows = [
-        row.model_copy(update={"next": _without_server(row.next)}) for row in first_actions(report)
-    ]
-    return report.model_copy(update={"actions": rows, "hours": []})
+    return report.model_copy(update={"actions": first_actions(report), "hours": []})
 
 
 def _remark(told: int, asked: int, since: float) -> str:
@@ -111,11 +106,6 @@ def _remark(told: int, asked: int, since: float) -> str:
 
 def _missing(answer: AgentJobs, span: TimeSpan) -> MissingPart:
     return MissingPart(f"agent of {answer.host}", span, answer.why)
-
-
-def _without_server(text: str) -> str:
-    """The command about a job that needs no Prometheus."""
-    return text.replace(f" --prometheus {AGENTS}", "").replace("fleet job ", "job show ")
 
 
 def _by_job(answers: Iterable[AgentJobs], start: float) -> list[list[JobTotals]]:

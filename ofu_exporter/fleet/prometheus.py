@@ -80,6 +80,10 @@ class QueryCost:
     """What the server said of the queries, beside its answers, each once."""
 
 
+_PAGES = re.compile(r"/(?:graph|query|alerts|targets|rules|status|classic/graph|vmui)/?$")
+"""Where Prometheus and VictoriaMetrics show people something: what somebody copies from a browser."""
+
+
 class PrometheusClient:
     """One server, by its URL with the path below which `/api/v1` is. Connections are kept."""
 
@@ -150,8 +154,13 @@ class PrometheusClient:
         return why
 
     def server_time(self) -> float:
-        """The server's clock. Raises QueryError."""
-        result = self._data("query", {"query": "time()"})["result"]
+        """The server's clock. Raises QueryError, which says what else the address is of, as far as that can be told."""
+        try:
+            result = self._data("query", {"query": "time()"})["result"]
+        except QueryError as error:
+            if error.reason is not QueryReason.NOT_PROMETHEUS:
+                raise
+            raise self._what_it_is(error) from error
         try:  # a scalar; VictoriaMetrics makes a series of it
             one = result[0]["value"] if isinstance(result[0], dict) else result
             seconds = float(one[1])
@@ -160,6 +169,19 @@ class PrometheusClient:
         if not 0 <= seconds < LATEST:  # NaN is refused, too
             raise self._error(QueryReason.NOT_PROMETHEUS, "gives no time")
         return seconds
+
+    def _what_it_is(self, error: QueryError) -> QueryError:
+        """The error, or where the address is of an agent or of a page of Prometheus one that says so."""
+        import httpx  # noqa: PLC0415
+
+        if page := _PAGES.search(self.shown_url):
+            return self._error(QueryReason.A_PAGE, f"{page[0]} is a page of Prometheus for people")
+        with suppress(httpx.HTTPError, OSError, QueryError):
+            with self._client.stream("GET", f"{self.shown_url}/v1/node") as response:
+                node = _document(self._body(response)) or {}
+            if {"node", "version", "gpus", "sources"} <= node.keys():
+                return self._error(QueryReason.AN_AGENT, "is an agent and no Prometheus")
+        return error
 
     @collector_paused()
     def _asked(self, path: str, form: dict[str, str]) -> list[Series]:

@@ -13,7 +13,7 @@ from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import RECORDED
 from ofu_exporter.values.losses import CauseBounds, Loss
-from ofu_exporter.values.reported import ErrorMethod
+from ofu_exporter.values.reported import ErrorMethod, Verdict, too_little
 from ofu_exporter.values.text import shown
 from ofu_exporter.values.trace import TraceSummary
 
@@ -83,7 +83,7 @@ def text(job: JobTotals) -> str:
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")
     if job.reported is not None:
-        lines += _reported_lines(job.reported)
+        lines += _reported_lines(job, job.reported)
         lines += trace_lines(job.reported.trace)
     lines += [_gpu_line(gpu) for gpu in job.gpus]
     if len(job.runs) > len(job.nodes):
@@ -155,7 +155,7 @@ def _devices(job: JobTotals) -> str:
     return f"{_count(job.gpu_count)} GPU{'s' * (job.gpu_count != 1)}{parts}"
 
 
-def _reported_lines(reported: ReportedMfu) -> list[str]:
+def _reported_lines(job: JobTotals, reported: ReportedMfu) -> list[str]:
     accepted = reported.outcomes.get("accepted", 0)
     refused = sum(reported.outcomes.values()) - accepted
     counts = f"{accepted} report{'s' if accepted != 1 else ''}"
@@ -163,10 +163,13 @@ def _reported_lines(reported: ReportedMfu) -> list[str]:
     adjusted = _adjusted_lines(reported)
     if reported.mfu_ratio is None:
         mfu = percent(reported.recent_mfu_ratio)
-        return [f"Reported MFU {mfu}, not compared yet ({counts})", *adjusted]
+        return [f"Reported MFU {mfu}, {too_little(0.0)} ({counts})", *adjusted]
+    verdict = reported.verdict.value
+    if reported.verdict is Verdict.INSUFFICIENT_DATA:
+        verdict = too_little(reported.total.gpu_seconds / (job.gpu_count or 1.0))
     lines = [
         f"Reported MFU {percent(reported.mfu_ratio)}, OFU of the same seconds "
-        f"{percent(reported.utilization_ratio)}: {reported.verdict.value} ({counts})",
+        f"{percent(reported.utilization_ratio)}: {verdict} ({counts})",
         *_error_lines(reported),
         *adjusted,
     ]

@@ -14,7 +14,14 @@ from typing import NamedTuple
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.ofu.honest_ratio import NOT_MEASURED, HonestRatio
 from ofu_exporter.values import quantities
-from ofu_exporter.values.reported import NO_ERROR, Compared, ErrorMethod, StandardError, Verdict
+from ofu_exporter.values.reported import (
+    COMPARED_SECONDS,
+    NO_ERROR,
+    Compared,
+    ErrorMethod,
+    StandardError,
+    Verdict,
+)
 
 OFU_LIMIT = 1.5
 """A clock above the tensor clock takes OFU a little over 1, never as far as this."""
@@ -39,7 +46,7 @@ class Thresholds:
     part from the ends of reports may not widen them by more at all."""
     hysteresis: float = 0.8
     """A verdict ends when the difference falls below this share of the threshold that began it."""
-    observed_seconds: float = 60.0
+    observed_seconds: float = COMPARED_SECONDS
     """With less observed time there is no verdict."""
     honest: HonestRatio = NOT_MEASURED
     """What an honest MFU is of OFU."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -56,6 +56,14 @@ class Receipt(NamedTuple):
     stated: Stated
     interval: Interval | None
     """None if the report has no MFU."""
+
+
+def _after_the_end(owner: Owner, interval: Interval | None) -> Iterator[str]:
+    """What is to be said of a report about seconds in which the job held no GPU any more."""
+    ended = owner.view.ended if owner.view else None
+    if interval is not None and ended is not None and interval.unix_end > ended + 1:
+        late = min(interval.unix_end - ended, interval.unix_end - interval.unix_start)
+        yield f"the job has ended: the last {late:.0f} s of this report are compared with nothing"
 
 
 class ReportBook:
@@ -256,7 +264,7 @@ class ReportBook:
             advice=causes.advice,
             tile_overhead=adjusted.tile_overhead if adjusted else None,
             tile_overhead_bound=adjusted.bound if adjusted else None,
-            warnings=stated.warnings,
+            warnings=(*stated.warnings, *_after_the_end(owner, interval)),
         )
 
     def reviewed(self, snapshot: Snapshot) -> Snapshot:

@@ -18,6 +18,8 @@ class TextTable(NamedTuple):
     heads: Sequence[str]
     sides: Sequence[str]
     rows: Sequence[Sequence[str]]
+    ids: Sequence[str] = ()
+    """Of the rows of a page, so that it can lead to them."""
 
     def plain(self) -> str:
         """For a terminal; control characters in cells are escaped."""

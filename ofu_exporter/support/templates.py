@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.reported import too_little
 from ofu_exporter.values.text import shown
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     templates.filters["percent"] = percent
+    templates.globals["too_little"] = too_little
     templates.globals["asset"] = lambda *names: Markup(asset(*names))  # our own files
     return templates
 

@@ -58,7 +58,7 @@ WORDS = {
     Verdict.AGREE: ("agrees", "good"),
     Verdict.MFU_ABOVE_OFU: ("MFU above OFU", "bad"),
     Verdict.MFU_BELOW_OFU: ("MFU below OFU", "bad"),
-    Verdict.INSUFFICIENT_DATA: ("not compared yet", "soft"),
+    Verdict.INSUFFICIENT_DATA: ("too little data", "soft"),
 }
 WORST = (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU, Verdict.AGREE, Verdict.INSUFFICIENT_DATA)
 

@@ -280,3 +280,5 @@ class QueryReason(_Advised):
         "not_prometheus: Check the path in --prometheus: Mimir has its API below /prometheus, VictoriaMetrics' "
         "cluster below /select/0/prometheus."
     )
+    AN_AGENT = "an_agent: Give the Prometheus that scrapes it, or without one --hosts and the agents' names."
+    A_PAGE = "a_page: Give --prometheus without this path, as http://prometheus:9090."

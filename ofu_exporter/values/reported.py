@@ -29,6 +29,17 @@ class Verdict(str, Enum):
         return self in (Verdict.MFU_ABOVE_OFU, Verdict.MFU_BELOW_OFU)
 
 
+COMPARED_SECONDS = 60.0
+"""With less observed time there is no verdict."""
+
+
+def too_little(seconds: float) -> str:
+    """What is said for `insufficient_data`, of a comparison over this many seconds."""
+    if seconds >= COMPARED_SECONDS:
+        return "too little data"
+    return f"too little data: needs {COMPARED_SECONDS:.0f} s, has {seconds:.0f}"
+
+
 class ErrorMethod(str, Enum):
     """How the standard error of an OFU is known."""
 

@@ -63,6 +63,53 @@ def test_the_report_is_of_whole_gpu_hours_and_lacks_nothing(month: FleetReport) 
     assert changed.slow == []
 
 
+@pytest.mark.slow
+def test_every_action_has_a_next_step_and_a_link_that_leads_somewhere_in_the_file(
+    month: FleetReport,
+) -> None:
+    page = rendered(month, "html", 0).decode()
+    ids = re.findall(r'id="([^"]+)"', page)
+    first = re.search(r'<ol class="first">.*?</ol>', page, re.DOTALL)
+    assert first is not None
+    links = re.findall(r'href="#([^"]+)"', first[0])
+    assert len(links) == len(month.actions)
+    assert all(ids.count(each) == 1 for each in links)
+    assert [each.at for each in month.actions] == links
+    assert all(each.next and Path(each.link).is_file() for each in month.actions)
+    halved = re.search(r'<tr id="job-demo-1002">.*?</tr>', page, re.DOTALL)
+    assert halved is not None
+    assert "robot-vla" in halved[0]
+    assert f"<code>{html.escape(COMMAND)}</code>" in first[0]
+
+
+COMMAND = (
+    "ofu-exporter fleet job 1002 --prometheus http://prometheus.example:9090 --since 720h "
+    "--until 2026-05-28T00:00:00Z"
+)
+
+
+@pytest.mark.slow
+def test_the_parts_stand_in_the_order_in_which_people_decide(month: FleetReport) -> None:
+    """In the page, in text, in Markdown and in the JSON."""
+    titles = [
+        "Do first",
+        "What became progress",
+        "Where the peak went",
+        "By user",
+        "What changed",
+        "Jobs (",
+    ]
+    for format_ in ("html", "text", "markdown"):
+        text = re.sub(
+            r"<(style|script)\b.*?</\1>", "", rendered(month, format_, 20).decode(), flags=re.DOTALL
+        )
+        places = [text.index(title) for title in titles]
+        assert places == sorted(places), format_
+    keys = list(month.model_dump())
+    wanted = ["headline", "periods", "actions", "chain", "waterfall", "groups", "changes", "jobs"]
+    assert sorted(wanted, key=keys.index) == wanted
+
+
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -97,13 +144,14 @@ def shown(page: str) -> list[str]:
 @pytest.mark.slow
 def test_every_number_of_the_page_is_one_of_the_json(month: FleetReport) -> None:
     numbers = shown(rendered(month, "html", 0).decode())
-    assert len(numbers) > 1000
+    assert len(numbers) > 500
     # hours and days are drawn alone: their many ratios would vouch for anything
     known = set(told(month.model_dump(exclude={"hours", "days"})))
+    known |= {f"{max(row.held_gpus or 0.0 for row in month.hours):.0f}"}
     known |= {"95", "0.01%"}  # the level of intervals, and the bound of smaller chances
     assert [each for each in numbers if each not in known] == []
     few = set(told(month.model_dump(include={"time", "total", "funnel", "actions"})))
-    assert sum(each not in few for each in numbers) > 500  # it can fail
+    assert sum(each not in few for each in numbers) > 250  # it can fail
 
 
 @pytest.mark.slow

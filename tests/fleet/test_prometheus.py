@@ -18,7 +18,7 @@ from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
 from ofu_exporter.fleet.prometheus import PrometheusClient, collector_paused
 from ofu_exporter.values.reasons import QueryReason
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
-from tests.helpers.agent import until
+from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, read_in, stored
@@ -154,6 +154,31 @@ def test_nobody_there_is_unreachable() -> None:
     with pytest.raises(QueryError, match="Check --prometheus") as caught:
         client(f"http://127.0.0.1:{port}").server_time()
     assert caught.value.reason is QueryReason.UNREACHABLE
+
+
+@pytest.mark.slow
+def test_the_address_of_an_agent_is_named_as_such() -> None:
+    with agent(*SIMULATED) as running, pytest.raises(QueryError, match="is an agent") as caught:
+        client(running.url).server_time()
+    assert caught.value.reason is QueryReason.AN_AGENT
+    assert "--hosts" in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["/graph", "/query", "/prometheus/graph/"])
+def test_the_address_of_a_page_is_named_as_such(path: str) -> None:
+    with (
+        query_server(lambda _: ServerAnswer(404, b"404 page not found")) as server,
+        pytest.raises(QueryError, match="a page of Prometheus") as caught,
+    ):
+        client(server.url + path).server_time()
+    assert caught.value.reason is QueryReason.A_PAGE
+
+
+def test_what_is_neither_is_no_prometheus() -> None:
+    page = ServerAnswer(200, b"<!doctype html>")
+    with query_server(lambda _: page) as server, pytest.raises(QueryError) as caught:
+        client(server.url).server_time()
+    assert caught.value.reason is QueryReason.NOT_PROMETHEUS
 
 
 @pytest.mark.parametrize("time_", ["NaN", "+Inf", "-1", "1e300"])

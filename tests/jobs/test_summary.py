@@ -104,7 +104,7 @@ def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
 
 def test_a_summary_of_what_was_not_compared_says_so() -> None:
     early = reporting(total=Compared(), outcomes={"accepted": 1}, causes=None)
-    assert "Reported MFU 42.0%, not compared yet (1 report)" in text(early)
+    assert "Reported MFU 42.0%, too little data: needs 60 s, has 0 (1 report)" in text(early)
     assert "mfu=" not in one_line(early)
 
 

@@ -646,6 +646,21 @@ def test_a_job_that_has_ended_may_still_say_its_last(desk: Desk) -> None:
     assert desk.job().reports.settled.gpu_seconds == pytest.approx(2 * (60 + 30 + 20))  # type: ignore[union-attr]
 
 
+def test_of_a_report_about_seconds_after_the_end_of_its_job_this_is_said(desk: Desk) -> None:
+    desk.every(30.0, 2, mfu=0.4)
+    desk.run(20.0)
+    desk.node.give(desk.clock.now)
+    desk.run(30.0)
+    ended = desk.job().ended
+    assert ended is not None
+    answer = desk.report(mfu=0.4)
+    assert answer.interval is not None
+    late = answer.interval.end - ended
+    assert late > 1
+    said = f"the job has ended: the last {late:.0f} s of this report are compared with nothing"
+    assert said in answer.warnings
+
+
 def test_facts_of_a_job_that_has_ended_are_refused_since_they_change_nothing(desk: Desk) -> None:
     desk.every(30.0, 2, mfu=0.4)
     desk.node.give(desk.clock.now)

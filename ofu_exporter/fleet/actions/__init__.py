@@ -5,10 +5,11 @@ A kind has `find`, which yields what it sees in a report. To add one, add a file
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.fleet.reports.result import AGENTS, ActionRow, FleetReport, JobRow
 from ofu_exporter.support.registry import Registry
 
 MOST = 5
@@ -77,6 +78,17 @@ def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
             return None
         cost, held = cost + row.cost, held + row.held_gpu_hours
     return hours * cost / held if held else None
+
+
+def command(report: FleetReport, row: JobRow) -> str:
+    """What shows a job in the time of the report, to be copied."""
+    job = shlex.quote(row.job_id)
+    if report.server == AGENTS:
+        return f"`ofu-exporter job show {job}`"
+    if len(report.clusters) > 1:
+        job += f" --cluster {shlex.quote(row.cluster)}"
+    time = f"--since {report.time.hours}h --until {report.time.end}"
+    return f"`ofu-exporter fleet job {job} --prometheus {shlex.quote(report.server)} {time}`"
 
 
 def named(rows: list[JobRow]) -> str:

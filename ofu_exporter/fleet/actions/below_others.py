@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
+from ofu_exporter.fleet.actions import Action, by_name, command, ids, named, price_of
 from ofu_exporter.fleet.reports.reachable import busy_gap
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
+from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import share
 
 LEAST_GAP = 0.2
@@ -27,7 +28,8 @@ def find(report: FleetReport) -> Iterator[Action]:
             cost=price_of(rows, gap),
             why=f"OFU {share(ofu)} while busy; at what comparable jobs or the target reach, the same work takes "
             f"{share(gap / busy)} less GPU time.",
-            next=f"ofu-exporter fleet job {rows[0].job_id} --prometheus {report.server} shows where its time goes.",
+            next=f"{command(report, rows[0])} shows where its time goes.",
             link="docs/jobs.md",
+            at=anchor_of(report, rows[0]),
         )
         yield Action(row, ids(rows), is_general=True)

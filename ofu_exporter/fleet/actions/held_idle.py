@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
 from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
+from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import hours
 
 MOSTLY = 0.5
@@ -32,5 +33,6 @@ def find(report: FleetReport) -> Iterator[Action]:
             why=f"{what} in {hours(lost)} of {hours(observed)} measured GPU-hours.",
             next="End it if it hangs or waits for somebody; ask for fewer GPUs, or give such jobs a time limit.",
             link="docs/runbooks.md",
+            at=anchor_of(report, rows[0]),
         )
         yield Action(row, ids(rows))

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ofu_exporter.fleet.actions import Action, ids, price_of
-from ofu_exporter.fleet.changes_result import ChangeRow
+from ofu_exporter.fleet.actions import Action, command, ids, price_of
+from ofu_exporter.fleet.changes_result import ChangeRow, Kind
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import share
 
-OF_JOBS = ("name", "job")
+OF_JOBS: Sequence[Kind] = ("name", "job")
 """Kinds of series; changes of a model or a node are made of those of jobs."""
 
 
 def find(report: FleetReport) -> Iterator[Action]:
+    for change, rows in sure_regressions(report):
+        yield Action(_row(change, rows, report), ids(rows))
+
+
+def sure_regressions(report: FleetReport) -> Iterator[tuple[ChangeRow, list[JobRow]]]:
+    """Those of jobs, with the jobs of the report that they are of."""
     for change in report.changes.changes if report.changes else ():
         if change.sure and change.direction == "regression" and change.kind in OF_JOBS:
             rows = [row for row in report.jobs if _is_of(change, row)]
             if rows:
-                yield Action(_row(change, rows, report.server), ids(rows))
+                yield change, rows
+
+
+def why(change: ChangeRow) -> str:
+    """Its numbers in a sentence."""
+    before, after = share(change.ofu_before), share(change.ofu_after)
+    return f"OFU {before} before {change.at[:10]}, {after} since (sure)."
 
 
 def _is_of(change: ChangeRow, row: JobRow) -> bool:
@@ -27,7 +40,7 @@ def _is_of(change: ChangeRow, row: JobRow) -> bool:
     return all(str(getattr(row, name) or "") == change.labels[name] for name in known)
 
 
-def _row(change: ChangeRow, rows: list[JobRow], server: str) -> ActionRow:
+def _row(change: ChangeRow, rows: list[JobRow], report: FleetReport) -> ActionRow:
     first = rows[0]
     lost = max(0.0, change.lost_gpu_hours)
     return ActionRow(
@@ -35,8 +48,8 @@ def _row(change: ChangeRow, rows: list[JobRow], server: str) -> ActionRow:
         who=f"{first.job_name or first.shown_name}{f' of {first.user}' if first.user else ''}",
         gpu_hours=lost,
         cost=price_of(rows, lost),
-        why=f"OFU {share(change.ofu_before)} before {change.at[:10]}, {share(change.ofu_after)} since (sure).",
-        next="Compare what changed that day (code, data, image, nodes): "
-        f"ofu-exporter fleet job {first.job_id} --prometheus {server}",
+        why=why(change),
+        next=f"Compare what changed that day (code, data, image, nodes): {command(report, first)}.",
         link="docs/changes.md",
+        at=anchor_of(report, first),
     )

@@ -21,5 +21,6 @@ def find(report: FleetReport) -> Iterator[Action]:
                 f"{counted(len(slow.jobs), 'job')}; a job that waits for all its ranks runs at its pace.",
                 next="Drain it, and look at its power, temperature and links.",
                 link="docs/changes.md",
+                at="changes",
             )
             yield Action(row, frozenset())

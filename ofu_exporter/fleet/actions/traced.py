@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ofu_exporter.fleet.actions import Action, by_name, ids, named, price_of
+from ofu_exporter.fleet.actions import Action, by_name, command, ids, named, price_of
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport, JobRow
+from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import share
 
 LEAST_RATIO = 0.1
@@ -26,8 +27,9 @@ def find(report: FleetReport) -> Iterator[Action]:
             cost=price_of(rows, lost),
             why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours are "
             "as if all of its time were so.",
-            next=f"docs/where.md says what helps; ofu-exporter fleet job {worst.job_id} --prometheus {report.server}",
+            next=f"docs/where.md says what helps; {command(report, worst)} shows the job.",
             link="docs/where.md",
+            at=anchor_of(report, rows[0]),
         )
         yield Action(row, ids(rows))
 

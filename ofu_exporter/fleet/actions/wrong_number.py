@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ofu_exporter.fleet.actions import Action, by_name, named
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
+from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import points, share
 
 
@@ -22,7 +23,8 @@ def find(report: FleetReport) -> Iterator[Action]:
             cost=None,
             why=f"MFU {share(first.mfu)}, {points(first.error)} points above OFU{cause}. "
             "No hours are lost, but plans are made by this number.",
-            next=f"Correct the count: ofu-exporter explain {numbers.replace(' %', '%')}",
+            next=f"Correct the count: `ofu-exporter explain {numbers}` says how.",
             link="docs/explain.md",
+            at=anchor_of(report, rows[0]),
         )
         yield Action(row, frozenset())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ofu_exporter.fleet.actions import command
 from ofu_exporter.fleet.digest.result import AdviceRow, DigestJob
 from ofu_exporter.fleet.digest.signs import JobSigns
 from ofu_exporter.fleet.reports.funnel import ADVICE, lost_hours
 from ofu_exporter.fleet.reports.job_result import SLOW
-from ofu_exporter.fleet.reports.result import GroupRow, JobRow
+from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from ofu_exporter.fleet.reports.tables import counted, hours, points
 from ofu_exporter.flops.causes import Side, causes
 from ofu_exporter.support.percent import percent
@@ -31,24 +32,35 @@ _CAUSE_PAGE, _TRACE_PAGE = "docs/explain.md", "docs/where.md"
 
 
 def of_job(
-    row: JobRow, signs: JobSigns, target: float | None, low_clock: float, server: str
+    row: JobRow,
+    signs: JobSigns,
+    target: float | None,
+    low_clock: float,
+    report: FleetReport,
+    slower: str = "",
 ) -> Iterator[AdviceRow]:
-    """What can be done about one job, in order of cost, highest first; `server` is for a command to copy."""
+    """What can be done about one job, in order of cost, highest first. The report is that of the fleet, `slower` what
+    its changes say of the job."""
+    if slower:
+        what = "Compare what changed that day (code, data, image, nodes):"
+        yield AdviceRow(kind="regression", text=f"{slower} {what} {command(report, row)}.")
     if idle := _of_idle(row, signs):
         yield AdviceRow(kind="idle", text=idle)
-    if report := _of_report(row):
-        yield AdviceRow(kind="report", text=report)
+    if stated := _of_report(row):
+        yield AdviceRow(kind="report", text=stated)
     if signs.has_slow_gpus:
         yield AdviceRow(kind="slow_gpu", text=_of_slow(signs))
     if signs.clock is not None and signs.clock < low_clock:
         yield AdviceRow(kind="low_clock", text=_LOW_CLOCK.format(percent(signs.clock)))
     if traced := _of_trace(row):
         yield AdviceRow(kind="trace", text=traced)
+    if slower:
+        return  # that is why it is low
     is_busy = row.idle_gpu_hours < row.observed_gpu_hours / 2  # else the idle time is reported
     if row.ofu is not None and target is not None and row.ofu < target and is_busy:
         aim = f"OFU {percent(row.ofu)}; the target is {percent(target)}."
-        command = f"`ofu-exporter fleet job {row.job_id} --prometheus {server}` draws it over time."
-        yield AdviceRow(kind="low_ofu", text=f"{aim} {_reason(row)} {command}")
+        drawn = f"{command(report, row)} draws it over time."
+        yield AdviceRow(kind="low_ofu", text=f"{aim} {_reason(row)} {drawn}")
 
 
 _LOW_CLOCK = (

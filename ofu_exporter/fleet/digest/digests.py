@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ofu_exporter.fleet.actions.regression import sure_regressions, why
 from ofu_exporter.fleet.digest import advice
 from ofu_exporter.fleet.digest.config_file import DigestConfig, Exemptions
 from ofu_exporter.fleet.digest.result import Digest, DigestBy, DigestJob, Rank
@@ -56,9 +57,15 @@ class DigestSource(NamedTuple):
 def digests(source: DigestSource, by: DigestBy, config: DigestConfig) -> list[Digest]:
     """One digest per name, in the order of the report. Jobs without a known user or account are in no digest."""
     jobs: dict[str, list[DigestJob]] = defaultdict(list)
+    slower = {
+        ClusterJob(row.cluster, row.job_id, row.user): why(change)
+        for change, rows in sure_regressions(source.report)
+        for row in rows
+    }
     for row in source.report.jobs:
         if name := getattr(row, by):
-            jobs[name].append(_job(row, source, config))
+            its = slower.get(ClusterJob(row.cluster, row.job_id, row.user), "")
+            jobs[name].append(_job(row, source, config, its))
     totals = {row.name: row for row in source.report.groups if row.is_named}
     ranked = _ranked(jobs) if config.ranks else ({}, {})
     return [
@@ -104,12 +111,11 @@ def _by_waste(job: DigestJob) -> tuple[bool, float, float, str]:
     return (job.exempt is not None, -(waste or 0.0), -job.row.held_gpu_hours, job.row.job_id)
 
 
-def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
+def _job(row: JobRow, source: DigestSource, config: DigestConfig, slower: str) -> DigestJob:
     signs = source.signs.jobs.get(ClusterJob(row.cluster, row.job_id)) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
-    server = source.report.server
-    advice_rows = () if exempt else advice.of_job(row, signs, target, config.low_clock, server)
+    told = advice.of_job(row, signs, target, config.low_clock, source.report, slower)
     return DigestJob(
         row=row,
         target=target,
@@ -117,7 +123,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig) -> DigestJob:
         clock=signs.clock,
         dram_busy=signs.dram_busy,
         slow_gpus=signs.has_slow_gpus,
-        advice=list(advice_rows),
+        advice=[] if exempt else list(told),
     )
 
 

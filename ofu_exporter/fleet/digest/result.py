@@ -22,7 +22,7 @@ class Rank(ResultRow):
 class AdviceRow(ResultRow):
     """One thing that can be done about a job."""
 
-    kind: Literal["idle", "report", "slow_gpu", "low_clock", "trace", "low_ofu"]
+    kind: Literal["regression", "idle", "report", "slow_gpu", "low_clock", "trace", "low_ofu"]
     text: str
 
 

@@ -16,6 +16,8 @@ class ReportSection(NamedTuple):
     table: TextTable | None
     remark: str = ""
     steps: Sequence[str] = ()
+    anchor: str = ""
+    """Its id on a page."""
 
     def plain(self) -> Iterator[str]:
         yield from (f"{number}. {shown(step)}" for number, step in enumerate(self.steps, 1))

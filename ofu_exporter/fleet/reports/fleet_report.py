@@ -34,6 +34,7 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
 )
 from ofu_exporter.fleet.reports.served_sums import served_models
+from ofu_exporter.fleet.reports.sweeps import sweeps
 from ofu_exporter.support.percent import percent
 
 
@@ -84,6 +85,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         by=wanted.by,
         groups=groups.groups_by(jobs, wanted.by, target),
         jobs=rows,
+        sweeps=sweeps(jobs, target),
         days=groups.days(history, jobs, target, wanted.prices),
         served_models=served_models(groups.served_of(jobs)),
         hours=_hours(history),

@@ -32,11 +32,13 @@ StepBar = Mapping[str, object]
 
 def page(report: FleetReport, changes: Document | None = None) -> str:
     """The whole file. `changes` stands in it where somebody has looked for them."""
+    sections = [*tables.details(report, MOST_ROWS), *served_tables.sections(report, MOST_ROWS)]
     return render(
         "fleet_report.html",
         title=_title(report),
         report=report,
-        facts=" ".join(facts(report)),
+        period=tables.covered(report.time),
+        facts=" ".join(each for each in facts(report) if each != f"{tables.covered(report.time)}."),
         first=[(row, report_text.gain(row, report.currency)) for row in report.actions],
         nothing_to_do=report_text.NOTHING_TO_DO,
         definition=DEFINITION,
@@ -54,7 +56,8 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         ),
         hours=_hours(report),
         changes=changes,
-        sections=[*tables.details(report, MOST_ROWS), *served_tables.sections(report, MOST_ROWS)],
+        sections=sections,
+        ids={"changes", *(each for part in sections if part.table for each in part.table.ids)},
         remarks=tables.remarks(report.missing, report.notes),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ofu_exporter.fleet.reports import served_tables
 from ofu_exporter.fleet.reports.chain_tables import chain_table
 from ofu_exporter.fleet.reports.document import Document, ReportSection
 from ofu_exporter.fleet.reports.funnel import PAGE, is_shown, lost_hours
@@ -23,17 +24,23 @@ from ofu_exporter.fleet.reports.tables import (
 from ofu_exporter.support.tables import table
 
 
-def document(report: FleetReport, most_rows: int = MOST_ROWS) -> Document:
+def document(
+    report: FleetReport, changes: Document | None = None, most_rows: int = MOST_ROWS
+) -> Document:
+    """`changes` stand in it where somebody has looked for them."""
+    known = [*changes.remarks] if changes else []
     return Document(
         "Where the GPU-hours went",
         report.headline,
         [*facts(report)],
-        [*sections(report, most_rows)],
-        remarks(report.missing, report.notes),
+        [*sections(report, changes, most_rows)],
+        [*remarks(report.missing, report.notes), *known],
     )
 
 
-def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
+def sections(
+    report: FleetReport, changes: Document | None, most_rows: int
+) -> Iterator[ReportSection]:
     """All parts, in the order in which people decide."""
     currency = report.currency
     yield do_first(report)
@@ -48,7 +55,12 @@ def sections(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
         )
     if teams := of_groups(report, most_rows):
         yield teams
+    if changes:
+        words = " ".join([changes.headline, *changes.facts])
+        yield ReportSection(changes.title, None, words)
+        yield from changes.sections
     yield from details(report, most_rows)
+    yield from served_tables.sections(report, most_rows)
 
 
 NOTHING_TO_DO = "Nothing stands out: no job is mostly idle, far below others, or reports too much."

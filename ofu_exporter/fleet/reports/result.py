@@ -173,6 +173,28 @@ class GroupRow(ServedColumns, SumsRow):
         return f'"{self.name}"' if is_mistakable else self.name
 
 
+class SweepRow(GroupRow):
+    """Jobs that one user ran under one name many times."""
+
+    cluster: str
+    user: str
+    job_name: str
+    job_id: str = Field(description="Of the one with most GPU-hours.")
+    fewest_gpus: float | None
+    most_gpus: float | None
+    error: float | None = Field(description="MFU - OFU over the same GPU-hours.")
+    verdict: str | None = Field(description="Of those with most GPU-hours.")
+
+    @property
+    def shown_name(self) -> str:
+        """The id of one, with the cluster where there is one."""
+        return f"{self.cluster}/{self.job_id}" if self.cluster else self.job_id
+
+
+AGENTS = "agents"
+"""Stands for the server of a report that agents were asked for."""
+
+
 class Agreement(BaseModel, frozen=True):
     """Statistics over jobs. Ratios are 0..1, so an error of 0.05 is 5 points."""
 
@@ -255,6 +277,7 @@ class ActionRow(ResultRow):
     why: str
     next: str = Field(description="The next step.")
     link: str = Field(description="The page of the documentation that says more.")
+    at: str = Field(default="", description="Id of the element of the HTML page with its numbers.")
 
 
 class FleetReport(ResultRow):
@@ -267,35 +290,52 @@ class FleetReport(ResultRow):
     clusters: list[ClusterRow]
     currency: str
     target: float | None = Field(description="The OFU that waste is counted against.")
+    periods: list[PeriodRow] = Field(
+        default=[],
+        description="Up to eight, the oldest first, the last is the report's own. Those before are read where the "
+        "recording rules kept their hours.",
+    )
+    delivered_change: float | None = Field(
+        default=None,
+        description="Share of the peak that was delivered, less that of the period before.",
+    )
     actions: list[ActionRow] = Field(
         default=[], description="What to do first: at most five, in order."
     )
     chain: list[ChainStep] = Field(
         default=[], description="From the capacity to the OFU of progress, as far as it is known."
     )
-    progress: list[ProgressRow] = Field(
-        default=[],
-        description="What of the held GPU-hours was no progress: of all jobs, by user, by account and by job; empty "
-        "where nothing is known of it.",
-    )
-    funnel: list[FunnelStep]
     waterfall: list[WaterfallStep] = Field(
         description="Where the peak went: the first step without all between is the last."
     )
+    funnel: list[FunnelStep]
     total: GroupRow = Field(description="All jobs.")
     no_job: GroupRow | None = Field(
         description="GPU-hours of GPUs not held by exactly one job; `held_gpu_hours` counts them here. null if none."
     )
     ofu: float | None = Field(description="Of all measured GPU-hours, held by a job or not.")
+    by: By
+    groups: list[GroupRow]
+    changes: ChangesReport | None = Field(
+        default=None,
+        description="What fleet changes says of the same time; null where nobody looked.",
+    )
+    progress: list[ProgressRow] = Field(
+        default=[],
+        description="What of the held GPU-hours was no progress: of all jobs, by user, by account and by job; empty "
+        "where nothing is known of it.",
+    )
     reporting_ratio: float | None = Field(
         description="Share of the measured GPU-hours of jobs that report at all."
     )
     agreement: Agreement
     agreement_without_flagged: Agreement
     sizes: list[SizeRow]
-    by: By
-    groups: list[GroupRow]
     jobs: list[JobRow] = Field(description="By held GPU-hours.")
+    sweeps: list[SweepRow] = Field(
+        default=[],
+        description="Jobs of one name and user, where there are three or more: one line of the table.",
+    )
     days: list[DayRow]
     served_models: list[ServedModelRow] = Field(
         default=[], description="What jobs served, by the model that the engines name."
@@ -308,19 +348,6 @@ class FleetReport(ResultRow):
     )
     notes: list[str]
     reading: ReadingCost
-    periods: list[PeriodRow] = Field(
-        default=[],
-        description="Up to eight, the oldest first, the last is the report's own. Those before are read where the "
-        "recording rules kept their hours.",
-    )
-    delivered_change: float | None = Field(
-        default=None,
-        description="Share of the peak that was delivered, less that of the period before.",
-    )
-    changes: ChangesReport | None = Field(
-        default=None,
-        description="What fleet changes says of the same time; null where nobody looked.",
-    )
 
     @property
     def is_sound(self) -> bool:

@@ -17,8 +17,10 @@ from ofu_exporter.fleet.reports.result import (
     JobRow,
     SizeRow,
     SumsRow,
+    SweepRow,
     WaterfallStep,
 )
+from ofu_exporter.fleet.reports.sweeps import anchor, lines
 from ofu_exporter.support.percent import percent
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, table
 from ofu_exporter.values.losses import Loss
@@ -26,6 +28,8 @@ from ofu_exporter.values.reported import Verdict
 
 NONE = "-"
 MOST_ROWS = 20
+JOBS = "jobs"
+"""The id of the table of jobs."""
 
 
 def facts(report: FleetReport) -> Iterator[str]:
@@ -81,9 +85,10 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
         both = [("all that report", report.agreement), honest]
         yield ReportSection("Reported MFU against OFU", table(_AGREEMENT, both))
         yield ReportSection("By size of job", table(_SIZES, report.sizes))
-    title = f"Jobs ({len(report.jobs)}), by GPU-hours"
-    jobs = table(_jobs(report.currency), report.jobs[:most_rows])
-    yield ReportSection(title, jobs, others(report.jobs, most_rows))
+    title, every = f"Jobs ({len(report.jobs):,}), by GPU-hours", lines(report)
+    jobs = table(_jobs(report.currency), every[:most_rows])
+    jobs = jobs._replace(ids=[anchor(row) for row in every[:most_rows]])
+    yield ReportSection(title, jobs, others(every, most_rows), anchor=JOBS)
 
 
 def others(rows: Sequence[SumsRow], most_rows: int) -> str:
@@ -91,7 +96,8 @@ def others(rows: Sequence[SumsRow], most_rows: int) -> str:
     if not (others := rows[most_rows:]):
         return ""
     held = hours(sum(row.held_gpu_hours for row in others))
-    return f"{len(others):,} more held {held} GPU-hours; --format csv or json has all."
+    count = sum(row.jobs if isinstance(row, SweepRow) else 1 for row in others)
+    return f"{count:,} more held {held} GPU-hours; --format csv or json has all."
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -132,8 +138,10 @@ def verdict(row: JobRow) -> str:
     return f"{words}: {row.cause}" if row.cause else str(words)
 
 
-def _verdict_and_trace(row: JobRow) -> str:
+def _verdict_and_trace(row: JobRow | SweepRow) -> str:
     """The verdict, and what cost most in the job's traces."""
+    if isinstance(row, SweepRow):
+        return NONE if row.verdict is None else _VERDICTS.get(row.verdict, row.verdict)  # type: ignore[call-overload]
     if row.finding is None:
         return verdict(row)
     traced = f"trace: {row.finding} {share(row.finding_ratio)}"
@@ -224,9 +232,20 @@ _FLAGGED: Sequence[Column[JobRow]] = (
 )
 
 
-def _jobs(currency: str) -> list[Column[JobRow]]:
+def _sizes(row: JobRow | SweepRow) -> str:
+    if isinstance(row, JobRow):
+        return gpus(row.gpus)
+    fewest, most = gpus(row.fewest_gpus), gpus(row.most_gpus)
+    return most if fewest == most else f"{fewest}-{most}"
+
+
+def _jobs(currency: str) -> list[Column[JobRow | SweepRow]]:
     return [
-        *_JOB,
+        ("job", LEFT, lambda row: row.shown_name),
+        ("of this name", RIGHT, lambda row: f"{row.jobs:,}" if isinstance(row, SweepRow) else ""),
+        ("name", LEFT, lambda row: row.job_name),
+        ("user", LEFT, lambda row: row.user),
+        ("GPUs", RIGHT, _sizes),
         *SUMS,
         ("can be had back", RIGHT, lambda row: hours(row.recoverable_gpu_hours)),
         ("cost of that", RIGHT, lambda row: money(row.recoverable_cost, currency)),

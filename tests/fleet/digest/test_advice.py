@@ -16,14 +16,16 @@ FINE = JobSums(80, 80, 40, 80, 40, 40)
 """OFU and MFU of 50 %, and the aim is 40 %."""
 
 
-SERVER = "http://prometheus:9090"
-
-
 def said(
-    sums: JobSums, signs: JobSigns = NOTHING, target: float | None = 0.4, **known: object
+    sums: JobSums,
+    signs: JobSigns = NOTHING,
+    target: float | None = 0.4,
+    slower: str = "",
+    **known: object,
 ) -> dict[str, str]:
-    (row,) = report(history(job("1", "ada", sums, **known))).jobs
-    return {each.kind: each.text for each in advice.of_job(row, signs, target, 0.6, SERVER)}
+    fleet = report(history(job("1", "ada", sums, **known)))
+    told = advice.of_job(fleet.jobs[0], signs, target, 0.6, fleet, slower)
+    return {each.kind: each.text for each in told}
 
 
 def test_of_a_job_that_does_well_nothing_is_said() -> None:
@@ -127,6 +129,17 @@ def test_a_low_ofu_is_told_with_what_the_job_lost_most_to_and_a_command_to_copy(
     lost = {"no_tensor": 10.0, "idle": 40.0, "clock": 14.0}
     found = said(JobSums(80, 80, 16, lost=lost))["low_ofu"]
     assert "It lost most to idle (50.0%). GPUs wait for their host" in found
-    assert f"`ofu-exporter fleet job 1 --prometheus {SERVER}` draws it over time." in found
+    fleet = report(history())
+    time = f"--since {fleet.time.hours}h --until {fleet.time.end}"
+    command = f"`ofu-exporter fleet job 1 --prometheus {fleet.server} {time}`"
+    assert f"{command} draws it over time." in found
+
+
+def test_a_sure_regression_is_told_with_a_command_and_its_low_ofu_is_not_told_again() -> None:
+    words = "OFU 41.0% before 2026-11-09, 20.5% since (sure)."
+    found = said(JobSums(80, 80, 16), slower=words)
+    assert set(found) == {"regression"}
+    assert found["regression"].startswith(f"{words} Compare what changed that day")
+    assert "`ofu-exporter fleet job 1 --prometheus" in found["regression"]
     assert "Usual reasons" not in found
     assert "Usual reasons are data loading" in said(JobSums(80, 80, 16))["low_ofu"]

@@ -99,7 +99,7 @@ def test_a_trace_stands_beside_the_verdict(known: dict[str, object], begin: str)
 
 def in_words(found: FleetReport, most_rows: int = 20) -> tuple[str, str]:
     """The report as text and in Markdown."""
-    document = report_text.document(found, most_rows)
+    document = report_text.document(found, most_rows=most_rows)
     return document.plain(), document.markdown()
 
 
