@@ -9,7 +9,7 @@ import time
 
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
-from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.support.bounded_get import PROBLEMS, Limits, get, no_answer
 from ofu_exporter.values.text import shown_lines
 

@@ -11,10 +11,10 @@ from typing import Any
 from ofu_exporter.cli.answers import print_answer
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
-from ofu_exporter.jobs.agent_access import AgentAccess
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.state_rows import last_in_file
 from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.support import tables
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.support.percent import percent

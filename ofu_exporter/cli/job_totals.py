@@ -11,11 +11,11 @@ from typing import Any
 from ofu_exporter.cli.answers import print_answer, say
 from ofu_exporter.client.channel import default_url
 from ofu_exporter.errors import OfuError
-from ofu_exporter.jobs.agent_access import AgentAccess
 from ofu_exporter.jobs.gather import NodeAgents, ask, gather
 from ofu_exporter.jobs.state_rows import find_in_file
 from ofu_exporter.jobs.summary import one_line, text
 from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.schedulers.slurm.admin_comment import Commands, SlurmError
 from ofu_exporter.schedulers.slurm.squeue import find
 from ofu_exporter.support.bounded_get import shown_url

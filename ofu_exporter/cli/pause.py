@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ofu_exporter.cli.answers import say
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
 from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
-from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.serving.node_reader import read_node
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm.host_engine import EMBEDDED, HostEngine

@@ -18,11 +18,11 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import AGENTS, FleetReport
-from ofu_exporter.jobs.agent_access import AgentAccess
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.hosts import Host
 from ofu_exporter.jobs.state_writer import MOST_TOLD
 from ofu_exporter.jobs.totals import JobTotals, merged
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.serving.node_json import IDLE_RATIO, GpuJson
 from ofu_exporter.serving.node_reader import read_node
 from ofu_exporter.support.bounded_get import NoAnswerError

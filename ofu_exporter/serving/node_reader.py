@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.reports.agent_access import AgentAccess
 from ofu_exporter.serving.node_json import NodeJson
 from ofu_exporter.support.bounded_get import Limits, NoAnswerError, content
 from ofu_exporter.support.measured_json import measured_json

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.jobs.agent_access import AgentAccess
+from ofu_exporter.reports.agent_access import AgentAccess
 
 THREADS = 16
 
