@@ -98,8 +98,12 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     interval: Seconds = Field(
         default=5.0, description="Length of a window, 0.1s to 30s.", examples=["5s"]
     )
-    clock_interval: Seconds = Field(
-        default=0.5, gt=0, description="Time between two reads of the SM clock.", examples=["0.5s"]
+    clock_interval: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="Time between two reads of the SM clock; "
+        "without this setting 0.5s, or 0.25s with windows of up to 1s.",
+        examples=["0.5s"],
     )
     listen: str = Field(
         default="0.0.0.0:9846",

@@ -33,14 +33,16 @@ class SamplingPace:
 
     interval: float
     """Seconds of one window."""
-    clock_interval: float
-    """Seconds between two clock reads, as configured."""
+    clock_interval: float | None = None
+    """Seconds between two clock reads, as configured; None = 0.5, or 0.25 with windows of up to 1 s, which need four
+    reads: two would take the clock of work for that of a pause beside it too often."""
     reprobe: float = 60.0
     """Seconds between two tries to measure a GPU that had no counters."""
 
     @property
     def reads_per_window(self) -> int:
-        return max(1, round(self.interval / self.clock_interval))
+        usual = 0.5 if self.interval > 1 else 0.25
+        return max(1, round(self.interval / (self.clock_interval or usual)))
 
     @property
     def step_seconds(self) -> float:

@@ -55,7 +55,7 @@ INTERVAL, CLOCK_INTERVAL = 0.5, 0.05
 PRESET = {
     "scheduler": Given("none", "validate"),
     "interval": Given(INTERVAL, "validate"),
-    "clock_interval": Given(CLOCK_INTERVAL, "validate"),
+    "clock_interval": Given(CLOCK_INTERVAL, "validate", f"{CLOCK_INTERVAL:g}s"),
     **QUIET,
 }
 """Settings of a validation. They override the environment, which is meant for this node's agent."""

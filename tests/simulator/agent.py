@@ -40,9 +40,6 @@ __all__ = [
     "seed",
 ]
 
-CLOCK_INTERVAL = 0.5
-"""The agent's default."""
-
 
 class Counted(NamedTuple):
     """A window that the agent has added to its totals; times are seconds of the load."""
@@ -118,7 +115,7 @@ class Agent:
         """`claims` hold from the first tick on; `publish` gets the snapshot of every tick."""
         self._source = source
         self._world = world
-        self._pace = lanes.SamplingPace(interval, CLOCK_INTERVAL)
+        self._pace = lanes.SamplingPace(interval)
         self._inbox: lanes.Inbox = queue.SimpleQueue()
         self._state = State()
         self._claims = claims

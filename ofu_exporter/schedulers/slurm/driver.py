@@ -37,6 +37,8 @@ from ofu_exporter.values.reasons import ClaimRejection, SchedulerReason
 
 log = logging.getLogger(__name__)
 
+FIRST_JOB_SECONDS = 1.0
+"""Until a hook has left a file here, the directory is looked at a quarter as often, but at least this often."""
 SETTLE_SECONDS = 2.0
 """How long after a change every poll reads the directory again.
 
@@ -124,7 +126,8 @@ class Scheduler(schedulers.Scheduler):
 
     @property
     def poll_seconds(self) -> float:
-        return self._options.slurm_poll
+        every = self._options.slurm_poll
+        return every if self._is_in_use else max(every, min(FIRST_JOB_SECONDS, 4 * every))
 
     @property
     def rejected(self) -> Mapping[str, int]:

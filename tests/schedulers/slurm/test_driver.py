@@ -123,6 +123,17 @@ def test_it_says_that_no_prolog_has_run_yet_and_leaves_the_log_to_the_agent(
     assert caplog.text == ""
 
 
+def test_the_directory_is_looked_at_seldom_until_a_hook_has_left_a_file(tmp_path: Path) -> None:
+    node = Node(tmp_path, dcgm_job_dir=None)
+    for _ in range(2):
+        with pytest.raises(SchedulerError):
+            node.scheduler.claims()
+        assert node.scheduler.poll_seconds == 1.0
+    node.write("7", "GPU-a")
+    assert node.scheduler.claims()
+    assert node.scheduler.poll_seconds == 0.25
+
+
 def test_a_directory_alone_does_not_say_that_slurm_is_in_use(tmp_path: Path) -> None:
     """A package may have made it, or a mount of a container."""
     node = Node(tmp_path, dcgm_job_dir=None)
