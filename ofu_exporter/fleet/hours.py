@@ -56,6 +56,11 @@ class ServerClock(NamedTuple):
         """The number of the hour that a time lies in; its very end belongs to it, its begin doesn't."""
         return math.ceil((round(time, 3) - self.phase) / HOUR - 1e-9)
 
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def hours_of(self, times: tuple[float, ...]) -> tuple[int, ...]:
+        """The hours of some times."""
+        return tuple(map(self.hour_of, times))
+
     def end_of(self, hour: int) -> float:
         return round(hour * HOUR + self.phase, 3)
 

@@ -7,9 +7,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ofu_exporter.errors import ConfigError, QueryError
@@ -28,7 +30,7 @@ TIMEOUT_SECONDS = 130.0
 _PAUSES = (0.5, 2.0, 8.0)
 """Seconds between the tries of a query while the server is busy or away."""
 _LONGEST_PAUSE = 60.0
-LATEST = 1e11
+EARLIEST, LATEST = -1e-9, 1e11
 """A clock that shows this, the year 5138, gives milliseconds or no time at all."""
 LARGEST = 1e18
 """Beyond all seconds, joules and FLOP/s of one series: a value as large is none, and sums of such values overflow."""
@@ -65,9 +67,22 @@ class Labels(dict[str, str]):
 
 
 class Series(NamedTuple):
+    """Samples in the order of time; at least one. Thousands of series have the same tuple of times."""
+
     labels: dict[str, str]
-    points: list[tuple[float, float]]
-    """Unix times and finite values, in the order of time; at least one."""
+    times: tuple[float, ...]
+    """Unix times."""
+    values: Sequence[float]
+    """All of them finite."""
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """Times with values."""
+        return [*zip(self.times, self.values, strict=True)]
+
+    @classmethod
+    def of(cls, labels: dict[str, str], points: Sequence[tuple[float, float]]) -> Series:
+        return cls(labels, tuple(time_ for time_, _ in points), [value for _, value in points])
 
 
 @dataclass
@@ -131,22 +146,14 @@ class PrometheusClient:
         A server may or may not count a sample at the very begin as part of a range, so both ends are cut here.
         """
         window = f"[{round(1000 * (end - start))}ms]"
-        series = self.instant(f"{selector}{window}", end)
-        return [
-            Series(one.labels, points)
-            for one in series
-            if (points := [point for point in one.points if start < point[0] <= end])
-        ]
+        form = {"query": f"{selector}{window}", "time": f"{end:.3f}"}
+        return self._asked("query", form, start, end)
 
     def steps(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """The values of an expression at start + step, start + 2 step, ... end. Raises QueryError."""
         times = {"start": f"{start + step:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        series = self._asked("query_range", {"query": expression, **times, **LOOK_BACK})
-        return [
-            Series(one.labels, points)
-            for one in series
-            if (points := [point for point in one.points if start < point[0] < end + step])
-        ]
+        form = {"query": expression, **times, **LOOK_BACK}
+        return self._asked("query_range", form, start, end + step / 2)
 
     def partial_answer(self) -> str:
         """Why an answer since the last call of this had only a part of the data; empty where none was so."""
@@ -184,11 +191,14 @@ class PrometheusClient:
         return error
 
     @collector_paused()
-    def _asked(self, path: str, form: dict[str, str]) -> list[Series]:
+    def _asked(
+        self, path: str, form: dict[str, str], start: float = EARLIEST, end: float = LATEST
+    ) -> list[Series]:
+        """The samples after `start` and not after `end`."""
         data = self._data(path, {**form, "stats": "all"})
         try:
-            series = map(_series, data["result"])
-            return [one for one in series if one.points]
+            series = [_series(row, start, end) for row in data["result"]]
+            return [one for one in series if one.times]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
                 QueryReason.NOT_PROMETHEUS, "the answer is not a list of series"
@@ -305,16 +315,32 @@ def _document(body: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _series(row: Mapping[str, Any]) -> Series:
-    values = row["values"] if "values" in row else [row["value"]]
-    points = ((float(time_), float(value)) for time_, value in values)
-    labels = Labels({str(name): _whole_text(str(value)) for name, value in row["metric"].items()})
-    return Series(labels, [each for each in points if _is_sample(*each)])
+def _series(row: Mapping[str, Any], start: float, end: float) -> Series:
+    samples = row["values"] if "values" in row else [row["value"]]
+    if not samples:
+        return Series({}, (), ())
+    at, texts = zip(*samples, strict=True)
+    labels, values = _labels(row["metric"]), [*map(float, texts)]
+    times, are_between = _times(at, start, end)
+    if are_between and min(values) > -LARGEST and max(values) < LARGEST and not isnan(sum(values)):
+        return Series(labels, times, values)
+    points = zip(times, values, strict=True)
+    return Series.of(labels, [p for p in points if start < p[0] <= end and abs(p[1]) < LARGEST])
 
 
-def _is_sample(time_: float, value: float) -> bool:
-    """Whether these can be the time and the value of something; NaN is neither."""
-    return 0 <= time_ < LATEST and -LARGEST < value < LARGEST
+@lru_cache(maxsize=4096)
+def _times(times: tuple[Any, ...], start: float, end: float) -> tuple[tuple[float, ...], bool]:
+    """These times, and whether all lie between the two. Kept, because thousands of series have the same ones."""
+    found = tuple(map(float, times))
+    return found, all(start < time_ <= end for time_ in found)
+
+
+def _labels(metric: Mapping[str, Any]) -> Labels:
+    return Labels(
+        metric
+        if "".join(metric.values()).isascii()
+        else {name: _whole_text(value) for name, value in metric.items()}
+    )
 
 
 def _whole_text(text: str) -> str:

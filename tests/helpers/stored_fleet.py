@@ -320,9 +320,9 @@ def victoria_with(prometheus: Prometheus, folder: Path) -> Iterator[VictoriaMetr
     """A VictoriaMetrics that has what this Prometheus has."""
     client = PrometheusClient(prometheus.url)
     lines = [
-        f"{labels['__name__']}{labelled(**labels)} {value!r} {1000 * time:.0f}"
-        for labels, points in client.recorded('{__name__=~".+"}', BEGIN - 1, BEGIN + 1000 * HOUR)
-        for time, value in points
+        f"{one.labels['__name__']}{labelled(**one.labels)} {value!r} {1000 * time:.0f}"
+        for one in client.recorded('{__name__=~".+"}', BEGIN - 1, BEGIN + 1000 * HOUR)
+        for time, value in one.points
     ]
     client.close()
     address = f"127.0.0.1:{free_port()}"

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import Series
-from ofu_exporter.fleet.reports.fleet_history import ClusterHour, ClusterJob, FleetHistory, JobSums
+from ofu_exporter.fleet.reports.fleet_history import ClusterHour, ClusterJob, FleetHistory, HourSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])
@@ -95,7 +95,7 @@ class HistoryAnswers:
         times: dict[str, set[float]] = defaultdict(set)
         for each in answers:
             for one in each:
-                times[cluster_of(one.labels)].update(time for time, _ in one.points)
+                times[cluster_of(one.labels)].update(one.times)
         return {
             (cluster, hour_of(time)) for cluster, instants in times.items() for time in instants
         }
@@ -104,10 +104,10 @@ class HistoryAnswers:
         self, answer: Iterable[Series], key: Callable[[Mapping[str, str]], KeyT]
     ) -> dict[KeyT, dict[int, float]]:
         """One value by key and hour: two replicas of a server tell the same hour twice."""
-        hour_of = self._history.clock.hour_of
+        hours_of = self._history.clock.hours_of
         by_key: dict[KeyT, dict[int, float]] = {}
         for one in answer:
-            hours = {hour_of(time): value for time, value in one.points}
+            hours = dict(zip(hours_of(one.times), one.values, strict=True))
             other = by_key.setdefault(key(one.labels), hours)
             if other is not hours:
                 for hour, value in hours.items():
@@ -123,14 +123,14 @@ class HistoryAnswers:
                 yield one, hour, value
 
 
-def sums_of_hour(values: Sequence[float | None]) -> JobSums:
+def sums_of_hour(values: Sequence[float | None]) -> HourSums:
     """The sums of an hour, in the order of JOB_HOURS. One that lacks what it is divided by counts for nothing."""
     held, observed, utilized, compared, mfu, compared_utilized = values
     if observed is None or utilized is None:
         observed = utilized = 0.0
     if compared is None or mfu is None or compared_utilized is None:
         compared = mfu = compared_utilized = 0.0
-    return JobSums(held or 0.0, observed, utilized, compared, mfu, compared_utilized)
+    return (held or 0.0, observed, utilized, compared, mfu, compared_utilized)
 
 
 def add_up(sums: MutableMapping[str, float], name: str, values: Iterable[float]) -> None:
@@ -144,7 +144,7 @@ def without(one: Series, hours: set[ClusterHour], clock: ServerClock) -> Series:
         return one
     cluster = cluster_of(one.labels)
     points = [point for point in one.points if (cluster, clock.hour_of(point[0])) not in hours]
-    return Series(one.labels, points)
+    return Series.of(one.labels, points)
 
 
 def cluster_of(labels: Mapping[str, str]) -> str:

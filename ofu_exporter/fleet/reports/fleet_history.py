@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -14,6 +14,10 @@ from ofu_exporter.values.losses import Loss
 
 SPLIT_TOLERANCE = 0.002
 """Increases of counters are extrapolated to the ends of the hour, so their sums differ by a little."""
+
+
+HourSums = tuple[float, float, float, float, float, float]
+"""GPU-hours held, observed and utilized, and those compared with their MFU and what they utilized."""
 
 
 @dataclass(slots=True)
@@ -54,12 +58,27 @@ class JobSums:
         for part, hours in other.lost.items():
             self.lost[part] = self.lost.get(part, 0.0) + hours
 
-    def add_one(self, name: str, value: float, part: str = "") -> None:
-        """Add to one of them; to what was lost, by its part."""
+    def add_hour(self, hour: HourSums) -> None:
+        held, observed, utilized, compared, compared_mfu, compared_utilized = hour
+        self.held += held
+        self.observed += observed
+        self.utilized += utilized
+        self.compared += compared
+        self.compared_mfu += compared_mfu
+        self.compared_utilized += compared_utilized
+
+    def add_one(self, name: str, value: float) -> None:
+        self.add_each(name, [value])
+
+    def add_each(self, name: str, values: Iterable[float], part: str = "") -> None:
+        """Add values, one by one, to one of the sums; to what was lost, by its part."""
+        total: float = self.lost.get(part, 0.0) if name == "lost" else getattr(self, name)
+        for value in values:
+            total += value
         if name == "lost":
-            self.lost[part] = self.lost.get(part, 0.0) + value
+            self.lost[part] = total
         else:
-            setattr(self, name, getattr(self, name) + value)
+            setattr(self, name, total)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -129,8 +148,10 @@ class JobHistory:
     last_hour: int | None = None
 
     def note_hour(self, hour: int) -> None:
-        self.first_hour = hour if self.first_hour is None else min(self.first_hour, hour)
-        self.last_hour = hour if self.last_hour is None else max(self.last_hour, hour)
+        if self.first_hour is None or hour < self.first_hour:
+            self.first_hour = hour
+        if self.last_hour is None or hour > self.last_hour:
+            self.last_hour = hour
 
     @property
     def total(self) -> JobSums:
@@ -246,12 +267,15 @@ class FleetHistory:
         job = self.jobs.get(key)
         return {} if job is None else job.days
 
-    def add_hour(self, job: JobHistory, hour: int, sums: JobSums) -> None:
+    def add_hour(self, job: JobHistory, hour: int, sums: HourSums | JobSums) -> None:
         job.note_hour(hour)
         for there, place in ((job.days, self.clock.day_of(hour)), (self.hours, hour)):
-            if place not in there:
-                there[place] = JobSums()
-            there[place].add(sums)
+            if (of_place := there.get(place)) is None:
+                of_place = there[place] = JobSums()
+            if isinstance(sums, JobSums):
+                of_place.add(sums)
+            else:
+                of_place.add_hour(sums)
 
     def model(self, hour: int, cluster: str, model: str) -> ModelSums:
         key = (self.clock.day_of(hour), cluster, model)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import Answers, PartReader
@@ -167,12 +169,14 @@ class _Collector(HistoryAnswers):
 
     def _add_part(self, key: ClusterJob, hours: Mapping[int, float], name: str, part: str) -> None:
         """Add a job's values of some hours, one by one: so their sum is the same however the time is cut."""
-        history, day, of_day = self._history, None, None
-        for hour, value in sorted(hours.items()):
-            if (its_day := history.clock.day_of(hour)) != day or history.is_reused(key):
-                day, of_day = its_day, history.job_days(history.owned(key, hour)).get(its_day)
-            if of_day is not None:
-                of_day.add_one(name, value, part)
+        history, ordered = self._history, sorted(hours)
+        is_reused = history.is_reused(key)
+        owners = groupby(ordered, partial(history.owned, key)) if is_reused else [(key, ordered)]
+        for owner, owned in owners:
+            days = history.job_days(owner)
+            for day, its in groupby(owned, history.clock.day_of):
+                if (of_day := days.get(day)) is not None:
+                    of_day.add_each(name, [hours[hour] for hour in its], part)
 
     def read_simulated(self) -> None:
         """Whether values of any hour are simulated, and whether others are measured. For jobs: in their clusters."""
@@ -191,8 +195,9 @@ class _Collector(HistoryAnswers):
         history = self._history
         for key in sorted(set[ClusterJob]().union(*of_jobs)):
             of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
+            is_reused = history.is_reused(key)
             for hour in sorted(set[int]().union(*of_job)):
-                if history.is_reused(key):
+                if is_reused:
                     job = history.job(history.owned(key, hour))
                 history.add_hour(job, hour, sums_of_hour([hours.get(hour) for hours in of_job]))
 
@@ -205,30 +210,30 @@ class _Collector(HistoryAnswers):
                 sums.utilized += utilized[key][hour]
 
     def _name_jobs(self, answer: Iterable[Series]) -> None:
-        hour_of, named = self._history.clock.hour_of, list(answer)
+        hours_of, named = self._history.clock.hours_of, list(answer)
         for one in named:
-            hours = [hour_of(time) for time, _ in one.points]
-            self._history.note_user(job_of(one.labels), one.labels.get("user", ""), hours)
+            user, hours = one.labels.get("user", ""), hours_of(one.times)
+            self._history.note_user(job_of(one.labels), user, hours)
         for one in named:
-            for key, points in self._by_record(one):
+            for key, values in self._by_record(one):
                 names = tuple(one.labels.get(name, "") for name in NAMES)
                 if any(names):
                     job = self._history.job(key)
-                    job.names[names] = job.names.get(names, 0) + len(points)
+                    job.names[names] = job.names.get(names, 0) + len(values)
                 if framework := one.labels.get("framework"):
                     job = self._history.job(key)
-                    job.frameworks[framework] = job.frameworks.get(framework, 0.0) + len(points)
+                    job.frameworks[framework] = job.frameworks.get(framework, 0.0) + len(values)
 
-    def _by_record(self, one: Series) -> Iterator[tuple[ClusterJob, Sequence[tuple[float, float]]]]:
-        """The points of a series by the job that they are of: an id may be of several, one after the other."""
+    def _by_record(self, one: Series) -> Iterator[tuple[ClusterJob, Sequence[float]]]:
+        """The values of a series by the job that they are of: an id may be of several, one after the other."""
         key, history = job_of(one.labels), self._history
         if not history.is_reused(key):
-            yield key, one.points
+            yield key, one.values
             return
-        points: dict[ClusterJob, list[tuple[float, float]]] = defaultdict(list)
-        for point in one.points:
-            points[history.owned(key, history.clock.hour_of(point[0]))].append(point)
-        yield from points.items()
+        values: dict[ClusterJob, list[float]] = defaultdict(list)
+        for hour, value in zip(history.clock.hours_of(one.times), one.values, strict=True):
+            values[history.owned(key, hour)].append(value)
+        yield from values.items()
 
     def _of_jobs(
         self, quantity: Quantity
@@ -236,9 +241,9 @@ class _Collector(HistoryAnswers):
         """Labels and values above 0, of jobs whose GPU-hours are known."""
         for answer in self.either(quantity):
             for one in answer:
-                for key, points in self._by_record(one):
+                for key, known in self._by_record(one):
                     job = self._history.jobs.get(key)
-                    values = [value for _, value in points if value > 0]
+                    values = [value for value in known if value > 0]
                     if job is not None and values:
                         yield one.labels, values, job
 

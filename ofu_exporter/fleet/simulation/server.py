@@ -7,7 +7,7 @@ job has, such as traces, there is no series.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -55,7 +55,7 @@ class SimulatedServer:
         del at  # both answers are the same for the whole time
         if expression == peer_hours.MODELS:
             return [
-                Series(Labels(self._cluster, instance=node.name, model=node.model.names[0]), [])
+                Series(Labels(self._cluster, instance=node.name, model=node.model.names[0]), (), ())
                 for node in self._fleet.nodes
             ]
         return self._known(expression)
@@ -69,10 +69,11 @@ class SimulatedServer:
         if step != HOUR:
             raise QueryError(QueryReason.REFUSED, f"{URL}: has whole hours alone")
         cut = [
-            Series(each.labels, each.points[_after(each, start) : _after(each, end)])
+            Series(each.labels, each.times[first:last], each.values[first:last])
             for each in self._known(expression)
+            for first, last in [(bisect(each.times, start), bisect(each.times, end))]
         ]
-        return [each for each in cut if each.points]
+        return [each for each in cut if each.times]
 
     def partial_answer(self) -> str:
         """Why an answer had only a part of the data: none has."""
@@ -93,7 +94,7 @@ class SimulatedServer:
         """Add a series by the number of each hour, from 0 on."""
         points = [(self._begin + HOUR * (hour + 1), value) for hour, value in values.items()]
         if points:
-            self._series[expression].append(Series(Labels(self._cluster, **labels), points))
+            self._series[expression].append(Series.of(Labels(self._cluster, **labels), points))
 
     def _add_job(self, truth: JobTruth) -> None:
         hours = hours_of_job(truth, self._fleet)
@@ -217,8 +218,3 @@ def _known_hours(hours: Mapping[int, HourOfJob], field: str) -> Iterator[tuple[i
     for hour, each in hours.items():
         if (value := getattr(each, field)) is not None:
             yield hour, value
-
-
-def _after(series: Series, time: float) -> int:
-    """How many points lie not after a time."""
-    return bisect_right(series.points, time, key=lambda point: point[0])

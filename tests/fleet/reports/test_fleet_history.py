@@ -14,7 +14,7 @@ def test_every_sum_is_added() -> None:
     for number, name in enumerate(NUMBERS, 1):
         sums.add_one(name, float(number))
         more.add_one(name, float(number))
-    sums.add_one("lost", 3.0, "idle")
+    sums.add_each("lost", [3.0], "idle")
     sums.add(JobSums(lost={"idle": 1.0, "clock": 0.5}))
     sums.add(more)
     assert [getattr(sums, name) for name in NUMBERS] == [
