@@ -13,6 +13,7 @@ import click
 from pydantic import ValidationError
 
 from ofu_exporter.cli.answers import say
+from ofu_exporter.cli.local_agents import other_agents
 from ofu_exporter.cli.option_types import DURATION, FILE, option, with_options
 from ofu_exporter.errors import ConfigError, OfuError, SourceError, file_errors
 from ofu_exporter.reports.agent_access import AgentAccess
@@ -90,9 +91,10 @@ def pause(
     _await(agent, "ofu_exporter_released", patience, file)
     most = "" if longest is None else f", at most for {duration(longest)}"
     say(
-        f"Paused: the agent at {shown_url(agent)}{node} holds no GPU until `ofu-exporter resume`{most}; nor does any "
-        f"other here that looks for {file}."
+        f"Paused: the agent at {shown_url(agent)}{node} holds no GPU until `ofu-exporter resume`{most}."
     )
+    for other in other_agents(file, agent):
+        say(f"So does, because of {file}: {other}.")
     if address is not None:
         done = f"Paused: the host engine at {address} holds no profiling counters."
         say(_ask(address, HostEngine.pause, done))
