@@ -1,11 +1,13 @@
 """Takes a request for a job's trace, has its processes record, and gives what their files say to the report book.
 
 One request at a time. Files have names that the agent makes, one for each process, and are deleted when they are read.
+What could not be read stays for a day, for the command.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import pwd
 import secrets
 import threading
@@ -53,6 +55,7 @@ class _Request:
     trace: dict[str, Any] | None = None
     unread: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
+    kept: list[Path] = field(default_factory=list)
 
 
 class TraceDesk:
@@ -116,6 +119,12 @@ class TraceDesk:
             request.told_at, request.state = time.monotonic(), "recording"
         return daemon_messages.configuration(str(path), round(request.order.seconds * 1000))
 
+    def take_back(self, process: Process) -> None:
+        """A configuration did not reach its process, which is to have it when it asks again."""
+        with self._lock:
+            if self._request and self._request.told.pop(process.peer.address, None):
+                self._request.untold[process.peer.address] = _new_file(self.folder)
+
     def _job(self, job_id: str) -> Job:
         snapshot = self._snapshot()
         for view in snapshot.jobs if snapshot else ():
@@ -137,23 +146,19 @@ class TraceDesk:
         """The processes of a job's user, and that user. Raises TraceRefused."""
         job_id = job.job_id
         claiming = self.registry.of(job_id, time.monotonic(), job.pod_uids)
-        users = Counter(each.peer.uid for each in claiming)
-        are_proven = any(each.is_proven for each in claiming)
         may_ask = owner
-        if owner is None and users:
-            if len(users) > 1 and not are_proven:
-                self.outcomes["contested"] += 1
-                detail = "processes of several users say that they are of this job"
-                raise TraceRefused(403, detail)
-            owner = users.most_common(1)[0][0]
-            may_ask = owner if are_proven or not job.user else None
+        if owner is None and claiming:
+            owner = self._owner_of(claiming, job_id)
+            may_ask = owner if claiming[0].is_proven or not job.user else None
         _check(-1 if may_ask is None else may_ask, asker, job)
         processes = [each for each in claiming if each.peer.uid == owner]
         self.outcomes["foreign"] += len(claiming) - len(processes)
         wanted = set(asker.gpus or ())
-        processes = [each for each in processes if not wanted or each.gpu in wanted][
-            : asker.most or MOST_FILES
-        ]
+        processes = [
+            each
+            for each in processes
+            if (not wanted or each.gpu in wanted) and trace_files.is_held(each.peer.address)
+        ][: asker.most or MOST_FILES]
         if not processes or owner is None:
             which = f" on GPU {', '.join(map(str, sorted(wanted)))}" if wanted else ""
             detail = (
@@ -162,6 +167,23 @@ class TraceDesk:
             )
             raise TraceRefused(409, detail)
         return processes, owner
+
+    def _owner_of(self, claiming: list[Process], job_id: str) -> int:
+        """The user of processes that the kernel says are of a job, or of root or this agent. Raises TraceRefused."""
+        trusted = {0, os.geteuid()}
+        users = Counter(
+            each.peer.uid
+            for each in claiming
+            if each.is_proven or (each.peer.pid > 0 and each.peer.uid in trusted)
+        )
+        if users:
+            return users.most_common(1)[0][0]
+        self.outcomes["unproven"] += 1
+        detail = (
+            f"whose job {job_id} is is not known here, and processes only say that they are of it: no control group of "
+            "Slurm or of a pod shows it (to see them, an agent in a container needs hostPID)"
+        )
+        raise TraceRefused(403, detail)
 
     def _work(self, request: _Request) -> None:
         """Wait for the files, read them, and tell the book."""
@@ -235,15 +257,18 @@ class TraceDesk:
     def _close(self, request: _Request, outcome: str) -> None:
         with self._lock:
             paths = [*request.told.values()]
+            request.kept = _kept(request, outcome)
             if self._request is request:
                 self._request = None
             self.outcomes[outcome] += 1
         for path in paths:
             trace_files.delete(f"{path}.tmp")
-            if not request.order.keep:
+            if path not in request.kept:
                 trace_files.delete(path)
         request.state = "failed" if outcome == "failed" else "done"
         log.info("trace of job %s: %s", request.job_id, request.detail or request.state)
+        for path in request.kept:
+            log.info("trace of job %s: %s is kept for a day", request.job_id, path)
 
 
 def _request(
@@ -267,7 +292,7 @@ def _answer(request: _Request) -> TraceAnswer:
         told=len(request.told),
         arrived=len(request.arrived),
         unread=request.unread,
-        files=[str(each) for each in request.arrived] if request.order.keep else [],
+        files=[str(each) for each in request.kept],
         trace=request.trace,
     )
 
@@ -283,6 +308,16 @@ def _check(owner: int, asker: TraceAsker, job: Job) -> None:
             "by the agent's Unix socket"
         )
         raise TraceRefused(403, detail)
+
+
+def _kept(request: _Request, outcome: str) -> list[Path]:
+    """The files that are left for the command: those that somebody wants, and those that were too large to be read."""
+    is_wanted = request.order.keep or outcome == "failed"
+    return [
+        path
+        for path in request.arrived
+        if path.is_file() and not path.is_symlink() and (is_wanted or path.name in request.unread)
+    ]
 
 
 def _is_there(path: Path) -> bool:

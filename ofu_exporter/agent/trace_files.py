@@ -22,8 +22,8 @@ from typing import Any
 from ofu_exporter.errors import ConfigError
 
 MODE = 0o1733
-MOST_KEPT, KEPT_SECONDS = 64, 86400.0
-"""Most traces that lie in the folder, and their age."""
+MOST_KEPT, MOST_KEPT_BYTES, KEPT_SECONDS = 64, 8 << 30, 86400.0
+"""Most traces that lie in the folder, what they take on its disk, and their age."""
 MOST_SWEPT = 10_000
 """Most files that one sweep looks at."""
 READ_SECONDS = 120.0
@@ -78,15 +78,17 @@ def _reads_all() -> bool:
 
 
 def sweep_traces(folder: Path, now: float) -> None:
-    """Delete old traces, and the oldest where there are too many."""
+    """Delete old traces, and the oldest where there are too many, or too large ones."""
     found = []
     for entry in islice(os.scandir(folder), MOST_SWEPT):
         if _TRACE.fullmatch(entry.name):
             with suppress(OSError):
-                found.append((entry.stat(follow_symlinks=False).st_mtime, entry.path))
-    found.sort()
-    for place, (at, path) in enumerate(found):
-        if now - at > KEPT_SECONDS or place < len(found) - MOST_KEPT:
+                stat_ = entry.stat(follow_symlinks=False)
+                found.append((stat_.st_mtime, 512 * stat_.st_blocks, entry.path))
+    taken = 0
+    for place, (at, size, path) in enumerate(sorted(found, reverse=True)):
+        taken += size
+        if now - at > KEPT_SECONDS or place >= MOST_KEPT or taken > MOST_KEPT_BYTES:
             delete(path)
 
 
@@ -101,12 +103,12 @@ def sweep_sockets(folder: Path) -> None:
                     os.unlink(entry.path)
 
 
-def is_held(path: str) -> bool:
-    """Whether a process has this datagram socket open."""
+def is_held(path: str | bytes) -> bool:
+    """Whether a process has this datagram socket open, by its path or abstract name."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asker:
         try:
             asker.connect(path)
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
         except OSError:
             return True

@@ -1,6 +1,7 @@
 """The socket at which processes of the node ask whether they are to record a trace: the part of PyTorch's daemon.
 
-One thread answers, two hundred messages a second at most, so that a flood takes little of the agent.
+One thread answers, two hundred messages a second at most, so that a flood takes little of the agent. Each user is
+answered from a socket of his own: answers that nobody reads fill the sender's buffer.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import select
 import socket
 import stat
 import struct
@@ -21,12 +23,12 @@ from ofu_exporter.agent.trace_desk import TraceDesk
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.traces import daemon_messages
 from ofu_exporter.traces.daemon_messages import Registration
-from ofu_exporter.traces.registry import Peer
+from ofu_exporter.traces.registry import MOST_USERS, Peer
 
 log = logging.getLogger(__name__)
 
 NAME = "dynolog"
-PAUSE_SECONDS = 0.005
+PAUSE_SECONDS, WAIT_MS = 0.005, 1000
 SWEEP_SECONDS = 600.0
 _CREDENTIALS = struct.Struct("=iii")
 _OTHER = "another daemon (dynolog?) has it: take traces through that one, and show them with `profile --post`"
@@ -39,6 +41,9 @@ class TraceSocket:
         """`folder` is where the socket is; None = the abstract name. Raises ConfigError where it cannot be had."""
         self._folder, self._desk = folder, desk
         self._socket = _in(folder) if folder else _abstract()
+        self._of_user: dict[int, socket.socket] = {}
+        self._arrivals = select.poll()
+        self._arrivals.register(self._socket, select.POLLIN)
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -64,12 +69,15 @@ class TraceSocket:
                 trace_files.sweep_sockets(self._folder)
 
     def _take(self) -> None:
-        """Answer one message, or wait for a while."""
+        """Answer one message, or wait for a while. The socket never blocks: Python would try for as long as that to
+        answer who reads no answers."""
+        if not self._arrivals.poll(WAIT_MS):
+            return
         try:
             # There is room for the credentials alone: the kernel drops files that a message brings.
             room = socket.CMSG_SPACE(_CREDENTIALS.size)
             data, extra, _, address = self._socket.recvmsg(daemon_messages.MOST_BYTES + 1, room)
-        except TimeoutError:
+        except BlockingIOError:
             return
         peer = _peer(extra, os.fsencode(address or b""))
         if peer is None or not self._is_client(peer):
@@ -87,7 +95,21 @@ class TraceSocket:
             answer = daemon_messages.registered(1)
         else:
             answer = daemon_messages.answer(self._desk.configuration(process))
-        self._socket.sendto(answer, socket.MSG_DONTWAIT, peer.address)
+        try:
+            self._answering(peer.uid).sendto(answer, peer.address)
+        except OSError:  # it reads too few of its answers: it is told with the next one
+            self._desk.take_back(process)
+            raise
+
+    def _answering(self, uid: int) -> socket.socket:
+        """The socket from which a user is answered."""
+        if uid not in self._of_user:
+            if len(self._of_user) >= MOST_USERS:
+                for each in self._of_user.values():
+                    each.close()
+                self._of_user.clear()
+            self._of_user[uid] = _answering_in(self._folder)
+        return self._of_user[uid]
 
     def _is_client(self, peer: Peer) -> bool:
         """Whether a sender's socket is one that Kineto makes: nothing is sent to others on somebody's word."""
@@ -114,7 +136,7 @@ def _peer(extra: list[tuple[int, int, bytes]], address: bytes) -> Peer | None:
 def _new() -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    made.settimeout(1.0)
+    made.setblocking(False)
     return made
 
 
@@ -125,6 +147,19 @@ def _abstract() -> socket.socket:
     except OSError as error:
         made.close()
         raise ConfigError(f"the abstract name dynolog: {_OTHER}") from error
+    return made
+
+
+def _answering_in(folder: Path | None) -> socket.socket:
+    """A socket with a name beside the daemon's, which clients look at; its file is not needed."""
+    made, name = _new(), f"{NAME}.{secrets.token_hex(8)}"
+    try:
+        made.bind(str(folder / name) if folder else f"\0{name}\0".encode())
+    except OSError:
+        made.close()
+        raise
+    if folder:
+        trace_files.delete(folder / name)
     return made
 
 

@@ -1,13 +1,14 @@
 """Says which job is slow enough to take a trace of by itself. Pure: its samples are the totals of snapshots.
 
 A job is slow when its OFU of the last ten minutes is below a ratio, or below half of its median of the last hour. Each
-job is named once in six hours, and not in its first ten minutes.
+job is named once in six hours, and not in its first ten minutes. After a time that nobody measured both begin anew.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -15,13 +16,17 @@ from ofu_exporter.values.job import JobKey
 from ofu_exporter.values.snapshot import JobView, Snapshot
 
 SAMPLE_SECONDS = 60.0
-SPAN, HOUR = 10, 60
-"""Samples of ten minutes, and of an hour."""
+SPAN_SECONDS, USUAL_SECONDS, HOUR_SECONDS = 600.0, 1800.0, 3600.0
+"""What is compared, the least time of which the median is usual, and the most."""
+GAP_SECONDS = 150.0
+"""Most between two samples in which something more was measured."""
 AGAIN_SECONDS = 6 * 3600.0
 MOST_JOBS = 256
 
 
 class _Sample(NamedTuple):
+    at: float
+    """Seconds of the agent's clock."""
     observed_seconds: float
     utilization_seconds: float
 
@@ -52,30 +57,41 @@ class SlowJobs:
         for key, view in running.items():
             if key not in self._samples and len(self._samples) >= MOST_JOBS:
                 continue
-            samples = self._samples.setdefault(key, deque(maxlen=HOUR + 1))
-            samples.append(_Sample(view.observed_seconds, view.utilization_seconds))
-            is_young = snapshot.unix - view.current_began < SPAN * SAMPLE_SECONDS
+            samples = self._samples.setdefault(key, deque())
+            _add(samples, _Sample(snapshot.at, view.observed_seconds, view.utilization_seconds))
+            is_young = snapshot.unix - view.current_began < SPAN_SECONDS
             if not is_young and key not in self._named and (why := self._why(samples)):
                 self._named[key] = snapshot.at
                 yield view.job.job_id, why
 
     def _why(self, samples: deque[_Sample]) -> str:
         """Why a job is slow; "" where it is not."""
-        if len(samples) <= SPAN:
-            return ""
-        ofu = _ofu(samples[-SPAN - 1], samples[-1])
+        now = samples[-1].at
+        before = next((e for e in reversed(samples) if now - e.at >= SPAN_SECONDS), None)
+        ofu = _ofu(before, samples[-1]) if before else None
         if ofu is None:
             return ""
         if ofu < self._below:
             return f"its OFU of ten minutes is {ofu:.1%}, below {self._below:.1%}"
-        minutes = [_ofu(samples[n], samples[n + 1]) for n in range(len(samples) - 1)]
+        minutes = [_ofu(one, other) for one, other in pairwise(samples)]
         known = [each for each in minutes if each is not None]
-        usual = median(known) if len(known) > 3 * SPAN else None
+        usual = median(known) if now - samples[0].at > USUAL_SECONDS else None
         if usual is not None and ofu < usual / 2:
             return (
                 f"its OFU of ten minutes is {ofu:.1%}, below half of the hour's median, {usual:.1%}"
             )
         return ""
+
+
+def _add(samples: deque[_Sample], last: _Sample) -> None:
+    """Add a sample in which something was measured; those before a gap, or of more than an hour ago, go."""
+    if samples and last.observed_seconds <= samples[-1].observed_seconds:
+        return
+    if samples and last.at - samples[-1].at > GAP_SECONDS:
+        samples.clear()
+    samples.append(last)
+    while last.at - samples[0].at > HOUR_SECONDS:
+        samples.popleft()
 
 
 def _ofu(before: _Sample, after: _Sample) -> float | None:

@@ -42,7 +42,8 @@ def trace(
     order = {"seconds": seconds, "keep": keep, "gpus": _numbers(gpus)}
     answer = _taken(job_id, order, agent)
     if answer["state"] == "failed":
-        raise OfuError(f"no trace of job {job_id}: {shown(answer['detail'])}")
+        kept = f" (kept: {', '.join(answer['files'])})" if answer["files"] else ""
+        raise OfuError(f"no trace of job {job_id}: {shown(answer['detail'] + kept)}")
     print_answer(format_, lambda: text(answer), lambda: answer)
 
 

@@ -48,7 +48,7 @@ class TraceAnswer(BaseModel):
     unread: dict[str, str]
     """Why files were not read."""
     files: list[str]
-    """Files that are kept."""
+    """Files that are kept: all that arrived with `keep`, otherwise those that could not be read."""
     trace: dict[str, Any] | None
     """As `POST /v1/mfu` takes it; null where there is none."""
 

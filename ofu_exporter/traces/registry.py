@@ -56,6 +56,7 @@ class ProcessRegistry:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
+        self._own_pod = self._groups("self")[1]
         self._of_user: dict[int, dict[bytes, Process]] = {}
         self.refused: Counter[str] = Counter()
 
@@ -94,10 +95,14 @@ class ProcessRegistry:
             (each, each.is_proven or each.pod in pods)
             for known in [*self._of_user.values()]
             for each in [*known.values()]
-            if each.can_record and (each.job == job or each.pod in pods)
+            if each.can_record and (each.pod in pods or (each.job == job and self._may_be(each)))
         ]
         proven = [replace(each, is_proven=True) for each, is_proven in found if is_proven]
         return proven or [each for each, _ in found]
+
+    def _may_be(self, each: Process) -> bool:
+        """Whether a process may be of a job that is none of its pod's."""
+        return each.is_proven or each.pod in ("", self._own_pod)
 
     def _forget(self, now: float) -> None:
         for uid, known in [*self._of_user.items()]:
@@ -106,7 +111,7 @@ class ProcessRegistry:
             if not known:
                 del self._of_user[uid]
 
-    def _groups(self, pid: int) -> tuple[str, str]:
+    def _groups(self, pid: int | str) -> tuple[str, str]:
         """The job of Slurm and the pod in whose control groups a process runs; "" where there is none to be seen."""
         try:
             with (self._proc / str(pid) / "cgroup").open() as file:

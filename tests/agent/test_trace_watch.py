@@ -88,3 +88,28 @@ def test_minutes_that_nobody_measured_are_no_low_ofu(watched: Watched) -> None:
     for _ in range(60):
         watched.now += MINUTE
         assert watched.watch.take(watched.node.tick(watched.now)) == []
+
+
+def test_after_a_pause_ten_minutes_have_to_be_measured_again(watched: Watched) -> None:
+    """Eight minutes before it and one after it are not ten, and a median of an hour ago is none of this hour."""
+    assert list(watched.minutes(50, 0.6)) == []
+    assert list(watched.minutes(5, 0.05)) == []
+    for _ in range(30):
+        watched.now += MINUTE
+        assert watched.watch.take(watched.node.tick(watched.now)) == []
+    ((minute, _, why),) = watched.minutes(30, 0.14)
+    # Its first window has ended in minute 86.
+    assert minute == 86 + 10
+    assert why == "its OFU of ten minutes is 14.0%, below 15.0%"
+    assert list(watched.minutes(20, 0.6)) == []
+
+
+def test_a_snapshot_that_comes_late_is_still_compared_by_its_time(watched: Watched) -> None:
+    assert list(watched.minutes(40, 0.6)) == []
+    named = []
+    for _ in range(8):
+        watched.node.run(watched.now, watched.now + 2 * MINUTE, 0.2, window=20.0, hz=FULL_CLOCK)
+        watched.now += 2 * MINUTE
+        named += [(round(watched.now / MINUTE), *e) for e in watched.watch.take(watched.node.last)]
+    # Eight of its ten minutes at 0.2, two at 0.6.
+    assert [minute for minute, *_ in named] == [48]

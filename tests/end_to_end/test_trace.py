@@ -10,9 +10,10 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,11 +46,20 @@ def flags(folder: Path) -> tuple[str, ...]:
 class Process(threading.Thread):
     """Asks each 0.2 s as PyTorch does, and writes the example where it is told to."""
 
-    def __init__(self, folder: Path, job: int = int(JOB), pid: int = 4711, empty: int = 0) -> None:
-        """The first `empty` files have no events."""
+    def __init__(
+        self,
+        folder: Path,
+        job: int = int(JOB),
+        pid: int = 4711,
+        empty: int = 0,
+        write: Callable[[Path], object] = lambda path: path.write_bytes(
+            gzip.decompress(EXAMPLE.read_bytes())
+        ),
+    ) -> None:
+        """The first `empty` files have no events; `write` makes what comes where a file is to be."""
         super().__init__(daemon=True)
         self.pid, self.job, self.daemon_socket = pid, job, str(folder / "s" / "dynolog")
-        self.empty = empty
+        self.empty, self.write = empty, write
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(folder / "s" / f"dynoconfigclient{pid}"))
         self.socket.settimeout(0.2)
@@ -66,7 +76,10 @@ class Process(threading.Thread):
             if told:
                 file = Path(told.split("\n")[0].removeprefix("ACTIVITIES_LOG_FILE="))
                 part = file.with_name(f"{file.stem}_{self.pid}.json.tmp")
-                part.write_bytes(FRAME if self.empty > 0 else gzip.decompress(EXAMPLE.read_bytes()))
+                if self.empty > 0:
+                    part.write_bytes(FRAME)
+                else:
+                    self.write(part)
                 self.empty -= 1
                 part.rename(part.with_suffix(""))
             time.sleep(0.2)
@@ -74,10 +87,11 @@ class Process(threading.Thread):
 
 
 @contextmanager
-def traced(folder: Path, processes: int = 1, empty: int = 0) -> Iterator[Agent]:
+def traced(folder: Path, processes: int = 1, **how: Any) -> Iterator[Agent]:
+    """An agent, and processes of its job."""
     with agent(*flags(folder)) as running:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
-        some = [Process(folder, pid=4711 + n, empty=empty) for n in range(processes)]
+        some = [Process(folder, pid=4711 + n, **how) for n in range(processes)]
         time.sleep(1.0)
         yield running
         for each in some:
@@ -177,10 +191,25 @@ def test_where_another_daemon_has_the_socket_it_is_said(tmp_path: Path) -> None:
             assert "another daemon" in ask(tmp_path).stderr
 
 
+def large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(600 << 20)
+
+
+def test_a_file_that_is_too_large_for_a_node_is_kept_for_the_command(tmp_path: Path) -> None:
+    with traced(tmp_path, write=large) as running:
+        done = ask(tmp_path)
+        (kept,) = (tmp_path / "t").iterdir()
+        assert "bytes, more than a node reads" in done.stderr
+        assert f"(kept: {kept})" in done.stderr
+        assert running.logged(f"{kept} is kept for a day")
+
+
 @pytest.mark.skipif(not TORCH.exists(), reason="PyTorch is not here")
 def test_an_unmodified_loop_of_pytorch_is_traced(short_path: Path) -> None:
+    """Its steps take a millisecond at least: without that a fast machine writes more events than a node reads."""
     tmp_path = short_path
-    loop = "import torch\na = torch.ones(64, 64)\nwhile True: a = (a @ a).tanh()"
+    loop = "import time, torch\na = torch.ones(64, 64)\nwhile True: a = (a @ a).tanh(); time.sleep(1e-3)"
     env = {
         "SLURM_JOB_ID": JOB,
         "KINETO_USE_DAEMON": "1",
@@ -191,7 +220,9 @@ def test_an_unmodified_loop_of_pytorch_is_traced(short_path: Path) -> None:
         until(lambda: running.values("ofu_job_info", job_id=JOB))
         with subprocess.Popen([str(TORCH), "-c", loop], env=env, stderr=subprocess.DEVNULL) as job:
             try:
-                until(lambda: "has asked" not in (found := ask(tmp_path)).stderr and found, 60.0)
+                said = until(
+                    lambda: "has asked" not in (found := ask(tmp_path)).stderr and found, 60.0
+                )
             finally:
                 job.kill()
-        assert running.value("ofu_exporter_traces_total", outcome="no_gpu_work") == 1
+        assert running.value("ofu_exporter_traces_total", outcome="no_gpu_work") == 1, said

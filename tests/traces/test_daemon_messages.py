@@ -20,8 +20,12 @@ def question(job: int, *pids: int, kind: int = 3) -> bytes:
     return message(b"req", struct.pack(f"=iiq{len(pids)}i", kind, len(pids), job, *pids))
 
 
+def registration(gpu: int, pid: int, job: int) -> bytes:
+    return message(b"ctxt", struct.pack("=iiq", gpu, pid, job))
+
+
 def test_a_registration_says_gpu_process_and_job() -> None:
-    sent = message(b"ctxt", struct.pack("=iiq", 7, 4711, 1001))
+    sent = registration(7, 4711, 1001)
     assert messages.parsed(sent) == Registration(7, 4711, 1001)
 
 

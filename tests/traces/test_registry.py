@@ -79,6 +79,19 @@ def test_who_only_says_that_it_is_of_a_job_is_none_beside_those_who_are(tmp_path
     assert [each.peer.uid for each in registry.of("7", 0.0)] == [1]
 
 
+def test_a_process_of_another_pod_cannot_say_that_it_is_of_a_job(tmp_path: Path) -> None:
+    for pid, pod in ((42, POD), (43, POD.replace("0a1b", "ffff"))):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cgroup").write_text(f"0::/kubepods/pod{pod}/5a6b\n")
+    (tmp_path / "self").symlink_to("42")
+    registry = ProcessRegistry(tmp_path)
+    for pid in (42, 43):
+        registry.take(DaemonQuestion(3, 7, (5,)), Peer(pid, 0, str(pid).encode()), 0.0)
+    assert [each.peer.pid for each in registry.of("7", 0.0)] == [42], (
+        "of this agent's own pod alone"
+    )
+
+
 def test_a_process_that_only_registers_records_nothing(tmp_path: Path) -> None:
     registry = ProcessRegistry(tmp_path)
     registry.take(Registration(3, 5, 7), Peer(0, 1, b"a"), 0.0)

@@ -203,7 +203,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     AGENT.counter(
         "ofu_exporter_traces",
         "Traces on demand by outcome (done, no_gpu_work, empty, failed), and processes that were refused: foreign "
-        "(another user than the job's), contested, too_many, malformed, stranger.",
+        "(another user than the job's), unproven (they only say that they are of it), too_many, malformed, stranger.",
         lambda counts: counts.traces,
         "outcome",
     ),

@@ -1,0 +1,157 @@
+"""Processes that mean harm to traces on demand: what they send, and what they put where a file is to be."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.bench.process import cpu_seconds, resident_mib
+from tests.end_to_end.test_trace import EXAMPLE, JOB, Process, ask, flags, traced
+from tests.helpers.agent import agent, until
+from tests.traces.test_daemon_messages import question, registration
+
+SECRET = "root:x:0:0"
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+
+
+def let_in(folder: Path) -> None:
+    for each in (folder, *list(folder.parents)[:3]):
+        each.chmod(0o755)
+
+
+@contextlib.contextmanager
+def as_stranger(folder: Path, program: str, message: bytes) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of another user, which sends a message."""
+    sockets = folder / "s"
+    said = (str(sockets / "dynoconfigclientx"), message.hex(), str(sockets / "dynolog"))
+    command = ["setpriv", "--reuid", "65534", "--clear-groups", "/usr/bin/python3", "-c", program]
+    with subprocess.Popen([*command, *said], stdout=subprocess.PIPE) as stranger:
+        try:
+            yield stranger
+        finally:
+            stranger.kill()
+
+
+def bomb(path: Path) -> None:
+    """A few hundred kilobytes that are a name of a quarter of a gigabyte."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [{"name": "')
+        for _ in range(256):
+            file.write(b"x" * (1 << 20))
+
+
+def four_gigabytes(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(4 << 30)
+
+
+def swapped(path: Path) -> None:
+    """A trace that is a link by the time that it is read."""
+    path.write_bytes(EXAMPLE.read_bytes())
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+HARM = {
+    swapped: "symbolic links",
+    os.mkfifo: "it is no regular file",
+    four_gigabytes: "bytes, more than a node reads",
+    bomb: "one value is longer than",
+    lambda path: path.write_bytes(b'{"traceEvents": [' + b"[" * 1_000_000): "nested too deeply",
+    lambda path: path.mkdir(): "it is no regular file",
+}
+
+
+def test_files_that_mean_harm_cost_a_sentence_each_and_the_job_nothing(tmp_path: Path) -> None:
+    with traced(tmp_path) as running:
+        some = [Process(tmp_path, pid=5000 + n, write=write) for n, write in enumerate(HARM)]
+        time.sleep(1.0)
+        before = resident_mib(running.process.pid)
+        done = ask(tmp_path, "--format", "json")
+        answer = json.loads(done.stdout)
+        assert answer["trace"]["findings"][0]["finding"] == "data_loader"
+        reasons = {name.split("_")[1]: why for name, why in answer["unread"].items()}
+        for number, said in enumerate(HARM.values()):
+            assert said in reasons[f"{5000 + number}.json"]
+        assert SECRET not in done.stdout
+        left = sorted((tmp_path / "t").iterdir())
+        assert all(each.is_dir() or str(each) in answer["files"] for each in left)
+        assert not any(each.is_symlink() or each.is_fifo() for each in left)
+        assert resident_mib(running.process.pid) < before + 10
+        for each in some:
+            each.ends = True
+
+
+FLOOD = """import socket, sys, time
+some, message = [], bytes.fromhex(sys.argv[2])
+for number in range(400):
+    some.append(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    some[-1].bind(sys.argv[1] + str(number))
+    some[-1].connect(sys.argv[3])
+    some[-1].send(message)
+    some[-1].setblocking(False)
+end = time.monotonic() + 5
+while time.monotonic() < end:
+    for each in some:
+        try:
+            each.send(message)
+            each.send(b"x" * 4000)
+        except BlockingIOError:
+            time.sleep(0.001)
+print("flooded", flush=True)
+time.sleep(600)"""
+"""Registers four hundred sockets again and again, and reads no answer."""
+
+
+@needs_root
+def test_a_flood_of_registrations_costs_little_and_takes_no_room_from_others(
+    tmp_path: Path,
+) -> None:
+    let_in(tmp_path)
+    with traced(tmp_path) as running:
+        before, began = cpu_seconds(running.process.pid), time.monotonic()
+        with as_stranger(tmp_path, FLOOD, registration(0, 1, int(JOB))) as flood:
+            assert flood.stdout
+            assert flood.stdout.readline() == b"flooded\n"
+            spent = cpu_seconds(running.process.pid) - before
+            assert spent < 0.5 * (time.monotonic() - began)
+            assert json.loads(ask(tmp_path, "--format", "json").stdout)["trace"]
+        assert running.value("ofu_exporter_traces_total", outcome="too_many")
+        assert running.value("ofu_exporter_traces_total", outcome="malformed")
+
+
+@pytest.mark.parametrize("pid", [0, -5, -(2**31)])
+def test_a_forged_pid_names_no_file(pid: int, tmp_path: Path) -> None:
+    with traced(tmp_path, processes=0):
+        made = Process(tmp_path, pid=pid)
+        time.sleep(1.0)
+        assert "no process has asked again" in ask(tmp_path).stderr
+        made.ends = True
+        assert list((tmp_path / "t").iterdir()) == []
+
+
+ASKS = """import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    s.sendto(bytes.fromhex(sys.argv[2]), sys.argv[3])
+    time.sleep(0.2)"""
+
+
+@needs_root
+def test_a_stranger_who_only_says_that_he_is_of_a_job_is_not_traced_for_it(tmp_path: Path) -> None:
+    let_in(tmp_path)
+    with agent(*flags(tmp_path)) as running:
+        until(lambda: running.values("ofu_job_info", job_id=JOB))
+        with as_stranger(tmp_path, ASKS, question(int(JOB), 4711)):
+            said = until(lambda: "only say that" in (done := ask(tmp_path)).stderr and done)
+        assert "no control group of Slurm or of a pod shows it" in said
+        assert running.value("ofu_exporter_traces_total", outcome="unproven")
