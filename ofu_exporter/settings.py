@@ -225,6 +225,13 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         "or below half of the job's median of the last hour; once in six hours.",
         examples=["RATIO"],
     )
+    nvrx_folder: str | None = Field(
+        default=None,
+        pattern=r"^/",
+        description="Folder of NVRx's cycle_info files (--ft-cycle-info-dir): %j is the Slurm job's id or its array's, "
+        "%u its user. Restarts in them count.",
+        examples=["FOLDER"],
+    )
     log_format: Literal["text", "json", "logfmt"] = Field(
         default="text",
         description="How log lines are written: text, json or logfmt.",

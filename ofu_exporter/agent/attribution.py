@@ -11,7 +11,7 @@ from dataclasses import replace
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers import Scheduler
 from ofu_exporter.sources import Clock
-from ofu_exporter.values.job import Claim, Ownership
+from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reasons import SchedulerReason
 from ofu_exporter.values.snapshot import SchedulerHealth
 
@@ -113,11 +113,14 @@ class Attribution:
         max_age: float,
         clock: Clock,
         optional: bool = False,
+        restarts: Callable[[Job], int] = lambda _: 0,
     ) -> None:
         """`schedulers` are names, and how each is built. The last answer of one is believed for `max_age` seconds.
 
-        With `optional`, `health` leaves out schedulers that are absent or have not had a job.
+        With `optional`, `health` leaves out schedulers that are absent or have not had a job. `restarts` is how often a
+        job was started again besides those that its scheduler counts.
         """
+        self._restarts = restarts
         self._max_age = max_age
         self._optional = optional
         self._clock = clock
@@ -156,6 +159,12 @@ class Attribution:
         healths = [poller.health for poller in self._pollers]
         return tuple(health for health in healths if health.reason not in hidden)
 
+    def _with_restarts(self, claim: Claim) -> Claim:
+        job, more = claim.job, self._restarts(claim.job)
+        return (
+            replace(claim, job=replace(job, restarts=(job.restarts or 0) + more)) if more else claim
+        )
+
     def _heard(self) -> None:
         with self._lock:
             changed = self._merge()
@@ -174,7 +183,7 @@ class Attribution:
             for health, claims in healths
             if health.answered_at is not None and now - health.answered_at <= self._max_age
         ]
-        claims = tuple(claim for _, claims in believed for claim in claims)
+        claims = tuple(self._with_restarts(claim) for _, claims in believed for claim in claims)
         unsure = frozenset(health.name for health, _ in believed if health.reason is not None)
         last, self._last = self._last, Ownership(now, claims, unsure)
         if (claims, unsure) != (last.claims, last.unsure):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
@@ -30,6 +31,9 @@ from ofu_exporter.serving.connection_limit import (
 )
 from ofu_exporter.settings import Configured, GpuSetting, Settings
 from ofu_exporter.values.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ofu_exporter.agent.cycle_files import CycleFiles
 
 
 def rows(settings: Iterable[GpuSetting]) -> list[GpuModel]:
@@ -64,13 +68,22 @@ def _candidate(name: str, options: BaseModel) -> Candidate:
     return name, lambda: sources.load(name).Source(options, time.monotonic)
 
 
-def build_attribution(configured: Configured) -> Attribution:
+def build_cycles(settings: Settings, snapshot: Callable[[], Snapshot | None]) -> CycleFiles | None:
+    """What reads NVRx's files, where the settings name their folder."""
+    if settings.nvrx_folder is None:
+        return None
+    from ofu_exporter.agent.cycle_files import CycleFiles  # noqa: PLC0415 - most nodes have no NVRx
+
+    return CycleFiles(settings.nvrx_folder, snapshot)
+
+
+def build_attribution(configured: Configured, cycles: CycleFiles | None = None) -> Attribution:
     """The attribution over the configured schedulers, or over those that `auto` looks for."""
     builders = [_scheduler(name, options) for name, options in configured.schedulers.items()]
     settings = configured.settings
-    return Attribution(
-        builders, settings.owner_max_age, time.monotonic, optional=settings.scheduler == "auto"
-    )
+    is_auto = settings.scheduler == "auto"
+    restarts = cycles.restarts if cycles else lambda _: 0
+    return Attribution(builders, settings.owner_max_age, time.monotonic, is_auto, restarts)
 
 
 def _scheduler(name: str, options: BaseModel) -> tuple[str, Callable[[], Scheduler]]:

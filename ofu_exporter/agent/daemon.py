@@ -16,6 +16,7 @@ from ofu_exporter.agent.attribution import Attribution
 from ofu_exporter.agent.build import (
     build_access,
     build_attribution,
+    build_cycles,
     build_sampler,
     connection_limit,
     report_policy,
@@ -76,6 +77,7 @@ _SET_AT_START = {
     ("traces", "trace_socket_folder", "trace_abstract_name", "trace_folder", "trace_below"): (
         "changed settings of traces need a restart; the old ones stay in force"
     ),
+    ("nvrx_folder",): "a new folder of NVRx's files needs a restart; still reading the old one",
     ("state_file",): "a new state file needs a restart; still writing the old one",
 }
 """Settings that a reload leaves as they are, and what it says then."""
@@ -108,6 +110,7 @@ class Daemon:
         self._reports.search = self._causes.ask
         self._feeds = Feeds(self._page.snapshot, self._reports)
         self._pause_file = self._make_pause_file(settings)
+        self._cycles = build_cycles(settings, self._page.snapshot)
         self._attribution, self._sampler = self._build(
             configured, left_state(self._state_writer, self._reports, self._feeds)
         )
@@ -160,7 +163,7 @@ class Daemon:
         )
 
     def _build(self, configured: Configured, state: State) -> tuple[Attribution, Sampler]:
-        attribution = build_attribution(configured)
+        attribution = build_attribution(configured, self._cycles)
         sampler = build_sampler(configured, self._publish, attribution, state)
         sampler.set_paused(self._pause_file.paused())
         return attribution, sampler
@@ -214,6 +217,8 @@ class Daemon:
         if self._state_writer is not None:
             self._state_writer.start()
         threading.Thread(target=self._watch_pause, name="ofu-pause", daemon=True).start()
+        if self._cycles is not None:
+            self._cycles.start()
         if self._tracing is not None:
             self._tracing.start()
         self._run_feeds()

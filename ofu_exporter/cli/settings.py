@@ -139,7 +139,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "Counters": ("source", "interval", "clock_interval", "pause_file", "pause_limit"),
-    "Jobs": ("scheduler", "owner_max_age", "state_file", "state_interval"),
+    "Jobs": ("scheduler", "owner_max_age", "state_file", "state_interval", "nvrx_folder"),
     "Serving": ("listen", "telemetry_path", "report_socket"),
     "Who may read and report": (
         *("web_config_file", "tls_cert", "tls_key", "tls_client_ca", "allowed_hosts"),

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.served_text import served_lines
+from ofu_exporter.jobs.strip import strip_lines
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
@@ -79,7 +80,7 @@ def text(job: JobTotals) -> str:
     if job.shared_gpu_seconds:
         hours = f"{job.shared_gpu_seconds / 3600:.2f}"
         lines.append(f"It shared GPUs for {hours} of its GPU-hours, whose OFU is nobody's")
-    lines += [*part_lines(job), *served_lines(job)]
+    lines += [*strip_lines(job), *part_lines(job), *served_lines(job)]
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")
     if job.reported is not None:

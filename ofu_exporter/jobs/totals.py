@@ -16,7 +16,7 @@ from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.job_state import STEP, JobState
-from ofu_exporter.ofu.starting import settled
+from ofu_exporter.ofu.starting import settled, so_far
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start
@@ -78,6 +78,8 @@ class JobTotals(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
     starting_seconds: NonNegativeFloat | None = None
     """Measured GPU-seconds before runs did lasting tensor work or stated a step; None where no start was watched."""
     is_starting: bool = False
+    starts: tuple[tuple[float, float | None], ...] = ()
+    """Unix times of its last starts that were watched: from and until; null while one lasts."""
     restarts: NonNegativeInt = 0
     """How often it was started again, as far as its scheduler and the agents know."""
     served: tuple[ServedTotals, ...] = ()
@@ -167,7 +169,8 @@ def totals_of(view: JobView, node: str, simulated: bool) -> JobTotals:
         nodes=(node,),
         simulated=simulated,
         **_copied(view, _VIEW_FIELDS),
-        starting_seconds=settled(view.start).seconds,
+        starting_seconds=(so_far if view.ended is None else settled)(view.start).seconds,
+        starts=view.starts,
         is_starting=view.start.is_open and view.ended is None,
         gpus=tuple(
             GpuTotals(
@@ -217,10 +220,20 @@ def resumed(job: JobTotals, now: Instant) -> JobState:
         ended=job.updated if job.ended is None else job.ended,
         ended_at=now.monotonic if job.ended is None else now.at_unix(job.ended).monotonic,
         unseen_since=job.updated if job.ended is None else None,
-        start=Start(
-            job.starting_seconds, job.is_starting, worked and now.at_unix(worked).monotonic
-        ),
+        start=_start(job, worked, now),
         restarts=job.restarts,
+    )
+
+
+def _start(job: JobTotals, worked: float | None, now: Instant) -> Start:
+    """Its starts; the last one goes on if it had not ended."""
+    last, before = job.starts[-1:], job.starts[:-1]
+    return Start(
+        job.starting_seconds,
+        job.is_starting,
+        worked and now.at_unix(worked).monotonic,
+        since=last[0][0] if last else None,
+        earlier=tuple((since, since if until is None else until) for since, until in before),
     )
 
 
@@ -256,12 +269,17 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "distribution": distribution,
             "starting_seconds": known_sum(one.starting_seconds for one in parts),
             "is_starting": any(one.is_starting for one in parts),
+            "starts": tuple(sorted({each for one in parts for each in one.starts}, key=_begin)),
             "restarts": max(one.restarts for one in parts),
         }
     )
     of_reports = merged_reported(reported, min(whole.gpu_count, 1.0))
     served = merged_served(each for one in parts for each in one.served)
     return whole.model_copy(update={"reported": of_reports, "served": served})
+
+
+def _begin(span: tuple[float, float | None]) -> float:
+    return span[0]
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:

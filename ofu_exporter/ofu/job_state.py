@@ -94,20 +94,20 @@ def take_holders(
             since = job.started and max(job.started, believed_since or job.started)
             new = JobState(job, now.unix, unseen_since=since, restarts=job.restarts or 0)
             is_seen = is_watched if since is None else since > now.unix - PROMPT_SECONDS
-            after[key] = replace(new, start=opened(new.start)) if is_seen else new
+            after[key] = replace(new, start=opened(new.start, now)) if is_seen else new
         elif not job_before.job.is_same_run(job):
             after[key] = begun_anew(job_before, job, now)
         else:
-            after[key] = _going_on(job_before, job)
+            after[key] = _going_on(job_before, job, now)
     return after
 
 
-def _going_on(state: JobState, job: Job) -> JobState:
+def _going_on(state: JobState, job: Job, now: Instant) -> JobState:
     """A job that goes on. If it began before it seemed to have ended, it ran all the time, and nobody watched it."""
     after = replace(state, job=job, ended=None, ended_at=None)
     restarts = _restarts(state, job)
     if restarts > state.restarts:
-        after = replace(after, restarts=restarts, start=opened(state.start))
+        after = replace(after, restarts=restarts, start=opened(state.start, now))
     if state.ended is None or job.started is None or job.started >= state.ended:
         return after
     return replace(after, unseen_since=state.ended, counted=frozenset())
@@ -141,7 +141,7 @@ def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:
         ended_at=None,
         unseen_since=None if job.started is None else max(job.started, ended),
         counted=frozenset(),
-        start=opened(state.start),
+        start=opened(state.start, now),
         restarts=max(state.restarts + 1, job.restarts or 0),
     )
 

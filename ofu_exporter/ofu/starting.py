@@ -1,4 +1,8 @@
-"""Tells when a job begins to work: until then its measured GPU-seconds are those of a start. Pure."""
+"""Tells when a job begins to work: until then its measured GPU-seconds are those of a start. Pure.
+
+Work is tensor work that lasts, or a stated step. A job without either, such as one that computes in FP32, works once
+kernels have run on its GPUs for as long as no start takes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import GpuKey
+from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Start
 from ofu_exporter.values.reading import Window
 
@@ -15,11 +20,28 @@ GAP_SECONDS = 1.0
 """Two windows of a GPU follow one another if there is less between them."""
 PATIENCE_SECONDS = 90.0
 """No window waits longer for the one that tells whether work has begun; a window has 30 s at most."""
+BUSY = 0.1
+"""A GPU runs kernels in a window from this share of its time on."""
+BUSY_SECONDS = 600.0
+"""No start runs kernels for longer than this."""
+MOST_STARTS = 32
+"""Most starts that are told apart; of more, the oldest are forgotten."""
 
 
-def opened(start: Start) -> Start:
+def opened(start: Start, now: Instant) -> Start:
     """The run that begins now, or begins again, starts."""
-    return Start(settled(start).seconds or 0.0, is_open=True)
+    earlier = start.earlier
+    if start.since is not None:
+        until = now.unix if start.worked_at is None else now.at(start.worked_at).unix
+        earlier = (*earlier, (start.since, until))[1 - MOST_STARTS :]
+    seconds = settled(start).seconds or 0.0
+    return Start(seconds, is_open=True, since=now.unix, earlier=earlier)
+
+
+def so_far(start: Start) -> Start:
+    """With the windows that wait, but from the first one with tensor work on, which may be the end of the start."""
+    work = (one[1] for one in start.unsure if one[4])
+    return _counted(start, start.unsure, min(work, default=math.inf))
 
 
 def settled(start: Start) -> Start:
@@ -40,11 +62,23 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     is_next = bool(before) and window.start - before[0][2] < GAP_SECONDS
     if works and is_next and before[0][4]:
         return begun(start, before[0][1])
+    start = _busier(start, window)
+    if start.busy[0] >= BUSY_SECONDS:
+        return begun(start, window.start)
     unsure = [*start.unsure, (key, window.start, window.end, window.gpu_seconds, works)]
     last = {one[0]: one for one in unsure}
     oldest = window.start - PATIENCE_SECONDS
     work = (one[1] for one in last.values() if one[4] and one[1] > oldest)
     return _counted(start, unsure, min([window.start, *work]))
+
+
+def _busier(start: Start, window: Window) -> Start:
+    """With the seconds of a window in which kernels ran; those of several GPUs count once."""
+    seconds, until = start.busy
+    since = max(window.start, until)
+    if (window.activity.engine or 0.0) < BUSY or window.end <= since:
+        return start
+    return start._replace(busy=(seconds + window.end - since, window.end))
 
 
 def begun(start: Start, at: float) -> Start:

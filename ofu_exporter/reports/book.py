@@ -212,6 +212,8 @@ class ReportBook:
             entry = self._entries[owner.key] = entry.next_run(owner.run)
         if entry is not None:
             entry.run = owner.run or entry.run
+            if owner.view is not None:
+                entry.note_restarts(owner.view, self._unix())
         return entry
 
     def is_unexplained(self, receipt: Receipt) -> bool:

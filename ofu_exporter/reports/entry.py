@@ -16,7 +16,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
-from ofu_exporter.reports.progress import restarted
+from ofu_exporter.reports.progress import restarted, restarted_anew
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
@@ -75,6 +75,8 @@ class Entry:
     time."""
     progress: Progress = field(default_factory=Progress)
     """What its reports say of steps, over all runs of the job's id."""
+    restarts: int | None = None
+    """How often its scheduler has started it again, as of the last look."""
     hardware: Hardware = field(default_factory=Hardware)
     usage: Mapping[GpuKey, GpuUsage] | None = None
     """The usage with which the coverage was summed up."""
@@ -186,6 +188,13 @@ class Entry:
             finding_seconds=dict(self.finding_seconds),
             traced_seconds=self.traced_seconds,
         )
+
+    def note_restarts(self, view: JobView, now: float) -> None:
+        """Let the next step go on from an earlier one, where the scheduler has started the job again (Unix time)."""
+        before = view.restarts if self.restarts is None else self.restarts
+        self.restarts = max(before, view.restarts)
+        if before < view.restarts:
+            self.progress = restarted_anew(self.progress, now)
 
     def take_trace(self, trace: TraceSummary | None) -> None:
         """Keep a trace, and add up what its findings cost, at most five of them: each is a series."""

@@ -78,6 +78,13 @@ def restarted(progress: Progress) -> Progress:
     )
 
 
+def restarted_anew(progress: Progress, now: float) -> Progress:
+    """After a restart that the scheduler counts, which the reports may have told before it: then it is no other one."""
+    if progress.told is not None and now - progress.told < BESIDE_SECONDS:
+        return replace(progress, told=None, restarts=progress.restarts - 1)
+    return restarted(progress)
+
+
 def _entered(progress: Progress, run: str, line: RunLine | None) -> Progress:
     lines_of_run = filter(None, (progress.lines.get(run), line))
     furthest = max(lines_of_run, key=lambda one: one.step, default=None)
@@ -94,7 +101,7 @@ def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Pr
         return now
     until = max(countable.until, now.until or 0.0)
     after = replace(restarted(now), restarts=now.restarts + 1)
-    return replace(after, stopped=failed, until=until)
+    return replace(after, stopped=failed, until=until, told=until)
 
 
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
@@ -155,7 +162,7 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
         return _without_mistake(now, fall)
     if now.pace is not None and countable.until - fall.since <= SILENCE * now.pace:
         return now
-    anew = replace(restarted(now), restarts=now.restarts + 1)
+    anew = replace(restarted(now), restarts=now.restarts + 1, told=countable.until)
     start = max(fall.start, now.until or 0.0)  # of an evaluation among them the time has counted
     again = start, max(0.0, fall.end - start), countable.gpus
     after = _reached(anew, fall.step, fall.end, again)

@@ -11,14 +11,12 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
 from ofu_exporter.jobs.lookup import JobBook
-from ofu_exporter.jobs.summary import text
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.serving.history import GPU_STEP_SECONDS, JOB_STEP_SECONDS
 from ofu_exporter.serving.negotiation import prefers_text
 from ofu_exporter.serving.node_json import GpuJson, NodeJson, gpu_state, node_state
 from ofu_exporter.serving.page import METRICS, Page
 from ofu_exporter.serving.pages import HEADERS
-from ofu_exporter.serving.pages.job_page import job_page
 from ofu_exporter.serving.pages.node_page import node_page
 from ofu_exporter.values.reasons import Reason
 from ofu_exporter.values.snapshot import Snapshot
@@ -151,11 +149,15 @@ def job_routes(page: Page, book: JobBook) -> APIRouter:
     def job(job_id: str, request: Request) -> JobTotals | Response:
         totals = totals_of(job_id)
         if prefers_text(request.headers.get("accept", "")):
+            from ofu_exporter.jobs.summary import text  # noqa: PLC0415 - few ask for it
+
             return PlainTextResponse(f"{text(totals)}\n")
         return totals
 
     @router.get("/jobs/{job_id:path}", include_in_schema=False)
     def shown_job(job_id: str) -> HTMLResponse:
+        from ofu_exporter.serving.pages.job_page import job_page  # noqa: PLC0415 - few look at it
+
         return HTMLResponse(job_page(totals_of(job_id), page.history), headers=HEADERS)
 
     @router.get("/v1/gpus", summary="The GPUs of this node, and what was measured last")

@@ -140,6 +140,12 @@ class Start(NamedTuple):
     """When the current run began to work, on the monotonic clock."""
     unsure: tuple[tuple[GpuKey, float, float, float, bool], ...] = ()
     """Windows that count once it is known whether work has begun: GPU, start, end, GPU-seconds, tensor work."""
+    busy: tuple[float, float] = (0.0, 0.0)
+    """Seconds in which a GPU ran kernels since the run began, and the instant up to which they are counted."""
+    since: float | None = None
+    """Unix time at which the last start began."""
+    earlier: tuple[tuple[float, float], ...] = ()
+    """Unix times of the starts before: from and until."""
 
 
 NO_START = Start()

@@ -88,6 +88,8 @@ class Progress:
     checkpoint_seconds: float | None = None
     restarts: int = 0
     """Restarts that its steps tell, inside runs of its scheduler."""
+    told: float | None = None
+    """Unix time at which they told the last one; None where its scheduler told it too."""
     recoveries: tuple[Recovery, ...] = ()
     """The last restarts."""
     again: tuple[tuple[float, float], ...] = ()
@@ -113,6 +115,7 @@ class Progress:
             self.until,
             self.stopped,
             self.pace,
+            self.told,
             *(line.at for line in lines),
             *sum(self.again, ()),
         ]

@@ -103,6 +103,15 @@ class JobView:
         return self.began if self.run_began is None else self.run_began
 
     @property
+    def starts(self) -> tuple[tuple[float, float | None], ...]:
+        """Unix times of its starts: from and until; None while the last one lasts."""
+        start = self.start
+        if start.since is None:
+            return start.earlier
+        until = self.ended if self.worked_since is None else self.worked_since
+        return (*start.earlier, (start.since, until))
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """Every run, the current one last."""
         lasted = (self.current_began, self.ended)

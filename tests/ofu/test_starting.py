@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
-from ofu_exporter.ofu.starting import settled
+from ofu_exporter.ofu.starting import BUSY_SECONDS, settled
 from ofu_exporter.ofu.tick import State
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.reading import Activity
 from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import fault, gpu, reading
 
@@ -131,6 +132,54 @@ def test_a_job_that_states_a_step_has_started() -> None:
     node.run(20.0, 60.0, tensor=0.0)
     assert starting(node) == pytest.approx(10.0)
     assert node.job().worked_since == pytest.approx(EPOCH + 20.0)
+
+
+def test_a_job_without_tensor_work_starts_for_ten_minutes_of_kernels_at_most() -> None:
+    node = begun(2)
+    for end in range(15, 2000, 5):
+        busy = [Activity(engine=0.9 if number == 0 else 0.0) for number in (0, 1)]
+        readings = [
+            replace(reading(end - 5.0, float(end), 0.0, device=gpu(number)), activity=busy[number])
+            for number in (0, 1)
+        ]
+        node.tick(float(end), *readings)
+    assert node.job().worked_since == pytest.approx(EPOCH + 10.0 + BUSY_SECONDS - 5.0)
+    assert starting(node) == pytest.approx(2 * (BUSY_SECONDS - 5.0))
+
+
+def test_a_job_that_never_runs_anything_starts_all_its_life() -> None:
+    node = begun()
+    node.run(10.0, 2000.0, tensor=0.0)
+    assert node.job().start.is_open
+    assert starting(node) == pytest.approx(1990.0)
+
+
+def test_an_agent_that_is_killed_counts_no_work_as_a_start() -> None:
+    node = begun(2)
+    node.run(10.0, 20.0, tensor=0.0)
+    node.run(20.0, 25.0)
+    left = totals_of(node.job(), "n1", False)
+    assert left.is_starting
+    assert left.starting_seconds == pytest.approx(2 * 10.0)
+
+
+def test_the_starts_of_a_job_are_told_from_when_until_when() -> None:
+    node = begun()
+    node.run(10.0, 20.0, tensor=0.0)
+    node.run(20.0, 40.0)
+    node.give(40.0, whole(replace(A, restarts=1), "0"))
+    node.run(40.0, 55.0, tensor=0.0)
+    assert node.job().starts[-1] == (EPOCH + 40.0, None)
+    node.run(55.0, 70.0)
+    times = ((EPOCH + 10.0, EPOCH + 20.0), (EPOCH + 40.0, EPOCH + 55.0))
+    assert node.job().starts == tuple(map(pytest.approx, times))
+    document = totals_of(node.job(), "n1", False).model_dump_json()
+    left = resumed(JobTotals.model_validate_json(document), Instant(75.0, EPOCH + 75.0))
+    node.state = State(jobs={A.key: left})
+    node.give(75.0, whole(replace(A, restarts=2), "0"))
+    node.run(75.0, 80.0, tensor=0.0)
+    assert node.job().starts[:2] == tuple(map(pytest.approx, times))
+    assert node.job().starts[2][1] is None
 
 
 @pytest.mark.parametrize("started", [None, EPOCH - 600.0])

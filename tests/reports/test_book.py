@@ -30,6 +30,7 @@ from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.progress import MOST_RUNS
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Causes, ErrorMethod, ReportsView, Verdict
+from ofu_exporter.values.snapshot import JobView
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
@@ -274,6 +275,48 @@ def test_events_are_kept_by_run_and_another_run_of_the_job_goes_on(desk: Desk) -
     (line,) = progress.lines.values()
     assert (line.step, line.saved_step) == (10, 10)
     assert (progress.evaluation_seconds, progress.checkpoint_seconds) == (2 * 15.0, 2 * 4.0)
+
+
+def restarted_desk(desk: Desk, restarts: int) -> JobView:
+    desk.give(replace(A, restarts=restarts), "0", "1")
+    (view,) = desk.book.reviewed(desk.node.last).jobs
+    return view
+
+
+def restarts_of(view: JobView) -> int:
+    assert view.reports is not None
+    assert view.reports.progress is not None
+    return view.restarts + view.reports.progress.restarts
+
+
+def test_after_a_restart_that_the_scheduler_counts_the_next_step_goes_on_below(desk: Desk) -> None:
+    desk.report(step=100, end=EPOCH + 100)
+    assert restarts_of(restarted_desk(desk, 1)) == 1
+    desk.run(20.0)
+    desk.report(step=60, start=EPOCH + 130, end=EPOCH + 135)
+    desk.report(step=70, end=EPOCH + 140)
+    (view,) = desk.book.reviewed(desk.node.last).jobs
+    assert view.reports is not None
+    assert view.reports.progress is not None
+    assert view.reports.progress.done_again_seconds == pytest.approx(2 * 10.0)
+    assert restarts_of(view) == 1
+
+
+@pytest.mark.parametrize("told", ["event", "steps"])
+def test_a_restart_that_reports_and_then_the_scheduler_tell_counts_once(
+    desk: Desk, told: str
+) -> None:
+    desk.report(step=99, end=EPOCH + 99)
+    desk.report(step=100, end=EPOCH + 100)
+    if told == "event":
+        desk.report(event="restart", start=EPOCH + 102, end=EPOCH + 110)
+    desk.report(step=60, end=EPOCH + 115)
+    desk.report(step=70, end=EPOCH + 120)
+    (view,) = desk.book.reviewed(desk.node.last).jobs
+    assert restarts_of(view) == 1
+    view = restarted_desk(desk, 1)
+    assert (view.restarts, restarts_of(view)) == (1, 1)
+    assert restarts_of(restarted_desk(desk, 2)) == 2
 
 
 def test_of_the_runs_of_a_job_so_many_are_remembered(desk: Desk) -> None:

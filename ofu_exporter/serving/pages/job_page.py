@@ -7,11 +7,20 @@ from collections.abc import Iterator
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_text import served_lines
+from ofu_exporter.jobs.strip import recovery_lines, shares, strip
 from ofu_exporter.jobs.summary import part_lines, percentiles
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.job_state import STEP
 from ofu_exporter.serving.history import JOB_STEP_SECONDS, History
-from ofu_exporter.serving.pages.pictures import TIME_COLOURS, bar, chart, histogram, time_bar
+from ofu_exporter.serving.pages.pictures import (
+    STRIP_COLOURS,
+    TIME_COLOURS,
+    bar,
+    chart,
+    histogram,
+    strip_bar,
+    time_bar,
+)
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED, JobKey
@@ -21,7 +30,7 @@ COLUMNS_OF_DISTRIBUTION = 20
 
 
 def job_page(job: JobTotals, history: History) -> str:
-    reported = job.reported
+    reported, pieces = job.reported, strip(job)
     hour = chart(
         *history.job(JobKey(job.scheduler, job.job_id)),
         "OFU and reported MFU of the job over the last hour",
@@ -39,6 +48,9 @@ def job_page(job: JobTotals, history: History) -> str:
         best_fitting=best_fitting(reported.causes.named if reported and reported.causes else ()),
         hour=hour,
         step_seconds=JOB_STEP_SECONDS,
+        strip=strip_bar(pieces) if len(pieces) > 1 else None,
+        strip_shares={kind: (STRIP_COLOURS[kind], share) for kind, share in shares(pieces).items()},
+        recoveries=recovery_lines(job),
         parts=[*part_lines(job), *served_lines(job)],
         bar=_bar,
         distribution=_distribution(job),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from ofu_exporter.jobs.strip import Piece, shares
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Losses, spans
@@ -43,6 +44,30 @@ def time_bar(parts: Mapping[str, float]) -> Drawing:
         shapes.append(rectangle((100 * left, 0, 100 * parts[name], 8), **{"class": colour}))
         left += parts[name]
     label = ", ".join(f"{name} {percent(share)}" for name, share in parts.items())
+    return _stretched("bar", 100, 8, label, shapes)
+
+
+STRIP_COLOURS = {
+    "starting": "clock",
+    "progress": "used",
+    "running": "used",
+    "done again": "no_tensor",
+    "waiting": "rest",
+}
+
+
+def strip_bar(pieces: Sequence[Piece]) -> Drawing:
+    """The time of a job as a bar, from its begin on the left to now, or its end."""
+    start, end = pieces[0].start, pieces[-1].end
+    scale = 100 / (end - start)
+    shapes = [
+        rectangle(
+            (scale * (each.start - start), 0, scale * (each.end - each.start), 8),
+            **{"class": STRIP_COLOURS[each.kind]},
+        )
+        for each in pieces
+    ]
+    label = ", ".join(f"{kind} {percent(share)}" for kind, share in shares(pieces).items())
     return _stretched("bar", 100, 8, label, shapes)
 
 

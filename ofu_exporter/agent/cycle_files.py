@@ -1,0 +1,126 @@
+"""Reads how often NVRx has started the programs of Slurm jobs again: from the files of its `--ft-cycle-info-dir`.
+
+NVRx `fault_tolerance/cycle_info_writer.py` writes `cycle_info.JOB.ATTEMPT.CYCLE` when a cycle starts, and replaces it
+when the cycle ends, which one that was killed never does; the next one ends it. JOB is SLURM_ARRAY_JOB_ID or
+SLURM_JOB_ID. A requeue is another attempt, whose first cycle is Slurm's restart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from ofu_exporter.errors import ConfigError, HungError
+from ofu_exporter.support.patience import within
+from ofu_exporter.support.small_files import READ_SECONDS, read_small
+from ofu_exporter.values.job import Job, JobKey
+from ofu_exporter.values.snapshot import Snapshot
+
+EVERY_SECONDS = 5.0
+MOST_NAMES = 20_000
+"""Most names of a folder that are looked at."""
+MOST_CYCLES = 500
+"""Most cycles of a job that are counted."""
+MOST_BYTES = 64 << 10
+SCHEDULER = "slurm"
+
+_NAME = re.compile(r"cycle_info\.(\d{1,12})\.(\d{1,9})\.(\d{1,9})")
+_PLAIN = re.compile(r"[\w@][\w.@-]*")
+"""Users whose names may stand in a path."""
+
+log = logging.getLogger(__name__)
+
+
+class CycleFiles:
+    """Looks for the files of the jobs on this node, on a thread of its own."""
+
+    def __init__(self, folder: str, snapshot: Callable[[], Snapshot | None]) -> None:
+        """In `folder` %j stands for the job's id as NVRx has it, and %u for its user."""
+        self._folder = folder
+        self._snapshot = snapshot
+        self._stop = threading.Event()
+        self._begun: dict[JobKey, dict[str, float]] = {}
+        """Unix time at which each cycle that is known began, by the name of its file."""
+        self._counts: Mapping[JobKey, int] = {}
+        self._said: set[str] = set()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="ofu-cycles", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def restarts(self, job: Job) -> int:
+        """How often NVRx has started the job again, as far as its files were read."""
+        return self._counts.get(job.key, 0)
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """Read the files of every job that runs here."""
+        snapshot = self._snapshot()
+        views = [view for view in snapshot.jobs if view.ended is None] if snapshot else []
+        since = {view.job: view.began for view in views if view.job.scheduler == SCHEDULER}
+        self._begun = {job.key: self._begun.get(job.key, {}) for job in since}
+        for job in since:
+            try:
+                within(READ_SECONDS, f"NVRx's files of job {job.job_id}", partial(self._read, job))
+            except (HungError, OSError) as error:
+                self._say(f"NVRx's files of job {job.job_id} cannot be read: {error}")
+        self._counts = {job.key: _restarts(self._begun[job.key], at) for job, at in since.items()}
+
+    def _read(self, job: Job) -> None:
+        folder, known = self._folder_of(job), self._begun[job.key]
+        if folder is None or not folder.is_dir():
+            return  # a job may use no NVRx
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in islice(entries, MOST_NAMES)]
+        for name in sorted(set(_of_job(job, names)) - known.keys())[
+            : max(0, MOST_CYCLES - len(known))
+        ]:
+            try:
+                content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES))
+                begun = datetime.fromisoformat(content["cycle_start_time"].replace("Z", "+00:00"))
+                known[name] = begun.timestamp()
+            except (ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                log.debug("%s is not written yet, or is none of NVRx", folder / name)
+
+    def _folder_of(self, job: Job) -> Path | None:
+        if "%u" in self._folder and not _PLAIN.fullmatch(job.user):
+            return None
+        return Path(self._folder.replace("%j", _id_of(job)).replace("%u", job.user))
+
+    def _say(self, text: str) -> None:
+        """Log a warning once for each job, which is what the texts tell apart."""
+        if text not in self._said and len(self._said) < MOST_CYCLES:
+            self._said.add(text)
+            log.warning("%s: its restarts may be missing", text)
+
+
+def _id_of(job: Job) -> str:
+    return job.array_job_id or job.job_id
+
+
+def _of_job(job: Job, names: list[str]) -> Iterator[str]:
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[1] == _id_of(job):
+            yield name
+
+
+def _restarts(begun: Mapping[str, float], since: float) -> int:
+    """The cycles that are not the first of their attempt, and began since the job was first seen here."""
+    attempts: dict[str, list[float]] = {}
+    for name, at in begun.items():
+        attempts.setdefault(name.rpartition(".")[0], []).append(at)
+    return sum(at >= since for times in attempts.values() for at in sorted(times)[1:])

@@ -1,0 +1,132 @@
+"""Restarts in NVRx's files: recordings/nvrx/README.md says how they were made."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from ofu_exporter.agent.attribution import Attribution
+from ofu_exporter.agent.cycle_files import MOST_CYCLES, CycleFiles
+from ofu_exporter.values.job import Claim, Job
+from ofu_exporter.values.snapshot import JobView, Snapshot, SourceHealth
+
+RECORDED = Path(__file__).parents[1] / "recordings/nvrx/cycle_infos"
+JOB = Job("slurm", "4711", user="ada")
+SECOND_FAILURE = datetime(2026, 11, 27, 9, 13, 36, 377_000, timezone.utc).timestamp()
+"""Until then, by the log of these cycles, there was one restart."""
+
+
+def looked(folder: str, *jobs: Job) -> CycleFiles:
+    views = tuple(JobView(job, 0.0) for job in jobs or (JOB,))
+    files = CycleFiles(folder, lambda: Snapshot(0.0, (), SourceHealth("nvml"), views))
+    files.look()
+    return files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copytree(RECORDED, tmp_path / "4711", symlinks=True)
+    return tmp_path / "4711"
+
+
+def test_two_failures_and_one_after_a_requeue_are_three_restarts(folder: Path) -> None:
+    assert looked(str(folder)).restarts(JOB) == 3, "the requeue is Slurm's"
+    assert looked(str(folder.parent / "%j")).restarts(JOB) == 3
+    assert looked(str(folder)).restarts(replace(JOB, job_id="4712")) == 0
+
+
+def test_files_are_those_of_the_array(folder: Path) -> None:
+    task = Job("slurm", "4720", array_job_id="4711", array_task_id="1")
+    path = str(folder.parent / "%j")
+    assert looked(path, task).restarts(task) == 3
+
+
+def test_what_was_before_the_job_was_seen_here_is_not_counted(folder: Path) -> None:
+    """Restarts of earlier tasks of its array, and those that no agent has watched."""
+    view = JobView(JOB, SECOND_FAILURE - 0.1)
+    files = CycleFiles(str(folder), lambda: Snapshot(0.0, (), SourceHealth("nvml"), (view,)))
+    files.look()
+    assert files.restarts(JOB) == 2
+
+
+def test_a_file_that_is_half_written_counts_once_it_is_whole(folder: Path) -> None:
+    last = folder / "cycle_info.4711.1.1"
+    whole = last.read_text()
+    files = CycleFiles(
+        str(folder), lambda: Snapshot(0.0, (), SourceHealth("nvml"), (JobView(JOB, 0.0),))
+    )
+    for part in ("", whole[: len(whole) // 2], '{"cycle_start_time": 7}', "[]", "[" * 10_000):
+        last.write_text(part)
+        files.look()
+        assert files.restarts(JOB) == 2
+    last.write_text(whole)
+    files.look()
+    assert files.restarts(JOB) == 3
+
+
+def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
+    begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
+    for name in ("cycle_info.4711.1.2.tmp", "cycle_info.47110.1.2", "cycle_info.4711.x.2", "a"):
+        (folder / name).write_text(begun)
+    os.mkfifo(folder / "cycle_info.4711.1.3")
+    (folder / "cycle_info.4711.1.4").symlink_to("/dev/zero")
+    (folder / "cycle_info.4711.1.5").write_text(begun + " " * (1 << 20))
+    assert looked(str(folder)).restarts(JOB) == 3
+
+
+def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> None:
+    begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
+    for number in range(2, 2000):
+        (folder / f"cycle_info.4711.1.{number}").write_text(begun)
+    assert looked(str(folder)).restarts(JOB) <= MOST_CYCLES
+
+
+@pytest.mark.parametrize("user", ["../root", "", "a/b", ".."])
+def test_a_user_whose_name_is_a_path_has_no_folder(folder: Path, user: str) -> None:
+    job = replace(JOB, user=user)
+    assert looked(str(folder.parent) + "/%u/4711", job).restarts(job) == 0
+    assert looked(str(folder.parent)[:-1] + "%u", JOB).restarts(JOB) == 0
+
+
+def test_a_folder_that_cannot_be_read_is_said_once_and_costs_the_others_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a file system answers whose server is away; root may read whatever mode a folder has."""
+    other, scan = replace(JOB, job_id="5"), os.scandir
+    shutil.copytree(folder, folder.parent / "5", symlinks=True)
+    for each in list((folder.parent / "5").iterdir()):
+        each.rename(each.with_name(each.name.replace("4711", "5")))
+
+    def scandir(path: Path) -> object:
+        if path == folder:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+        return scan(path)
+
+    monkeypatch.setattr("ofu_exporter.agent.cycle_files.os.scandir", scandir)
+    views = (JobView(JOB, 0.0), JobView(other, 0.0))
+    files = CycleFiles(
+        str(folder.parent / "%j"), lambda: Snapshot(0.0, (), SourceHealth("nvml"), views)
+    )
+    with caplog.at_level(logging.WARNING):
+        files.look()
+        files.look()
+    assert (files.restarts(JOB), files.restarts(other)) == (0, 3)
+    (record,) = caplog.records
+    assert record.message.startswith("NVRx's files of job 4711 cannot be read")
+
+
+def test_the_jobs_of_its_schedulers_have_these_restarts_too() -> None:
+    attribution = Attribution([], 60.0, lambda: 0.0, restarts=lambda job: int(job.job_id))
+    claims = [
+        attribution._with_restarts(Claim(job, ("0",)))
+        for job in (Job("slurm", "0"), Job("slurm", "3"), Job("slurm", "4", restarts=2))
+    ]
+    assert [claim.job.restarts for claim in claims] == [None, 3, 6]

@@ -1,0 +1,106 @@
+"""The time of a job as a strip: the truth is the times that the test made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ofu_exporter.jobs.gpu_totals import RunTotals
+from ofu_exporter.jobs.reported_mfu import ReportedMfu
+from ofu_exporter.jobs.strip import COLUMNS, Piece, shares, strip, strip_lines
+from ofu_exporter.jobs.totals import JobTotals
+from ofu_exporter.values.progress import Progress, Recovery, RunLine
+
+T = 1_800_000_000.0
+
+
+def run(began: float, ended: float | None, node: str = "n1") -> RunTotals:
+    return RunTotals(
+        node=node,
+        uid="",
+        began=T + began,
+        ended=None if ended is None else T + ended,
+        held_seconds=0.0,
+        observed_seconds=0.0,
+        utilization_seconds=0.0,
+    )
+
+
+def job(*runs: RunTotals, progress: Progress | None = None, **fields: Any) -> JobTotals:
+    reported = ReportedMfu(progress=progress) if progress else None
+    return JobTotals(
+        scheduler="slurm",
+        job_id="7",
+        began=T,
+        updated=T + 1000,
+        runs=runs,
+        reported=reported,
+        **fields,
+    )
+
+
+STEPS = {"": RunLine(150, T + 900)}
+REQUEUED = job(
+    run(0, 400),
+    run(500, None),
+    starts=((T, T + 100), (T + 500, T + 600)),
+    progress=Progress(
+        lines=STEPS,
+        step=150,
+        again=((T + 600, T + 700),),
+        recoveries=(Recovery(T + 390, 50, 100, T + 705, T + 610),),
+    ),
+)
+
+
+def test_a_job_that_was_requeued() -> None:
+    assert strip(REQUEUED) == [
+        Piece("starting", T, T + 100),
+        Piece("progress", T + 100, T + 400),
+        Piece("waiting", T + 400, T + 500),
+        Piece("starting", T + 500, T + 600),
+        Piece("done again", T + 600, T + 700),
+        Piece("progress", T + 700, T + 1000),
+    ]
+    assert shares(strip(REQUEUED)) == pytest.approx(
+        {"starting": 0.2, "progress": 0.6, "done again": 0.1, "waiting": 0.1}
+    )
+
+
+def test_the_text_has_a_mark_for_each_sixtieth() -> None:
+    time, legend, recovery = strip_lines(REQUEUED)
+    marks = time.split("[")[1].split("]")[0]
+    assert marks == "s" * 6 + "#" * 18 + "." * 6 + "s" * 6 + "r" * 6 + "#" * 18
+    assert len(marks) == COLUMNS
+    assert legend == "  s starting 20.0%, # progress 60.0%, r done again 10.0%, . waiting 10.0%"
+    assert recovery == "After its last restarts: 5 min from the last step to a new one"
+
+
+def test_a_job_without_steps_runs_and_is_not_called_progress() -> None:
+    one = job(run(0, 500), starts=((T, T + 100),))
+    assert [each.kind for each in strip(one)] == ["starting", "running"]
+
+
+def test_a_start_that_lasts_and_one_before_the_run_was_seen() -> None:
+    one = job(run(100, None), starts=((T - 50, T + 20), (T + 900, None)))
+    assert strip(one) == [
+        Piece("running", T + 100, T + 900),
+        Piece("starting", T + 900, T + 1000),
+    ]
+
+
+def test_runs_of_several_nodes_wait_only_where_all_do() -> None:
+    one = job(run(0, 400), run(0, 300, "n2"), run(500, None), run(450, None, "n2"))
+    assert [each.kind for each in strip(one)] == ["running", "waiting", "running"]
+    assert strip(one)[1] == Piece("waiting", T + 400, T + 450)
+
+
+@pytest.mark.parametrize("runs", [(), (run(0, 0),), (run(0, None),)])
+def test_where_there_is_nothing_to_tell_apart_there_is_no_strip(runs: tuple[RunTotals]) -> None:
+    assert strip_lines(job(*runs)) == []
+
+
+def test_a_job_that_has_not_come_further_yet_says_so() -> None:
+    one = job(run(0, None), progress=Progress(lines=STEPS, recoveries=(Recovery(T, 50, 150),)))
+    assert strip_lines(one) == ["After its last restarts: not yet beyond its highest step"]
