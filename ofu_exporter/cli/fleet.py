@@ -44,6 +44,7 @@ def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | N
 
     SPEC is a YAML file, or a fleet that is shipped: month, paper, small.
     """
+    from ofu_exporter.fleet.reports.tables import counted
     from ofu_exporter.fleet.simulation.app import FleetApp, FleetClock, serve
     from ofu_exporter.fleet.simulation.fleet import fleet_of
     from ofu_exporter.fleet.simulation.spec import read
@@ -59,7 +60,7 @@ def simulate(spec: Path, listen: str, speed: float, start: datetime.datetime | N
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     url = f"http://{listeners.shown_address(listener)}"
-    count = f"{len(simulated.nodes)} nodes, {len(simulated.jobs)} jobs"
+    count = f"{counted(len(simulated.nodes), 'node')}, {counted(len(simulated.jobs), 'job')}"
     say(f"A simulated fleet, no GPU is measured: {count}.")
     say(f"Targets: {url}/sd   Pages: {url}/nodes/NAME/metrics")
     begin = start.timestamp() if start else time.time() // 60 * 60

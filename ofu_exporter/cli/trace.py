@@ -94,7 +94,8 @@ def text(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['arrived']} of {answer['processes']} processes wrote a trace"]
     if found := answer["trace"]:
         parts = ", ".join(f"{name} {share:.1%}" for name, share in found["parts"].items())
-        lines.append(f"{found['ranks']} GPUs, {found['seconds']:.4g} s: {parts}")
+        gpus = f"{found['ranks']} GPU{'s' * (found['ranks'] != 1)}"
+        lines.append(f"{gpus}, {found['seconds']:.4g} s: {parts}")
         for each in found["findings"]:
             share = f"{each['share']:6.1%}  {each['finding']}, at most {each['seconds']:.3g} s"
             lines += [f"{share}: {each['evidence']}", f"        {each['remedy']}"]

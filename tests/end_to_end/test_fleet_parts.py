@@ -127,5 +127,5 @@ def test_a_jobs_parts_over_time_are_true(told: FleetAnswers, name: str) -> None:
     for part, share in job["lost"].items():
         mean = fmean(point.lost[Loss(part)] for point in points)
         assert mean == pytest.approx(share, abs=0.01), part
-    table = told.texts[name].partition("Over time:")[2]
+    table = told.texts[name].partition("Over time, ")[2]
     assert f"{OVER_TIME[name]} " in table

@@ -195,7 +195,7 @@ def _unsure(surveyed: Survey) -> Iterator[str]:
 def _notes(collected: Collected, kinds: Sequence[Kind]) -> Iterator[str]:
     for why, count in collected.left_out.items():
         if count and "name" in kinds:
-            yield f"{count} jobs are in no series of jobs: they {why}."
+            yield f"Jobs that are in no series of jobs, because they {why}: {count}."
     if collected.peers and collected.peer_span != collected.history.span:
         yield (
             f"GPUs and nodes were compared with their peers in the last {collected.peer_span.hours} hours alone; "

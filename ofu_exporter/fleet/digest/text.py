@@ -13,7 +13,7 @@ from ofu_exporter.fleet.digest.result import Digest, DigestJob, Rank
 from ofu_exporter.fleet.reports import tables
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.served_tables import served_words
-from ofu_exporter.fleet.reports.tables import counted, gpus, hours, money, points, share
+from ofu_exporter.fleet.reports.tables import counted, gpu_count, gpus, hours, money, points, share
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.support.whole_file import whole_file
@@ -214,7 +214,7 @@ def _line(digest: Digest, job: DigestJob) -> tuple[JobRow, Mapping[str, str], st
 
 
 def _more_of(digest: Digest, job: DigestJob, cells: Mapping[str, str]) -> str:
-    words = [f"{cells['GPUs']} GPUs", f"aim {cells['aim']}"]
+    words = [gpu_count(job.row.gpus), f"aim {cells['aim']}"]
     if job.row.mfu is not None:
         words.append(f"MFU {cells['MFU']}")
     if digest.by == "account":

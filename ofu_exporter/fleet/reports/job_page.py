@@ -18,9 +18,10 @@ from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.one_job import PointRow
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.result import JobRow
-from ofu_exporter.fleet.reports.tables import NONE, gpus, number, share
+from ofu_exporter.fleet.reports.tables import NONE, gpu_count, number, share
 from ofu_exporter.support import tables
 from ofu_exporter.support.drawing import Drawing
+from ofu_exporter.support.durations import lasting
 from ofu_exporter.support.tables import LEFT, RIGHT, Column, Part, TextTable, table
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.losses import Loss
@@ -35,10 +36,11 @@ def text(result: JobResult) -> str:
     row = result.job
     lines: list[Part] = [
         f"Job {row.shown_name} {row.job_name} of {row.user or NONE} ({row.account or NONE}), "
-        f"{gpus(row.gpus)} GPUs of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
+        f"{gpu_count(row.gpus)} of {row.model or 'an unknown model'}, {result.begin} to {result.end}:",
         result.headline,
     ]
-    over_time = ReportSection("Over time", _over_time(result.points))
+    rows = f"Over time, a row for each {lasting(_size(result.points) * result.step_seconds)}"
+    over_time = ReportSection(rows, _over_time(result.points))
     for section in (over_time, *sections(result)):
         lines += ["", f"{section.title}:", "", *([section.table] if section.table else [])]
     lines += [f"Not read: {part.words}" for part in result.missing]
@@ -80,10 +82,14 @@ _EARLIER: Sequence[Column[EarlierRow]] = (
 )
 
 
+def _size(points: Sequence[PointRow]) -> int:
+    """How many points a row of the table is of."""
+    return max(1, -(-len(points) // _LINES))
+
+
 def _over_time(points: Sequence[PointRow]) -> TextTable:
     """Means over equal stretches; what is not known is left out of them."""
-    size = max(1, -(-len(points) // _LINES))
-    rows = []
+    size, rows = _size(points), []
     for begin in range(0, len(points), size):
         part = points[begin : begin + size]
         means = [
@@ -113,13 +119,14 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def page(result: JobResult) -> str:
     row, count = result.job, len(result.gpus)
     facts = (
-        f"{row.user or NONE} · {row.account or NONE} · {gpus(row.gpus)} GPUs of "
+        f"{row.user or NONE} · {row.account or NONE} · {gpu_count(row.gpus)} of "
         f"{row.model or 'an unknown model'} · {result.begin} to {result.end}"
     )
     return render(
         "fleet_job.html",
         title=f"Job {row.shown_name} {row.job_name}",
         facts=facts,
+        step=lasting(result.step_seconds),
         result=result,
         points=_points(result) if result.points else None,
         losses=_losses(result) if any(point.lost for point in result.points) else None,

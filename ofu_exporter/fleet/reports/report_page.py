@@ -81,9 +81,9 @@ def _tiles(report: FleetReport) -> Iterator[_Tile]:
     hours = f"{tables.hours(whole.gpu_hours)} GPU-hours"
     if whole.cost is not None:
         money = tables.money(whole.cost, report.currency)
-        yield _Tile(money, f"for {hours} of {tables.gpus(gpus)} GPUs")
+        yield _Tile(money, f"for {hours} of {tables.gpu_count(gpus)}")
     elif whole.gpu_hours:
-        yield _Tile(tables.hours(whole.gpu_hours), f"GPU-hours of {tables.gpus(gpus)} GPUs")
+        yield _Tile(tables.hours(whole.gpu_hours), f"GPU-hours of {tables.gpu_count(gpus)}")
     back, cost = report.total.recoverable_gpu_hours, report.total.recoverable_cost
     if back is not None:
         hours = f"{tables.hours(back)} GPU-hours"

@@ -42,11 +42,10 @@ def facts(report: FleetReport) -> Iterator[str]:
     gpus = [row.gpus for row in report.clusters if row.gpus is not None]
     named = [row.cluster for row in report.clusters if row.cluster]
     where = f" in {', '.join(named)}" if named else ""
-    count = number(sum(gpus)) if gpus else "an unknown number of"
+    known = gpu_count(sum(gpus)) if gpus else "an unknown number of GPUs"
     most = max((row.held_gpus or 0.0 for row in report.hours), default=0.0)
     is_whole_hour = (report.time.covered_ratio or 0.0) * report.time.hours >= 2
     held = f" held at most {number(most)} of" if most and is_whole_hour else " on"
-    known = "1 GPU" if count == "1" else f"{count} GPUs"
     yield f"{counted(report.total.jobs, 'job')}{held} {known}{where}."
     if report.total.observed_gpu_hours:
         reporting = share(report.reporting_ratio)
@@ -115,6 +114,12 @@ def gpus(value: float | None) -> str:
     return number(
         value, 0 if value is None or abs(value - round(value)) < 0.005 or value > 10 else 2
     )
+
+
+def gpu_count(value: float | None) -> str:
+    """A number of GPUs with its noun."""
+    count = gpus(value)
+    return f"{count} GPU{'' if count == '1' else 's'}"
 
 
 def counted(count: int, what: str) -> str:

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from ofu_exporter.fleet.reports.tables import counted
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet
 from ofu_exporter.serving.page import METRICS
@@ -114,7 +115,7 @@ class FleetApp(FastAPI):
 
     async def _start_page(self) -> str:
         return (
-            f"A simulated fleet: {len(self._fleet.nodes)} nodes, {len(self._fleet.jobs)} jobs, "
+            f"A simulated fleet: {counted(len(self._fleet.nodes), 'node')}, {counted(len(self._fleet.jobs), 'job')}, "
             f"hour {self._clock() / 3600:.2f} of {self._fleet.spec.length / 60:g}. No GPU is measured.\n"
             "/sd: targets for Prometheus' http_sd_configs\n"
             f"/nodes/NAME/metrics: the page of a node, such as {self._fleet.nodes[0].name}\n"

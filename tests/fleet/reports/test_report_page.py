@@ -84,9 +84,14 @@ def test_a_jobs_page_has_a_line_for_each_part_that_is_known() -> None:
     assert "Where the rest of the peak went" not in job_page(without)
 
 
+def test_the_step_that_is_drawn_is_named() -> None:
+    assert "Over time, a point for each 60 s" in job_page(STORY)
+    assert "Over time, a row for each 2 min:" in job_text(STORY)  # 30 points in 24 rows at most
+
+
 def test_the_text_names_the_largest_loss_of_each_stretch() -> None:
     first, *others = (
-        job_text(STORY).partition("Over time:")[2].split("Slow GPUs")[0].splitlines()[5:-1]
+        job_text(STORY).partition("Over time, ")[2].split("Slow GPUs")[0].splitlines()[5:-1]
     )
     assert "idle 40.0%" in first
     assert all("idle 40.0%" in line for line in others)
