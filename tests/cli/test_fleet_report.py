@@ -83,7 +83,7 @@ class TestOnARealPrometheus:
 
     @pytest.mark.parametrize(
         ("format_", "heading"),
-        [("text", "What changed: "), ("markdown", "# What changed"), ("html", "What changed</h2>")],
+        [("text", "What changed:"), ("markdown", "# What changed"), ("html", "What changed</h2>")],
     )
     def test_what_changed_stands_in_it_unless_it_is_unwanted(
         self, prometheus: Prometheus, format_: str, heading: str

@@ -113,7 +113,10 @@ def pod_of(each: Object) -> Object | None:
     """The pod that an object is or makes: metadata and spec."""
     if each["kind"] == "Pod":
         return each
-    pod: Object | None = each.get("spec", {}).get("template")
+    spec = each.get("spec", {})
+    if each["kind"] == "CronJob":
+        spec = spec["jobTemplate"]["spec"]
+    pod: Object | None = spec.get("template")
     return pod
 
 

@@ -10,13 +10,17 @@ import pytest
 import trustme
 import yaml
 
+from ofu_exporter.cli.fleet_report import report
+from ofu_exporter.fleet.reports.prices import read_prices
 from ofu_exporter.settings import PROBE_PATHS
 from tests.deploy.chart import (
     CHART,
     HELMS,
     Object,
     container,
+    kinds,
     only,
+    pod_of,
     pod_spec,
     pods,
     refused,
@@ -243,6 +247,7 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             {"podMonitor": {"enabled": True}, "webConfig": {"secret": "users"}},
             "give podMonitor.basicAuth or podMonitor.authorization",
         ),
+        ({"fleetReport": {"enabled": True}}, "needs fleetReport.prometheus"),
     ],
 )
 def test_what_could_do_nothing_is_refused_and_not_ignored(
@@ -526,6 +531,57 @@ def test_the_test_sees_that_an_exporter_should_be_closed_and_is_open() -> None:
     with page_server(lambda: "ofu_exporter_build_info 1") as url:
         code, said = look(url, "closed")
     assert (code, "/metrics 200: everybody is let in" in said) == (1, True)
+
+
+@every_helm
+def test_the_report_is_made_by_a_command_that_the_exporter_takes(helm: str, tmp_path: Path) -> None:
+    objects = render(helm, VALUE_SETS["report"])
+    pod = pod_of(only(objects, "CronJob"))
+    assert pod is not None
+    (container,) = pod["spec"]["containers"]
+    assert container["args"][:2] == ["fleet", "report"]
+    asked = report.make_context("report", list(container["args"][2:])).params
+    assert asked["server"] == "http://prometheus.monitoring:9090"
+    assert (asked["since"], asked["by"], asked["folder"]) == (
+        "7d",
+        "account",
+        Path("/reports/pages"),
+    )
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+    assert asked["prices"].parent == Path("/config")
+    maps = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ConfigMap"}
+    text = maps[volumes[mounts["/config"]]["configMap"]["name"]]["data"][asked["prices"].name]
+    (tmp_path / "prices.yaml").write_text(text)
+    assert read_prices(tmp_path / "prices.yaml").of("NVIDIA H100 80GB HBM3") == 2.1
+    claim = only(objects, "PersistentVolumeClaim")
+    of_folder = volumes[mounts["/reports"]]["persistentVolumeClaim"]["claimName"]
+    assert of_folder == claim["metadata"]["name"]
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    labels = only(objects, "DaemonSet")["spec"]["selector"]["matchLabels"]
+    assert not labels.items() <= pod["metadata"]["labels"].items()
+
+
+@every_helm
+def test_the_report_goes_into_a_claim_that_is_there(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["report-into-a-claim"])
+    pod = pod_of(only(objects, "CronJob"))
+    assert pod is not None
+    assert "PersistentVolumeClaim" not in kinds(objects)
+    assert pod["spec"]["volumes"] == [
+        {"name": "reports", "persistentVolumeClaim": {"claimName": "pages"}}
+    ]
+    assert [each["name"] for each in pod["spec"]["containers"][0]["volumeMounts"]] == ["reports"]
+
+
+@every_helm
+def test_helm_test_makes_a_report_without_the_folder(helm: str) -> None:
+    objects = render(helm, VALUE_SETS["report"])
+    (pod,) = (each for each in objects if each["metadata"]["name"].endswith("-test-report"))
+    (container,) = pod["spec"]["containers"]
+    asked = report.make_context("report", list(container["args"][2:])).params
+    assert (asked["folder"], asked["prices"], asked["no_changes"]) == (None, None, True)
+    assert "volumes" not in pod["spec"]
 
 
 @every_helm

@@ -75,6 +75,32 @@ VALUE_SETS: dict[str, Object] = {
             "egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
         },
     },
+    "report": {
+        "imagePullSecrets": [{"name": "registry"}],
+        "fleetReport": {
+            "enabled": True,
+            "prometheus": "http://prometheus.monitoring:9090",
+            "prices": {"currency": "EUR", "gpu_hour": {"*H100*": 2.1}},
+            "extraArgs": ["--by", "account"],
+            "env": [
+                {
+                    "name": "OFU_EXPORTER_PROMETHEUS_TOKEN",
+                    "valueFrom": {"secretKeyRef": {"name": "prometheus", "key": "token"}},
+                }
+            ],
+            "storageClassName": "fast",
+            "resources": {"limits": {"memory": "512Mi"}},
+            "nodeSelector": {"pool": "small"},
+            "tolerations": [{"operator": "Exists"}],
+        },
+    },
+    "report-into-a-claim": {
+        "fleetReport": {
+            "enabled": True,
+            "prometheus": "http://prometheus:9090",
+            "existingClaim": "pages",
+        },
+    },
     "slurm-in-pods": {
         "kubernetes": {"cdiPath": "/var/run/cdi"},
         "slurm": {

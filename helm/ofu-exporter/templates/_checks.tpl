@@ -12,6 +12,9 @@
 {{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
 {{- fail "podMonitor.enabled=true and serviceMonitor.enabled=true: every agent would be scraped twice; one of the two is enough" }}
 {{- end }}
+{{- if and .Values.fleetReport.enabled (not .Values.fleetReport.prometheus) }}
+{{- fail "fleetReport.enabled=true needs fleetReport.prometheus, the URL of the Prometheus that scrapes the agents" }}
+{{- end }}
 {{- include "ofu-exporter.checkNode" . }}
 {{- include "ofu-exporter.checkSettings" . }}
 {{- range $kind := list "podMonitor" "serviceMonitor" }}

@@ -68,8 +68,80 @@ namespace: {{ default (include "ofu-exporter.namespace" .root) .namespace | quot
 {{- with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
+{{- define "ofu-exporter.reportName" -}}
+{{- printf "%s-report" (include "ofu-exporter.fullname" . | trunc 45 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* Of the pods that report on the fleet: not the selector's, or the service would count them among the exporters. */ -}}
+{{- define "ofu-exporter.reportLabels" -}}
+app.kubernetes.io/name: {{ include "ofu-exporter.name" . | trunc 56 | trimSuffix "-" }}-report
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- /* The pod that reports on the fleet. The argument: root, args, and isKept where it has the folder. */ -}}
+{{- define "ofu-exporter.reportPod" -}}
+{{- with .root.Values.fleetReport }}
+restartPolicy: Never
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- include "ofu-exporter.pullSecrets" $.root | trim | nindent 0 }}
+{{- range $key := list "nodeSelector" "tolerations" }}
+{{- with index $.root.Values.fleetReport $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+securityContext:
+  {{- toYaml .podSecurityContext | nindent 2 }}
+containers:
+  - name: report
+    image: {{ include "ofu-exporter.image" $.root | quote }}
+    imagePullPolicy: {{ $.root.Values.image.pullPolicy }}
+    args:
+      {{- concat (list "fleet" "report" "--prometheus" .prometheus) $.args .extraArgs | toYaml | nindent 6 }}
+    env:
+      - name: NVIDIA_VISIBLE_DEVICES
+        value: void
+      {{- with .env }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    resources:
+      {{- toYaml .resources | nindent 6 }}
+    securityContext:
+      {{- toYaml .securityContext | nindent 6 }}
+    {{- if $.isKept }}
+    volumeMounts:
+      - name: reports
+        mountPath: /reports
+      {{- if .prices }}
+      - name: prices
+        mountPath: /config
+      {{- end }}
+volumes:
+  - name: reports
+    persistentVolumeClaim:
+      claimName: {{ default (include "ofu-exporter.reportName" $.root) .existingClaim | quote }}
+  {{- if .prices }}
+  - name: prices
+    configMap:
+      name: {{ include "ofu-exporter.reportName" $.root | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* What the exporter's pods and the pod of `helm test` have in common: the image's Secrets, and where they run. */ -}}
 {{- define "ofu-exporter.placement" -}}
+{{- include "ofu-exporter.pullSecrets" . }}
+{{- range $key := list "nodeSelector" "affinity" "tolerations" }}
+{{- with index $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "ofu-exporter.pullSecrets" -}}
 {{- $secrets := list }}
 {{- range concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
 {{- $secrets = append $secrets (ternary (dict "name" .) . (kindIs "string" .)) }}
@@ -77,12 +149,6 @@ namespace: {{ default (include "ofu-exporter.namespace" .root) .namespace | quot
 {{- with $secrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- range $key := list "nodeSelector" "affinity" "tolerations" }}
-{{- with index $.Values $key }}
-{{ $key }}:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
 {{- end }}
 
