@@ -26,6 +26,7 @@ OF_A_SUBJECT = {
     "flops/test_executed.py": "all families, against what torch executes",
     "flops/test_formulas.py": "all shapes, against the formulas written out",
     "flops/test_parameters.py": "all families, against published parameters",
+    "flops/test_published_configs.py": "all families, on configurations that people bring",
     "flops/trace/test_independent_counts.py": "both passes of models, against another count",
     "sources/dcgm/test_soak.py": "all of the driver, under faults in any order",
     "hardware/test_recorded.py": "formulas and tiles, on what a real card did",

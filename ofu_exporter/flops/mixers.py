@@ -32,6 +32,8 @@ class GroupedAttention:
     """Parameters of query and key norms, and of attention sinks."""
     gated: bool = False
     """Whether a gate as wide as the queries multiplies the output (Qwen3-Next)."""
+    head_gates: bool = False
+    """Whether a gate of one number a head multiplies the output (Step-3.7)."""
     window: int | None = None
     chunk: int | None = None
     """Tokens of a chunk; attention stays inside it (windows of an image, local layers of Llama 4)."""
@@ -54,8 +56,9 @@ class GroupedAttention:
         return self.heads * (self.value_head_dim or self.head_dim)
 
     def terms(self, hidden: int, times: int) -> Iterator[Term]:
-        """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate), 2 q per pair, if values are as wide as keys.
+        """h(q + 2 kv) + q h multiply-adds per token (+ h q with a gate, h heads with one of heads), 2 q per pair.
 
+        Sizes are those of values as wide as keys.
         Groups make the projections of key and value smaller, but never the core, because every head attends.
         """
         query, part, bias = self.query_dim, Part.PROJECTION, self.qkv_bias
@@ -66,6 +69,8 @@ class GroupedAttention:
             del sides["v_proj"]
         if self.gated:
             sides["gate_proj"] = query
+        if self.head_gates:
+            sides["head_gates"] = self.heads
         for name, width in sides.items():
             yield linear(f"attention.{name}", part, hidden, width, times=times, bias=bias)
         within = f" (window {self.window})" if self.window else ""

@@ -8,7 +8,7 @@ between ` | `.
 
 Of NVIDIA's comparison page (GeForce) come cores, boost clock and AI TOPS: those are of the fastest tensor instructions
 with 2:4 sparsity, 8 times dense BF16 with 32-bit accumulation on Ada, 16 times on Blackwell. It has none for Ampere:
-there the peak is computed from the rate of the chip, which the GA102 white paper has for RTX 3080 and 3090.
+there the announcements' tensor TFLOP/s (sparse, 16-bit accumulation) and dense INT8 are 4 times dense BF16.
 
 Bandwidths of memory are those of data sheets and product briefs, read second-hand in tables that link them (B200: a
 DGX's 64 TB/s / 8; H100 PCIe: "greater than"). A model without one has no sheet that was found (A800, H20, GH200, GB200,

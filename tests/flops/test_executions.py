@@ -26,6 +26,7 @@ OTHERWISE = {
     "KimiK25ForConditionalGeneration",
     "Llama4ForConditionalGeneration",
     "MiMoForCausalLM",
+    "Step3p7FlashForCausalLM",
     "Qwen2VLForConditionalGeneration",
     "Qwen2_5_VLForConditionalGeneration",
     "Qwen3VLForConditionalGeneration",

@@ -3,8 +3,8 @@
 Terms and formulas are those of `shapes.Decoder`: a token costs its k experts, the shared one and the router,
 never all experts; which layers are sparse is the architecture's rule. Sources: Mixtral (arXiv:2401.04088), Qwen2
 (arXiv:2407.10671), Qwen3 (arXiv:2505.09388), OLMoE (arXiv:2409.02060), GLM-4.5 (arXiv:2508.06471), gpt-oss
-(arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2 and ERNIE 4.5 (model cards), and the model classes in Hugging
-Face transformers.
+(arXiv:2508.10925), Granite MoE, Phi-3.5-MoE, MiniMax-M2, Step-3.7 and ERNIE 4.5 (model cards), and the model classes in
+Hugging Face transformers.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class MixturePlan(DecoderPlan):
     sinks: bool = False
     """Whether every head has a learned sink."""
     norm_field: str = "use_qk_norm"
+    head_gates: bool = False
 
 
 def everywhere(number: str, shared: str = "", **biases: bool) -> Blocks:
@@ -64,6 +65,17 @@ def glm(fields: Fields, number: int) -> list[FeedForward]:
     block = hf_config.experts(fields, "moe_intermediate_size", *names)
     shared = fields.size("n_shared_experts", default=0, least=0)
     sparse = replace(block, shared_width=shared * block.width, correction_bias=True)
+    first = fields.size("first_k_dense_replace", least=0)
+    dense = Mlp(fields.size("intermediate_size"), gated=True)
+    return [dense if index < first else sparse for index in range(number)]
+
+
+def step(fields: Fields, number: int) -> list[FeedForward]:
+    """The first layers are dense. The shared expert has a width of its own."""
+    block = hf_config.experts(fields, "moe_intermediate_size", "num_experts", "n_routed_experts")
+    if fields.size("n_shared_experts", default=1) != 1:
+        raise fields.error("n_shared_experts", "is not known; known: 1")
+    sparse = replace(block, shared_width=fields.size("share_expert_dim"), correction_bias=True)
     first = fields.size("first_k_dense_replace", least=0)
     dense = Mlp(fields.size("intermediate_size"), gated=True)
     return [dense if index < first else sparse for index in range(number)]
@@ -133,6 +145,7 @@ ARCHITECTURES: dict[str, MixturePlan] = {
     "GraniteMoeSharedForCausalLM": MixturePlan(block=everywhere(NUMBER, SHARED)),
     "PhimoeForCausalLM": MixturePlan(block=everywhere(NUMBER), norm=layer_norm),
     "MiniMaxM2ForCausalLM": MixturePlan(block=minimax, query_key_norm="all"),
+    "Step3p7FlashForCausalLM": MixturePlan(block=step, query_key_norm="head", head_gates=True),
     "Ernie4_5_MoeForCausalLM": MixturePlan(block=ernie, bias_field="use_bias", tied=True),
     "Glm4MoeForCausalLM": MixturePlan(block=glm, output_bias=False),
     "HunYuanMoEV1ForCausalLM": MixturePlan(block=hunyuan, query_key_norm="head"),
@@ -151,7 +164,8 @@ def read(fields: Fields, architecture: str) -> Model:
         plan = replace(plan, bias_field="qkv_bias")
     mixer = decoder.attention(fields, plan, hidden)
     sinks = plan.sinks * mixer.heads
-    mixer = replace(mixer, norm_parameters=mixer.norm_parameters + sinks)
+    norms = mixer.norm_parameters + sinks
+    mixer = replace(mixer, norm_parameters=norms, head_gates=plan.head_gates)
     if fields.has("attention_chunk_size"):
         mixers = hf_config.chunked(fields, mixer, number)
     else:
