@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.tables import facts
 from ofu_exporter.support.percent import percent
@@ -101,6 +103,23 @@ def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> None:
     assert {row.by for row in report.progress} == {"all", "user", "account", "job"}
 
 
+def check_before(client: PrometheusClient, fleet: ProgressFleet) -> None:
+    """What stands beside each factor is what a report over the half before says of it, hour by hour."""
+    half = fleet.hours / 2 * HOUR
+    reader, options = PartReader(client), ReportOptions("user", Prices())
+    first, second = (
+        fleet_report(read_history(reader, begin, begin + half), options, reader)
+        for begin in (BEGIN, BEGIN + half)
+    )
+    before = read_before(reader, TimeSpan(BEGIN + half, BEGIN + 2 * half), "user")
+    both = with_periods(second, before).chain
+    assert len(before) == 1
+    for now, then in zip(both, first.chain, strict=True):
+        assert now.factor == then.factor
+        assert now.share_before == pytest.approx(then.share, abs=OF_PEAK / 2), now.factor
+        assert now.ratio_before == pytest.approx(then.ratio, abs=OF_PEAK), now.factor
+
+
 @pytest.mark.parametrize(("name", "seed"), [("prometheus", 1), ("victoria", 2)])
 def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> None:
     fleet = progress_fleet.planned(seed)
@@ -108,6 +127,7 @@ def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> 
     with engine(name, fleet, f"{NAMES} {HOURS}", tmp_path) as client:
         found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
         check_chain(client, fleet)
+        check_before(client, fleet)
         used = over(client, "job:lost_progress_utilized_gpu_hours:sum1h", "cluster", end)
     planted, held = fleet.lost(), fleet.held()
     reasons = {reason for _, reason in planted}

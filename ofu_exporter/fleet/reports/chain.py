@@ -18,6 +18,7 @@ from ofu_exporter.fleet.reports.progress_sums import (
     NoProgress,
     ProgressSums,
 )
+from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.percent import percent
 
 MOST_UNKNOWN = 0.01
@@ -27,14 +28,12 @@ MOST_UNKNOWN = 0.01
 class JobProgress(NamedTuple):
     """What is known of a job; `lost` is empty where its GPUs were not watched."""
 
-    job: RatedJob
+    held: float
+    effective: float
     sums: ProgressSums
     lost: dict[NoProgress, float]
-    price: float | None
-
-    @property
-    def held(self) -> float:
-        return self.job.row.held_gpu_hours
+    price: float | None = None
+    row: JobRow | None = None
 
     @property
     def states(self) -> bool:
@@ -57,7 +56,7 @@ class JobProgress(NamedTuple):
     @property
     def used(self) -> float:
         """GPU-hours at the full peak in the progress: steps done again are as fast as others."""
-        left = max(0.0, self.job.row.effective_gpu_hours - self.sums.utilized)
+        left = max(0.0, self.effective - self.sums.utilized)
         again = self.lost.get(NoProgress.DONE_AGAIN, 0.0)
         return left * (ratio(self.progress, self.progress + again) or 0.0) if again else left
 
@@ -69,8 +68,10 @@ def progress_of(
     found = []
     for job in jobs:
         sums = history.progress.get(job.history.key, ProgressSums())
-        lost = sums.cut(job.row.held_gpu_hours) if sums.held else {}
-        found.append(JobProgress(job, sums, lost, prices.of_mix(job.history.models)))
+        held, price = job.row.held_gpu_hours, prices.of_mix(job.history.models)
+        lost = sums.cut(held) if sums.held else {}
+        effective = job.row.effective_gpu_hours
+        found.append(JobProgress(held, effective, sums, lost, price, job.row))
     return found
 
 
@@ -118,8 +119,9 @@ def progress_rows(jobs: Sequence[JobProgress]) -> list[ProgressRow]:
     for by in kinds:
         named: dict[tuple[str, str], list[JobProgress]] = defaultdict(list)
         for job in jobs:
-            row = job.job.row
-            named[(row.cluster, row.job_id) if by == "job" else ("", getattr(row, by))].append(job)
+            if row := job.row:
+                name = (row.cluster, row.job_id) if by == "job" else ("", getattr(row, by))
+                named[name].append(job)
         made = [_row(by, name, members) for name, members in sorted(named.items())]
         rows += sorted(made, key=lambda row: -lost_hours(row))
     return rows
@@ -140,7 +142,7 @@ def _row(
     states = any(job.states for job in jobs)
     used, whole = (
         sum(job.used for job in jobs),
-        sum(job.job.row.effective_gpu_hours for job in jobs),
+        sum(job.effective for job in jobs),
     )
     lost = {
         f"{reason.value}_gpu_hours": sum(job.lost.get(reason, 0.0) for job in jobs)

@@ -23,6 +23,11 @@ class ChainStep(ResultRow):
     ratio: float | None = Field(description="To the step before.")
     gpu_hours: float | None
     cost: float | None
+    share_before: float | None = Field(
+        default=None,
+        description="Its share in the period before; null where the chain of that is not known as far.",
+    )
+    ratio_before: float | None = Field(default=None, description="Its ratio then.")
 
 
 class ProgressRow(ResultRow):
@@ -59,3 +64,22 @@ class ProgressRow(ResultRow):
     lost_cost: float | None = Field(description="Of the GPU-hours that were no progress.")
     restarts: float | None = Field(description="null where no agent counts them.")
     step: float | None = Field(default=None, description="Of a job: the highest that it stated.")
+
+
+class RestartRow(ResultRow):
+    """Restarts of a job within an hour, and what they cost until the next one."""
+
+    cluster: str
+    job_id: str
+    job_name: str
+    user: str
+    account: str
+    end: str = Field(description="The end of the hour, UTC.")
+    restarts: float
+    gpu_hours: float = Field(
+        description="Until it computed again, and of steps that it had reached before."
+    )
+    cost: float | None
+    recovery_hours: float | None = Field(
+        description="Time to recover: how long that took after each, on all GPUs of the job, without waiting for them."
+    )

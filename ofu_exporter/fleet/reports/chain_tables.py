@@ -56,11 +56,24 @@ def before(step: ChainStep) -> str:
     return "-" if step.factor == "capacity" else percent(step.ratio, "-")
 
 
+def beside(step: ChainStep) -> str:
+    """A factor's ratio and what it was in the last period, in words; empty of the capacity."""
+    if step.factor == "capacity":
+        return ""
+    then = "" if step.ratio_before is None else f", in the last period {percent(step.ratio_before)}"
+    return f" ({before(step)} of the step before{then})"
+
+
 def chain_table(steps: Sequence[ChainStep], currency: str) -> TextTable:
+    is_compared = any(step.share_before is not None for step in steps)
+    ratio: Column[ChainStep] = ("last period", RIGHT, lambda step: percent(step.ratio_before, "-"))
+    share: Column[ChainStep] = ("last period", RIGHT, lambda step: percent(step.share_before, "-"))
     columns: list[Column[ChainStep]] = [
         ("", LEFT, lambda step: "OFU" if step.factor == "ofu" else step.factor),
         ("of the step before", RIGHT, before),
+        *([ratio] if is_compared else []),
         ("of the capacity", RIGHT, lambda step: percent(step.share, "-")),
+        *([share] if is_compared else []),
         ("GPU-hours", RIGHT, lambda step: hours(step.gpu_hours)),
         ("cost", RIGHT, lambda step: money(step.cost, currency)),
         ("", LEFT, lambda step: WORDS[step.factor]),

@@ -24,6 +24,7 @@ from ofu_exporter.fleet.reports.funnel import (
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import with_recoverable
+from ofu_exporter.fleet.reports.restarts import restart_rows
 from ofu_exporter.fleet.reports.result import (
     ALL_JOBS,
     By,
@@ -73,6 +74,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         target=target,
         chain=factors,
         progress=of_progress,
+        restarts=restart_rows(progress, history.clock),
         funnel=steps,
         waterfall=waterfall(steps, of_jobs, total),
         total=total,

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
+from ofu_exporter.fleet.prometheus import Series
+from ofu_exporter.fleet.reports.chain_before import read_chain, with_changes
 from ofu_exporter.fleet.reports.fleet_history import ratio
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.queries import JOB, JOB_HOURS, LOOKS, MODEL_HOURS, NAMES
@@ -32,7 +34,7 @@ def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
         if before.start < 0:
             break
         try:
-            row = _read(reader, before, by)
+            row = _read(reader, before, by, is_last=number == 1)
         except QueryError as error:
             if error.reason is QueryReason.DENIED:
                 raise
@@ -46,11 +48,14 @@ def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
     return found[::-1]
 
 
-def _read(reader: PartReader, span: TimeSpan, by: By) -> PeriodRow | None:
-    """What is on record of a period; None where nothing is."""
+def _read(reader: PartReader, span: TimeSpan, by: By, *, is_last: bool) -> PeriodRow | None:
+    """What is on record of a period, with its chain if it is the last before; None where nothing is."""
+
+    def ask(expression: str) -> list[Series]:
+        return reader.client.instant(expression, span.end)
 
     def asked(expression: str) -> dict[str, float]:
-        answer = reader.client.instant(expression, span.end)
+        answer = ask(expression)
         return {one.labels.get(_LABELS.get(by, ""), ""): one.points[-1][1] for one in answer}
 
     minutes = 60 * span.hours - 1
@@ -64,7 +69,7 @@ def _read(reader: PartReader, span: TimeSpan, by: By) -> PeriodRow | None:
     utilized = f"max by (cluster, model) (sum_over_time({MODEL_HOURS[1].recorded}{hourly}))"
     done = sum(asked(f"sum({utilized})").values())
     of_jobs = {each.name: each.recorded for each in JOB_HOURS}
-    names = f"max by ({JOB}, {', '.join(NAMES)})"
+    names = f"max by ({JOB}, {', '.join(NAMES)}, framework)"
     label = _LABELS.get(by)
     added = f"sum by ({label})" if label else "sum"
     observed, used = (
@@ -79,6 +84,7 @@ def _read(reader: PartReader, span: TimeSpan, by: By) -> PeriodRow | None:
         delivered_ratio=ratio(done, installed) if is_known else None,
         ofu=ratio(sum(used.values()), sum(observed.values())) if is_known else None,
         groups=dict(_ratios(used, observed)) if is_known and label else {},
+        chain=read_chain(ask, hourly, installed) if is_known and is_last else [],
     )
 
 
@@ -109,6 +115,7 @@ def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetRepor
         update={
             "periods": [*kept, own],
             "delivered_change": change,
+            "chain": with_changes(report.chain, last.chain if last else ()),
             "groups": groups,
             "total": total,
         }
@@ -131,6 +138,7 @@ def period_of(report: FleetReport) -> PeriodRow:
             for row in report.groups
             if row.is_named and row.ofu is not None and is_known
         },
+        chain=report.chain,
     )
 
 

@@ -83,13 +83,7 @@ class ProgressReader(HistoryAnswers):
 
     def _add(self, answers: Sequence[list[Series]]) -> None:
         lost, used, held, steps, restarts = answers
-        watched: set[tuple[ClusterJob, int]] = set()
-        for (*key, reason), hours in self.largest(lost, _reason_of).items():
-            for hour, value in sorted(hours.items()):
-                sums = self._sums(ClusterJob(*key), hour)
-                sums.lost[reason] = sums.lost.get(reason, 0.0) + value
-                if reason == NoProgress.HELD_IDLE:
-                    watched.add((ClusterJob(*key), hour))
+        watched = self._add_lost(lost)
         for job, hour, value in self.values_of(held, job_of):
             if (job, hour) in watched:
                 self._sums(job, hour).held += value
@@ -101,6 +95,21 @@ class ProgressReader(HistoryAnswers):
         for job, hour, value in self.values_of(restarts, job_of):
             sums = self._sums(job, hour)
             sums.restarts = (sums.restarts or 0.0) + value
+            if round(value):
+                sums.restarted[hour] = value
+
+    def _add_lost(self, lost: list[Series]) -> set[tuple[ClusterJob, int]]:
+        """Gives the hours of jobs in which their engines were watched."""
+        watched: set[tuple[ClusterJob, int]] = set()
+        for (*key, reason), hours in self.largest(lost, _reason_of).items():
+            for hour, value in sorted(hours.items()):
+                sums = self._sums(ClusterJob(*key), hour)
+                sums.lost[reason] = sums.lost.get(reason, 0.0) + value
+                if value and reason in (NoProgress.STARTING, NoProgress.DONE_AGAIN):
+                    sums.recovering[hour] = sums.recovering.get(hour, 0.0) + value
+                if reason == NoProgress.HELD_IDLE:
+                    watched.add((ClusterJob(*key), hour))
+        return watched
 
     def _sums(self, key: ClusterJob, hour: int) -> ProgressSums:
         return self._history.progress.setdefault(self._history.owned(key, hour), ProgressSums())

@@ -48,6 +48,10 @@ class ProgressSums:
     """The highest one stated."""
     restarts: float | None = None
     """None where no agent counts them."""
+    restarted: dict[int, float] = field(default_factory=dict)
+    """How often, by the hours in which it was."""
+    recovering: dict[int, float] = field(default_factory=dict)
+    """GPU-hours of starts and of steps done again, by the hours that have any."""
 
     def cut(self, held: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ofu_exporter.fleet.hours import HOUR
 from ofu_exporter.fleet.reports import pictures, report_text, served_tables, tables
 from ofu_exporter.fleet.reports.chain_rows import Factor
-from ofu_exporter.fleet.reports.chain_tables import WORDS, before
+from ofu_exporter.fleet.reports.chain_tables import WORDS, beside
 from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
 from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
@@ -122,13 +122,10 @@ def _chain(report: FleetReport) -> Iterator[StepBar]:
         amount = tables.hours(step.gpu_hours) + " GPU-hours"
         if step.cost is not None:
             amount += f" · {tables.money(step.cost, report.currency)}"
-        meaning = WORDS[step.factor]
-        if step.factor != "capacity":
-            meaning += f" ({before(step)} of the step before)"
         yield {
             "kind": _CHAIN[step.factor],
             "name": "OFU" if step.factor == "ofu" else step.factor,
-            "meaning": meaning,
+            "meaning": WORDS[step.factor] + beside(step),
             "is_part": False,
             "left": "0.00",
             "width": f"{100 * min(1.0, step.share or 0.0):.2f}",

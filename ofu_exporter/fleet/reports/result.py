@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.fleet.changes_result import ChangesReport
-from ofu_exporter.fleet.reports.chain_rows import ChainStep, ProgressRow
+from ofu_exporter.fleet.reports.chain_rows import ChainStep, ProgressRow, RestartRow
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
@@ -263,6 +263,9 @@ class PeriodRow(ResultRow):
     )
     ofu: float | None = Field(description="Of jobs.")
     groups: dict[str, float] = Field(description="OFU by the names of the report's groups.")
+    chain: list[ChainStep] = Field(
+        default=[], description="Of the report's own period and the one before; empty for others."
+    )
 
 
 class ActionRow(ResultRow):
@@ -324,6 +327,9 @@ class FleetReport(ResultRow):
         default=[],
         description="What of the held GPU-hours was no progress: of all jobs, by user, by account and by job; empty "
         "where nothing is known of it.",
+    )
+    restarts: list[RestartRow] = Field(
+        default=[], description="Of all jobs, the most expensive first."
     )
     reporting_ratio: float | None = Field(
         description="Share of the measured GPU-hours of jobs that report at all."

@@ -9,6 +9,7 @@ from ofu_exporter.fleet.reports.chain_tables import chain_words, progress_sectio
 from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.funnel import lost_hours, step_words
 from ofu_exporter.fleet.reports.job_rows import is_flagged
+from ofu_exporter.fleet.reports.restarts import restart_section
 from ofu_exporter.fleet.reports.result import (
     Agreement,
     FleetReport,
@@ -71,6 +72,8 @@ def details(report: FleetReport, most_rows: int) -> Iterator[ReportSection]:
     named: Sequence[JobRow | GroupRow] = report.jobs if report.by == "job" else report.groups
     if report.progress:
         yield ReportSection(*progress_section(report.progress, report.by, report.currency))
+    if report.restarts:
+        yield restart_section(report.restarts, report.currency)
     if lost_hours(report.total):
         title = f"Where the peak went, by {report.by}"
         rows = [*named[:most_rows], report.total]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ofu_exporter.fleet.simulation.jobs import drafts
 from ofu_exporter.fleet.simulation.layout import Faults, FleetNode, faults_of, nodes_of
 from ofu_exporter.fleet.simulation.placement import PlacedJob, placed
+from ofu_exporter.fleet.simulation.runs import STARTS, RunMinutes, minutes_of
 from ofu_exporter.fleet.simulation.spec import MINUTE, FleetSpec, SpecFile
 from ofu_exporter.values import quantities
 
@@ -38,6 +39,7 @@ class JobTruth:
     """Integral of `ofu` up to the beginning of each minute, in seconds."""
     is_running: bytes
     """1 for each minute in which the job holds its GPUs."""
+    minutes: RunMinutes
     gpu_shares: float
     """GPUs of the job, where an instance counts as its share."""
     mean_share: float
@@ -95,11 +97,17 @@ class JobTruth:
         """The MFU that it reports at a minute, for the time since its last report; None if it does not report then."""
         reporting = self.job.draft.group.report
         run = next((run for run in self.job.runs if run[0] < minute < run[1]), None)
-        if reporting is None or run is None or (minute - run[0]) % reporting.every:
+        if reporting is None or run is None or minute not in self.report_minutes(*run):
             return None
         mean = self.mean(MINUTE * (minute - reporting.every), MINUTE * minute) * self.mean_share
         chance = random.Random(f"{seed}/report/{self.job.draft.job_id}/{minute}")
         return max(0.0, mean * self.reported_over_ofu * (1 + reporting.noise * chance.gauss(0, 1)))
+
+    def report_minutes(self, begin: int, end: int) -> range:
+        """The minutes of a run at which it reports, if it reports at all."""
+        group = self.job.draft.group
+        every = group.report.every if group.report else end
+        return range(begin + every + (group.crashes.start if group.crashes else 0), end, every)
 
     def report_body(self, minute: int, spec: FleetSpec, begin_unix: float) -> dict[str, Any] | None:
         """The body of its report at a minute of the fleet, the same on each of its nodes; None = no report."""
@@ -115,6 +123,9 @@ class JobTruth:
             "precision": reporting.precision,
             "gpus": max(1, round(self.gpu_shares)),
         }
+        if reporting.step is not None:
+            worked = MINUTE * self.minutes.reached[minute - self.job.start]
+            body["step"] = int(worked // reporting.step)
         if reporting.framework:
             body["framework"] = reporting.framework
         if reporting.recompute is not None:
@@ -134,19 +145,20 @@ def truth_of(job: PlacedJob, nodes: Sequence[FleetNode], faults: Faults, seed: i
     running = bytearray(job.end - job.start)
     for start, end in job.runs:
         running[start - job.start : end - job.start] = b"\1" * (end - start)
-    pace = _pace(job, faults)
+    pace, minutes = _pace(job, faults), minutes_of(job)
     chance = random.Random(f"{seed}/truth/{job.draft.job_id}")
     noise = job.draft.group.noise
     ofu = array("d")
     for place, factor in enumerate(pace):
         z = min(max(chance.gauss(0, 1), -MOST_NOISE), MOST_NOISE)
-        ofu.append(job.draft.ofu * factor * (1 + noise * z) * running[place])
+        works = minutes.doing[place] > STARTS
+        ofu.append(job.draft.ofu * factor * (1 + noise * z) * works)
     done = array("d", accumulate((MINUTE * each for each in ofu), initial=0.0))
     gpus = math.fsum(shares)
     mean_share = 1.0
     if spec is not None and spec.share is not None:
         mean_share -= (1 - spec.share) * shares[spec.gpu] / gpus
-    return JobTruth(job, ofu, done, bytes(running), gpus, mean_share, straggler)
+    return JobTruth(job, ofu, done, bytes(running), minutes, gpus, mean_share, straggler)
 
 
 def _pace(job: PlacedJob, faults: Faults) -> list[float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ofu_exporter.fleet.simulation.agent import SCHEDULER
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
+from ofu_exporter.fleet.simulation.runs import STARTS
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import Divergence, compare_sums
 from ofu_exporter.reports.cause_search import CauseQuestion
@@ -78,7 +79,7 @@ def hours_of_job(truth: JobTruth, fleet: SimulatedFleet) -> dict[int, HourOfJob]
 def _mfus(truth: JobTruth, seed: int) -> Iterator[tuple[int, float]]:
     report = truth.job.draft.group.report
     for begin, end in truth.job.runs if report else ():
-        for minute in range(begin + report.every, end, report.every) if report else ():
+        for minute in truth.report_minutes(begin, end):
             mfu = truth.reported_mfu(minute, seed)
             if mfu is not None:
                 yield minute, mfu
@@ -93,7 +94,9 @@ def _hour(truth: JobTruth, fleet: SimulatedFleet, begin: int, end: int) -> HourO
     ofu = truth.mean_share * truth.mean(MINUTE * begin, MINUTE * end) * _HOUR_MINUTES / minutes
     tensor_hz = fleet.nodes[next(iter(truth.job.devices))].tensor_clock_hz
     active = ofu * tensor_hz / truth.job.draft.clock_hz
-    engine, sm = truth.busy(active)
+    starts = truth.minutes.share(STARTS, begin - start, end - start) * truth.gpu_shares
+    works = 1.0 - starts / held
+    engine, sm = (works * each for each in truth.busy(active / works if works else 0.0))
     lost = {
         "clock": active - ofu,
         "no_tensor": sm - active,
@@ -104,7 +107,7 @@ def _hour(truth: JobTruth, fleet: SimulatedFleet, begin: int, end: int) -> HourO
         held=held,
         observed=held,
         utilized=held * ofu,
-        idle=0.0 if ofu else held,
+        idle=starts if ofu else held,
         lost={part: held * share for part, share in lost.items()},
     )
 

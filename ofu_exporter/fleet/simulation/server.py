@@ -10,6 +10,7 @@ import re
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
@@ -19,6 +20,7 @@ from ofu_exporter.fleet.reports import progress_reader, queries, served
 from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
+from ofu_exporter.fleet.simulation.runs import AGAIN, STARTS
 from ofu_exporter.fleet.simulation.serving import tokens
 from ofu_exporter.values.reasons import QueryReason
 
@@ -26,7 +28,6 @@ TARGET = 0.4
 """OFU; that of helm/ofu-exporter/files/rules/target.yaml."""
 URL = "http://prometheus.example:9090"
 """Stands in commands where a reader's own server would; nobody can ask it (RFC 2606)."""
-_HOUR_MINUTES = 60
 _JOBS = re.compile(r'\{job_id=~"[^"]*"\}')
 """Which jobs are asked for; all are answered for."""
 _PEERS = 4
@@ -123,21 +124,34 @@ class SimulatedServer:
             self._add_peers(truth, hours)
 
     def _add_progress(self, truth: JobTruth, hours: Mapping[int, HourOfJob]) -> None:
-        """What was no progress: its GPUs work from each begin on, or never start to. It states no step."""
-        job = {"job_id": truth.job.draft.job_id}
-        idle, nothing = _filled(hours, "idle"), dict.fromkeys(hours, 0.0)
-        begins = [begin // _HOUR_MINUTES for begin, _ in truth.job.runs[1:]]
-        never = truth.job.draft.group.work == "idle"
-        starting, stood = (idle, nothing) if never else (nothing, idle)
+        """What was no progress. Where it states steps, those that it does again are known."""
+        job, minutes, first = {"job_id": truth.job.draft.job_id}, truth.minutes, truth.job.start
+
+        def of(kind: int) -> dict[int, float]:
+            shares = (
+                (hour, minutes.share(kind, 60 * hour - first, 60 * (hour + 1) - first))
+                for hour in hours
+            )
+            return {hour: truth.gpu_shares * share for hour, share in shares}
+
+        group, nothing = truth.job.draft.group, dict.fromkeys(hours, 0.0)
+        starting = _filled(hours, "held") if group.work == "idle" else of(STARTS)
         lost = {
             NoProgress.STARTING: starting,
-            NoProgress.HELD_IDLE: stood,
+            NoProgress.HELD_IDLE: nothing,
             NoProgress.ALONE: nothing,
         }
+        if group.report and group.report.step:
+            lost[NoProgress.DONE_AGAIN] = of(AGAIN)
+            furthest = [*accumulate(minutes.reached, max)]
+            ends = {hour: min(60 * (hour + 1) - first, len(furthest) - 1) for hour in hours}
+            steps = {hour: furthest[end] * 60.0 / group.report.step for hour, end in ends.items()}
+            self._add(progress_reader.STEP.recorded, steps, **job)
         for reason, values in lost.items():
             self._add(progress_reader.LOST.recorded, values, reason=reason.value, **job)
         self._add(progress_reader.UTILIZED.recorded, nothing, **job)
         self._add(progress_reader.HELD.recorded, _filled(hours, "held"), **job)
+        begins = [begin // 60 for begin, _ in truth.job.runs[1:]]
         again = {hour: float(begins.count(hour)) for hour in hours}
         self._add(progress_reader.RESTARTS.recorded, again, **job)
 

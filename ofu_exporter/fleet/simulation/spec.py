@@ -110,6 +110,7 @@ class Reporting(YamlPart):
     recompute: Literal["none", "selective", "full"] | None = None
     framework: Annotated[str, Field(pattern=r"^[a-z0-9-]*$", max_length=30)] = ""
     noise: float = Field(default=0.003, ge=0.0, le=0.1, description="As a share of the MFU.")
+    step: float | None = Field(default=None, gt=0, le=600, description="Seconds of a stated step.")
 
     @field_validator("every")
     @classmethod
@@ -153,6 +154,8 @@ class Crashes(YamlPart):
 
     every: Minutes = Field(ge=1)
     pause: Minutes = Field(default=2, ge=1, le=4)
+    start: Minutes = Field(default=0, description="Of each run, in which nothing computes yet.")
+    again: Minutes = Field(default=0, description="Of reported work that each restart does again.")
 
 
 class Serving(YamlPart):

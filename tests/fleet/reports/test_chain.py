@@ -9,6 +9,7 @@ import pytest
 from ofu_exporter.fleet.reports.chain_rows import ProgressRow
 from ofu_exporter.fleet.reports.fleet_history import JobSums
 from ofu_exporter.fleet.reports.progress_sums import ProgressSums
+from ofu_exporter.fleet.reports.report_text import sections
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.fleet.reports.test_fleet_report import history, job, report
 
@@ -55,3 +56,14 @@ def test_a_job_that_says_its_steps_alone_says_nothing_of_evaluations() -> None:
 
 def test_a_job_whose_engines_nobody_watched_has_no_row() -> None:
     assert told(ProgressSums()).progress == []
+
+
+def test_a_restart_costs_what_was_lost_until_the_next_one() -> None:
+    sums = ProgressSums(100.0, STEPS, restarts=3.0, step=90.0)
+    sums.restarted = {5: 1.0, 9: 2.0}
+    sums.recovering = {2: 4.0, 5: 1.0, 6: 2.0, 9: 8.0, 11: 4.0}
+    rows = told(sums).restarts
+    assert [(row.restarts, row.gpu_hours) for row in rows] == [(2.0, 12.0), (1.0, 3.0)]
+    assert all(row.cost == 2.0 * row.gpu_hours for row in rows)
+    text = "\n".join(part.title for part in sections(told(sums), None, 20))
+    assert "Most expensive restarts (of 2)" in text

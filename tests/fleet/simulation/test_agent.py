@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -233,3 +234,14 @@ def test_an_agent_that_was_missing_begins_anew(tmp_path: Path) -> None:
     assert not made.is_missing
     assert values(found, "ofu_job_gpu_seconds_total")['job_id="1001"'] == 4 * 300
     assert values(found, "ofu_job_held_gpu_seconds_total")['job_id="1001"'] == 4 * 1500
+
+
+def test_steps_that_a_restart_does_again_and_its_start_are_counted(tmp_path: Path) -> None:
+    """Twelve minutes of each run but its first are done again, and nothing computes in five of each."""
+    rest = ", report: {step: 2}, crashes: {every: 38m, pause: 2m, start: 5m, again: 12m}}"
+    text = page(agent(fleet(ONE_JOB + rest, tmp_path)), 2 * HOUR - 200)
+    lost = values(text, "ofu_job_lost_progress_gpu_seconds_total")
+    by_reason = {re.sub(r'.*reason="(\w+)".*', r"\1", labels): v for labels, v in lost.items()}
+    assert by_reason["starting"] == pytest.approx(3 * 5 * 60 * 4, rel=0.01)
+    assert by_reason["done_again"] == pytest.approx(2 * 12 * 60 * 4, rel=0.01)
+    assert list(values(text, "ofu_job_restarts_total").values()) == [2.0]
