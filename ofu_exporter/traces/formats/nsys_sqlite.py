@@ -6,24 +6,24 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.traces.formats import NO_SHAPE, KernelTally, Profile
-from ofu_exporter.traces.timeline import Timeline, interval
+from ofu_exporter.traces.timeline import LONGEST_NAME, MOST_NAMES, Timeline, interval
 from ofu_exporter.values.trace import UNLIMITED, TraceLimits
 
 MADE_BY = "nsys export --type sqlite report.nsys-rep"
 
 _KERNELS = """
-SELECT name.value, COUNT(*), TOTAL(MAX(kernel.end - kernel.start, 0))
-FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN StringIds AS name ON name.id = kernel.demangledName
-WHERE TYPEOF(name.value) = 'text'
-GROUP BY name.value
+SELECT demangledName, COUNT(*), TOTAL(MAX(end - start, 0)) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY demangledName
 """
+_NAME = f"SELECT SUBSTR(value, 1, {LONGEST_NAME}) FROM StringIds WHERE id = ? AND TYPEOF(value) = 'text'"
+"""Of a row at a time: a join would copy a long name for each launch."""
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 """And no views, of which a row may cost anything."""
 _GPUS = "SELECT name FROM TARGET_INFO_GPU WHERE TYPEOF(name) = 'text' AND name != '' LIMIT 1000"
@@ -31,8 +31,8 @@ _MODELS = "SELECT id, name FROM TARGET_INFO_GPU WHERE TYPEOF(name) = 'text' LIMI
 _IDS = "streamId, correlationId"
 _NEEDED = {"start", "end", "deviceId", "streamId", "correlationId"}
 _RAN = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": f"SELECT deviceId, value, start, end, {_IDS} FROM CUPTI_ACTIVITY_KIND_KERNEL "
-    "JOIN StringIds ON StringIds.id = demangledName",
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"SELECT deviceId, demangledName, start, end, {_IDS} FROM "
+    "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT deviceId, copyKind + 100 * (srcKind = 0 OR dstKind = 0), "
     f"start, end, {_IDS} FROM CUPTI_ACTIVITY_KIND_MEMCPY",
     "CUPTI_ACTIVITY_KIND_MEMSET": f"SELECT deviceId, 'Memset (Device)', start, end, {_IDS} "
@@ -50,18 +50,20 @@ _COPIES = {
 _DID = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": (
         {"globalTid", "nameId", "start", "end", "correlationId"},
-        "SELECT globalTid, value, start, end, correlationId "
-        "FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON StringIds.id = nameId",
+        "SELECT globalTid, NULL, nameId, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME",
     ),
     "NVTX_EVENTS": (
         {"globalTid", "text", "textId", "start", "end"},
-        "SELECT globalTid, COALESCE(text, value), start, end, NULL FROM NVTX_EVENTS "
-        "LEFT JOIN StringIds ON StringIds.id = textId WHERE end IS NOT NULL",
+        f"SELECT globalTid, SUBSTR(text, 1, {LONGEST_NAME}), textId, start, end, NULL FROM NVTX_EVENTS "
+        "WHERE end IS NOT NULL",
     ),
 }
 """What the host did: calls, and ranges of NVTX. Columns by table, and the query."""
+_NAMED = "CUPTI_ACTIVITY_KIND_KERNEL"
+"""Of what ran, the only table with ids of names."""
 _VERSION = re.compile(r"_v\d+$")
 """After the name of a call: `cudaLaunchKernel_v7000`."""
+Names = Callable[[object], str | None]
 READ_SECONDS = 300.0
 """How long an export may take; one of 5 million launches takes about 4 s."""
 _STEPS = 100_000
@@ -81,17 +83,30 @@ def read(path: Path, limits: TraceLimits = UNLIMITED) -> Profile:
         tables = {name for (name,) in database.execute(_TABLES)}
         if not {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"} <= tables:
             raise ConfigError(f"{path} has no kernels: profile with nsys profile --trace=cuda")
-        for name, number, nanoseconds in database.execute(_KERNELS):
-            tally.add(name, nanoseconds / 1e9, number, why=NO_SHAPE)
+        names = _names(database)
+        for id_, number, nanoseconds in database.execute(_KERNELS):
+            if (name := names(id_)) is not None:
+                tally.add(name, nanoseconds / 1e9, number, why=NO_SHAPE)
         gpus: frozenset[str] = frozenset()
         if "TARGET_INFO_GPU" in tables:
             gpus = frozenset(name for (name,) in database.execute(_GPUS))
-        timeline = _timeline(database, tables, limits)
+        timeline = _timeline(database, names, tables, limits)
     return tally.profile("nsys_sqlite", gpus, timeline)
 
 
+def _names(database: sqlite3.Connection) -> Names:
+    """Tells names by their ids, cut; None of an id that has none."""
+
+    @lru_cache(maxsize=MOST_NAMES)
+    def name_of(id_: object) -> str | None:
+        row = database.execute(_NAME, (_whole(id_),)).fetchone()
+        return row[0] if row else None
+
+    return name_of
+
+
 def _timeline(
-    database: sqlite3.Connection, tables: set[str], limits: TraceLimits
+    database: sqlite3.Connection, names: Names, tables: set[str], limits: TraceLimits
 ) -> Timeline | None:
     """When it all ran; None for an export that lacks columns of that."""
     timeline = Timeline(limits)
@@ -99,24 +114,26 @@ def _timeline(
         if table in tables:
             if not _columns(database, table) >= _NEEDED:
                 return None
-            _add_what_ran(timeline, database.execute(query))
+            of_table = names if table == _NAMED else _copied
+            _add_what_ran(timeline, database.execute(query), of_table)
     for table, (needed, query) in _DID.items():
         if table in tables and _columns(database, table) >= needed:
-            _add_what_the_host_did(timeline, database.execute(query))
+            _add_what_the_host_did(timeline, database.execute(query), names)
     for number, name in database.execute(_MODELS) if "TARGET_INFO_GPU" in tables else ():
         timeline.models[_whole(number)] = name
     return timeline
 
 
-def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor) -> None:
+def _add_what_ran(timeline: Timeline, rows: sqlite3.Cursor, names: Names) -> None:
     for gpu, name, start, end, stream, correlation in rows:
-        if times := _times(start, end):
+        if (times := _times(start, end)) and (named := names(name)) is not None:
             ids = _whole(stream), _whole(correlation)
-            timeline.ran(_whole(gpu), _copied(name), times, ids, -1.0)
+            timeline.ran(_whole(gpu), named, times, ids, -1.0)
 
 
-def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor) -> None:
-    for thread, name, start, end, correlation in rows:
+def _add_what_the_host_did(timeline: Timeline, rows: sqlite3.Cursor, names: Names) -> None:
+    for thread, text, id_, start, end, correlation in rows:
+        name = names(id_) if text is None else text
         if isinstance(name, str) and (times := _times(start, end)):
             call = None if correlation is None else _whole(correlation)
             timeline.did(_whole(thread), _VERSION.sub("", name), times, call)
@@ -138,8 +155,8 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _copied(name: object) -> str:
-    """The name of a kernel, or what Kineto calls a copy of that kind."""
+def _copied(name: object) -> str | None:
+    """The name as it stands, or what Kineto calls a copy of that kind."""
     return name if isinstance(name, str) else _COPIES.get(_whole(name), "Memcpy")
 
 

@@ -101,7 +101,7 @@ def test_a_view_is_no_table_of_an_export(tmp_path: Path) -> None:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """An export in which each of a million launches has each of a million names."""
+    """An export in which each of a million launches has a name of its own, behind a million others."""
     path = database(tmp_path / "slow.sqlite", (NVJET, 0, 1000))
     million = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000) "
     with closing(sqlite3.connect(path)) as made, made:
@@ -109,9 +109,39 @@ def slow(tmp_path: Path) -> Path:
         made.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
         made.execute(f"INSERT INTO StringIds {million} SELECT 1, 'gemm' FROM n")
         made.execute(
-            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {million} SELECT 0, 1, 0, 1, 1, 1 FROM n"
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {million} SELECT 0, 1, 0, 1, -i, 1 FROM n"
         )
     return path
+
+
+@pytest.mark.slow
+def test_long_names_are_read_once_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty thousand launches, calls and ranges of NVTX, of two names of 15 MB."""
+    monkeypatch.setattr(nsys_sqlite, "READ_SECONDS", 30.0)
+    path = database(tmp_path / "long.sqlite", (NVJET, 0, 1000))
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) "
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN streamId INTEGER")
+        made.execute("CREATE TABLE NVTX_EVENTS (globalTid, text, textId, start, end)")
+        made.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (globalTid, nameId, start, end, correlationId)"
+        )
+        for id_ in (7, 8):
+            name = NVJET + "_" + 15_000_000 * str(id_)
+            made.execute("INSERT INTO StringIds VALUES (?, ?)", (id_, name))
+        made.execute(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL {many} SELECT 9*i, 9*i+5, 0, i, 7+i%2, 7, 1 FROM n"
+        )
+        made.execute(
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME {many} SELECT 1, 7+i%2, 9*i, 9*i+1, i FROM n"
+        )
+        made.execute(f"INSERT INTO NVTX_EVENTS {many} SELECT 1, NULL, 7+i%2, 9*i, 9*i+1 FROM n")
+        made.execute("INSERT INTO NVTX_EVENTS SELECT 2, value, NULL, 5, 9 FROM StringIds")
+    found = formats.read(path)
+    assert sorted(each.number for each in found.launches) == [1, 10_000, 10_000]
+    assert max(len(each.kernel) for each in found.launches) == 2000
+    assert found.timeline is not None
+    assert len(found.timeline.names.texts) <= 4
 
 
 @pytest.mark.slow
