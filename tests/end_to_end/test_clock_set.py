@@ -81,3 +81,27 @@ def test_a_clock_that_nobody_sets_is_not_said_to_be(node: ClockedNode) -> None:
             until(lambda: seconds(running) > 2 * WINDOW)
             running.stop()
             assert not running.logged("the clock was set")
+
+
+@pytest.mark.parametrize("jump", [6 * HOUR, -DAY])
+def test_a_clock_that_is_set_while_the_agent_runs_adds_no_time(
+    node: ClockedNode, jump: int
+) -> None:
+    """Job 7 runs all the time, and job 8 begins behind the jump; both end, and are told of by the file."""
+    with agent(*node.flags(), env=node.clock.env) as running:
+        began = time.monotonic()
+        node.start("7", "0", "1")
+        until(lambda: seconds(running) > 4 * WINDOW)
+        node.clock.set_by(jump)
+        before = seconds(running)
+        node.start("8", "2")
+        until(lambda: seconds(running) > before + 8 * WINDOW)
+        until(lambda: seconds(running, "8") > 4 * WINDOW)
+        for job_id, gpus in (("7", 2), ("8", 1)):
+            job, passed = totals(running, job_id), time.monotonic() - began
+            assert job.gpu_seconds <= held(job) <= gpus * (passed + 1.5)
+            assert (job.observed_ratio or 2) <= 1
+            node.end(job_id)
+        until(lambda: totals(running, "7").ended and totals(running, "8").ended)
+        for job_id, gpus in (("7", 2), ("8", 1)):
+            assert held(totals(running, job_id)) <= gpus * (time.monotonic() - began + 1.5)

@@ -1,8 +1,9 @@
 """A report is right although all happens to a fleet that can, with and without rules, in both engines.
 
 A node is renamed, the network is away for two hours while jobs change, a job leaves a GPU idle, an id is used again by
-another user and in another cluster, names are ugly, and every agent is scraped twice. It is the night of a month's
-border, in which New York's clocks are set back.
+another user and in another cluster, names are ugly, and every agent is scraped twice: by two replicas with different
+scrape jobs, seconds apart, of which one stands still for a while. It is the night of a month's border, in which New
+York's clocks are set back.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ HOURS = 14
 NIGHT = 1793476800.0
 """The history begins at 2026-10-31 20:00 UTC: the month ends four hours later, daylight saving time after ten."""
 END = NIGHT + HOURS * HOUR
-AWAY = (6.25, 8.25)
+AWAY, STANDS_STILL = (6.25, 8.25), (3.0, 3.4)
+"""Hours of a node, and of a replica."""
 STAYS = StoredNode("a", "n1:9846", H100, 4)
 CHANGES = StoredNode("a", "n2:9846", H100, 4, away=AWAY)
 OLD_NAME = StoredNode("a", "n3:9846", H100, 4, away=(5.0, 100.0))
@@ -66,16 +68,17 @@ TEXT += Path(queries.__file__).read_text()
 
 
 def twice() -> Iterator[str]:
-    """The pages as two scrape jobs have them, with one set of uuids for the renamed node."""
+    """The pages as two replicas have them, with one set of uuids for the renamed node."""
     text = pages(NODES, JOBS, HOURS).replace(f"GPU-{NEW_NAME.name}", f"GPU-{OLD_NAME.name}")
     for line in text.splitlines():
         if line.startswith("#"):
             yield line
             continue
         series, value, time = line.rsplit(" ", 2)
-        for job in ("pods", "services"):
-            labels = f'{{job="{job}",'
-            yield f"{series.replace('{', labels, 1)} {value} {time}"
+        for job, later in (("pods", 0.0), ("services", 7.0)):
+            at, labels = float(time) + later, f'{{job="{job}",replica="{job[0]}",'
+            if not later or not STANDS_STILL[0] < (at - NIGHT) / HOUR < STANDS_STILL[1]:
+                yield f"{series.replace('{', labels, 1)} {value} {at:.3f}"
 
 
 @pytest.fixture(scope="module")

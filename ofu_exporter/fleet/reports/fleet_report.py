@@ -137,11 +137,16 @@ def cluster_row(history: FleetHistory, cluster: str) -> ClusterRow:
     whole = (gpu_hours + sum(node.gpu_hours for node in absent if not node.is_back)) or 1.0
     return ClusterRow(
         cluster=cluster,
-        gpus=max(_gpus(history, cluster), default=0.0) or None,
+        gpus=_most(sorted(_gpus(history, cluster))),
         covered_ratio=min(1.0, covered / len(hours)) * (1 - away / whole) if hours else 0.0,
         recorded_hours=sum(name == cluster for name, _ in history.recorded),
         raw_hours=sum(name == cluster for name, _ in history.raw),
     )
+
+
+def _most(gpus: Sequence[float]) -> float | None:
+    """The most in two hours, where there are more: a node that is renamed counts twice in the hour of that."""
+    return (gpus[-2] if len(gpus) > 2 else max(gpus, default=0.0)) or None
 
 
 def _gpus(history: FleetHistory, cluster: str) -> Iterator[float]:
