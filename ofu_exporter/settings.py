@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -46,6 +46,8 @@ class PullSetting(BaseModel, frozen=True, extra="forbid"):
     url: str = Field(pattern=r"^https?://[^/]+")
     precision: str | dict[str, float] | None = None
     """The precision that the engine computes in, or the shares of its FLOPs."""
+    model: dict[str, Any] | None = None
+    """The model that the engine serves, as in a report: {config: ..., seq_len: 4096}. It explains a divergence."""
     role: Literal["prefill", "decode", "both"] = "both"
     """What the engine does; where prompts and answers have engines of their own, their costs are told apart."""
     metric: str = Field(default="", max_length=200, pattern=r"^([A-Za-z_:][A-Za-z0-9_:]*)?$")

@@ -6,8 +6,8 @@ import logging
 
 from ofu_exporter import flops
 from ofu_exporter.errors import OfuError
-from ofu_exporter.flops import explain
-from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops import Part, explain
+from ofu_exporter.flops.causes import CauseFacts, without
 from ofu_exporter.reports.cause_search import CauseQuestion
 from ofu_exporter.reports.kept_model import MOST_CHARS
 from ofu_exporter.reports.messages import MfuReport, out_of_range
@@ -15,6 +15,9 @@ from ofu_exporter.reports.stated import UNCOUNTABLE, Hardware, counted_step, flo
 from ofu_exporter.values.reported import Causes, LikelyCause
 
 log = logging.getLogger(__name__)
+
+ENGINES = frozenset({"vllm", "sglang"})
+"""Frameworks that only serve."""
 
 
 def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
@@ -34,10 +37,14 @@ def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) ->
     """The facts of a report for an explanation. Raises ReportError for a model that cannot be counted."""
     recompute = report.recompute
     step = None if report.model is None else counted_step(report.model)
+    is_engine = report.framework in ENGINES
+    if step is not None and is_engine:
+        step = step.edited(without(Part.HEAD))  # it runs for the last token of a prompt alone
     is_peak_known = report.peak_tflops is not None or report.mfu is None
     return CauseFacts(
         step=step,
-        forward_only=None if report.model is None else report.model.forward_only,
+        forward_only=report.model.forward_only if report.model else is_engine or None,
+        is_engine=is_engine,
         recompute=None if recompute is None else flops.Recompute(recompute),
         gpu=hardware.name if hardware.is_in_table else None,
         present=hardware.present,

@@ -55,9 +55,12 @@ ENGINES: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "prompt_cached_tokens": (TOKENS, "cached"),
         "generation_tokens": (TOKENS, "generation"),
         "request_success": (REQUESTS, ""),
+        "num_requests_running": (RUNNING, ""),
+        "num_requests_waiting": (WAITING, ""),
     },
     "llamacpp": {
         "prompt_tokens": (TOKENS, "prompt"),  # those that were processed, without the cache's
+        "prompt_tokens_cached": (TOKENS, "cached"),
         "tokens_predicted": (TOKENS, "generation"),
         "prompt_seconds": (SECONDS, "=prefill"),
         "tokens_predicted_seconds": (SECONDS, "=decode"),

@@ -258,4 +258,6 @@ def _body(
         "framework": serving.engine(text),
         "recompute": "none",
     }
+    if setting.model is not None:
+        body["model"] = {**setting.model, "forward_only": True}
     return {**body, **_precision(setting)}

@@ -220,3 +220,65 @@ def test_clocks_as_noisy_as_can_be_break_no_explanation() -> None:
     assert divergence is not None
     assert sums.error().ratio == pytest.approx(3.0)
     assert not likely_causes(CauseQuestion(sums, divergence, said(mfu=0.9), EIGHT, PEAK)).fitting
+
+
+def engine_counts(text: str, seq_len: int, ratio: float) -> list[str]:
+    """The causes that fit where an engine counts this many times what its GPUs run; they run 5 % more than products."""
+    model = {"config": config(text), "seq_len": seq_len, "forward_only": True}
+    report = {"tflops_per_gpu": 0.3 * ratio * 989.4, "framework": "vllm", "precision": "bf16"}
+    sums = Compared(0.3 * ratio * 600, 0.3 * 1.05 * 600, 600.0, 0.0)
+    return [each.cause for each in found({**report, "model": model}, sums).fitting]
+
+
+def llama_flops(seq_len: int, pairs: float) -> float:
+    """Of a token of a prompt in Llama-3-8B's layers; `pairs`: the share of all pairs of tokens. The head is not run."""
+    hidden, heads, kv_heads, width, inner, layers = 4096, 32, 8, 128, 14336, 32
+    projections = hidden * width * (2 * heads + 2 * kv_heads) + 3 * hidden * inner
+    return layers * (2 * projections + 4 * heads * width * seq_len * pairs)
+
+
+def deepseek_flops(seq_len: int, pairs: float, whole_heads: int = 0) -> float:
+    """Of a token in DeepSeek-V3's layers, through its latents or by whole heads of this width."""
+    hidden, layers, heads, query, latent, nope, rope = 7168, 61, 128, 1536, 512, 128, 64
+    if whole_heads:
+        projections, core = 4 * hidden * heads * whole_heads, 2 * whole_heads
+    else:
+        projections = hidden * (query + latent + rope) + query * heads * (nope + rope)
+        projections += latent * heads * (nope + 128) + heads * 128 * hidden
+        core = nope + rope + 128
+    mlp = 3 * 3 * hidden * 18432 + 58 * (9 * 3 * hidden * 2048 + hidden * 256)
+    return 2 * mlp + layers * (2 * projections + 2 * heads * core * seq_len * pairs)
+
+
+def test_an_engine_that_counts_every_pair_of_a_prompt_is_found_out() -> None:
+    ratio = llama_flops(32768, 1.0) / llama_flops(32768, 0.5)
+    causes = engine_counts("llama-3-8b", 32768, ratio)
+    assert "full_attention_counted" in causes[:2]  # `undecided` may stand first
+    trains = {"gradient_accumulation", "forward_only", "activation_recompute", "recompute_counted"}
+    assert trains.isdisjoint(name for each in causes for name in each.split("+"))
+
+
+@pytest.mark.parametrize(("width", "pairs"), [(256, 0.5), (576, 1.0)])
+def test_an_engine_that_counts_latent_attention_as_whole_heads_is_found_out(
+    width: int, pairs: float
+) -> None:
+    """As SGLang 0.5.23 does, and vLLM before 0.24, which counts every pair besides."""
+    ratio = deepseek_flops(4096, pairs, width) / deepseek_flops(4096, 0.5)
+    causes = engine_counts("deepseek-v3", 4096, ratio)
+    assert any("latent_attention_as_heads" in each.split("+") for each in causes[:2])
+
+
+def test_an_engine_that_counts_sparse_attention_as_dense_is_found_out() -> None:
+    """DeepSeek-V3.2 with an indexer that chooses 2,048 keys: vllm#40315."""
+    sparse = {"architectures": ["DeepseekV32ForCausalLM"], "model_type": "deepseek_v32"}
+    sparse |= {"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048}
+    length = 65536
+    indexer = 61 * 2 * (7168 * 64 + 7168 * 128 + 1536 * 64 * 128 + 64 * 128 * length / 2)
+    keys = 2048 - 2048**2 / 2 / length
+    run = deepseek_flops(length, keys / length) + indexer
+    model = {"config": {**config("deepseek-v3"), **sparse}, "seq_len": length, "forward_only": True}
+    ratio = deepseek_flops(length, 0.5) / run
+    report = {"tflops_per_gpu": 0.2 * ratio * 989.4, "framework": "vllm", "precision": "bf16"}
+    sums = Compared(0.2 * ratio * 600, 0.2 * 1.05 * 600, 600.0, 0.0)
+    causes = [each.cause for each in found({**report, "model": model}, sums).fitting]
+    assert "sparse_attention_as_dense" in causes[:2]

@@ -45,20 +45,32 @@ LLAMA = """\
 # HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
 # TYPE llamacpp:prompt_tokens_total counter
 llamacpp:prompt_tokens_total 21
+llamacpp:prompt_tokens_cached_total 16
 llamacpp:prompt_seconds_total 0.25
 llamacpp:tokens_predicted_total 48
 llamacpp:tokens_predicted_seconds_total 1.5
 llamacpp:requests_processing 0
 llamacpp:requests_deferred 0
 """
-"""llama.cpp, tools/server/README.md."""
+"""llama.cpp, as the server in tests/helpers/llama_server.py writes it."""
 TENSORRT = """\
 trtllm_prompt_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 500.0
 trtllm_prompt_cached_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 100.0
 trtllm_generation_tokens_total{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 60.0
 trtllm_request_success_total{engine_type="trtllm",finished_reason="stop",model_name="Qwen/Qwen3-0.6B"} 150.0
+trtllm_num_requests_running{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 2.0
+trtllm_num_requests_waiting{engine_type="trtllm",model_name="Qwen/Qwen3-0.6B"} 0.0
 """
-"""TensorRT-LLM, tensorrt_llm/metrics/collector.py; Dynamo serves the same lines on its own port."""
+"""TensorRT-LLM, tensorrt_llm/metrics/collector.py; Dynamo serves the same lines on its own port, as the next."""
+DYNAMO = """\
+# TYPE dynamo_component_requests_total counter
+dynamo_component_requests_total{dynamo_component="backend",dynamo_endpoint="generate",model="m"} 9
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="m"} 1.2e+03
+vllm:generation_tokens_total{engine="0",model_name="m"} 3.4e+02
+trtllm:request_success_total{engine_type="trtllm",finished_reason="stop",model_name="m"} 4.0
+"""
+"""Dynamo's documentation, backends: it passes its engine's lines on, beside its own; before 0.8 with a colon."""
 
 
 def told(text: str) -> dict[tuple[str, str, str], float]:
@@ -106,12 +118,23 @@ def test_tensorrt_llm() -> None:
         ("tokens", "cached", model): 100.0,
         ("tokens", "generation", model): 60.0,
         ("requests", "", model): 150.0,
+        ("running", "", model): 2.0,
+        ("waiting", "", model): 0.0,
+    }
+
+
+def test_dynamo_passes_its_engines_lines_on() -> None:
+    assert told(DYNAMO) == {
+        ("tokens", "all prompt", "m"): 1200.0,
+        ("tokens", "generation", "m"): 340.0,
+        ("requests", "", "m"): 4.0,
     }
 
 
 def test_llama_cpp() -> None:
     assert told(LLAMA) == {
         ("tokens", "prompt", ""): 21.0,
+        ("tokens", "cached", ""): 16.0,
         ("tokens", "generation", ""): 48.0,
         ("seconds", "prefill", ""): 0.25,
         ("seconds", "decode", ""): 1.5,

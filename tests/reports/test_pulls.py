@@ -409,3 +409,15 @@ def test_a_gauge_that_goes_away_ends_its_reports_and_begins_anew(engine: Served)
 def test_a_gauge_has_the_name_of_a_metric(metric: str) -> None:
     with pytest.raises(ValidationError, match="metric"):
         PullSetting(job_id="1", url="http://127.0.0.1/metrics", metric=metric)
+
+
+def test_the_model_of_the_setting_goes_with_the_report_as_one_of_forward_passes(
+    engine: Served,
+) -> None:
+    bench = Bench(engine.url, model={"config": {"architectures": ["X"]}, "seq_len": 4096})
+    for flops in (0.0, 1e15, 2e15):
+        engine.page = vllm(flops)
+        bench.pull()
+    report = MfuReport.model_validate(bench.reports[-1])
+    assert report.model is not None
+    assert (report.model.seq_len, report.model.forward_only) == (4096, True)

@@ -99,7 +99,10 @@ def latent_attention_as_heads(facts: CauseFacts) -> Iterator[Hypothesis]:
         return
     of = mixers[0]
     hidden = facts.step.model.shape.hidden
-    for width in dict.fromkeys((hidden // of.heads, of.nope_dim + of.rope_dim, of.value_dim)):
+    widths: tuple[int, ...] = (hidden // of.heads, of.nope_dim + of.rope_dim, of.value_dim)
+    if facts.is_engine:  # vLLM before 0.24 takes the width of what is cached, SGLang 256
+        widths = (of.key_value_rank + of.rope_dim, 256)
+    for width in dict.fromkeys(widths):
         evidence = f"attention goes through latents, and the count has {of.heads} heads of {width}"
         change = partial(_as_heads, width=width)
         says = {"heads": "are whole"}

@@ -58,6 +58,8 @@ def wrong_gpu_count(facts: CauseFacts) -> Iterator[Hypothesis]:
 @cause(4.5, settled_by=("accumulation",), shown_ratio="1/n; n")
 def gradient_accumulation(facts: CauseFacts) -> Iterator[Hypothesis]:
     """Several micro-batches make a step, and the count has one of them, or has them twice."""
+    if facts.forward_only:
+        return
     given = facts.accumulation
     once, twice = (None, COUNTED_TWICE) if given is None else (GIVEN, GIVEN)
     for steps in USUAL if given is None else (given,):
@@ -73,6 +75,8 @@ def other_convention(facts: CauseFacts) -> Iterator[Hypothesis]:
     """The count follows another convention."""
     step = facts.step
     if step is None or step.passes.lora or step.passes.frozen:  # which only the own counts
+        return
+    if facts.is_engine:  # whose count is its own
         return
     right = step.flops()
     for name in conventions.names():
