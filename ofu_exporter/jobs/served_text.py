@@ -28,13 +28,18 @@ def served_lines(job: JobTotals) -> Iterator[str]:
     yield from _engine_lines(job)
 
 
+def bound_by_memory(busy: float) -> str:
+    """The words for a job whose memory was busy for this share of the cycles."""
+    return f"Bound by memory: {percent(busy)} of what the card can move"
+
+
 def _memory_line(job: JobTotals, busy: float) -> str:
     rate = job.memory_bytes_per_second
     moved = "" if rate is None else f", {rate / 1e12:.3g} TB/s a GPU"
     if not (job.served and busy >= max(MEMORY_BOUND, job.utilization_ratio or 0.0)):
         return f"Memory was busy for {percent(busy)} of the cycles{moved}"
     return (
-        f"Bound by memory: {percent(busy)} of what the card can move{moved}. "
+        f"{bound_by_memory(busy)}{moved}. "
         "A low OFU is no waste here: larger batches or fewer bytes a token help"
     )
 

@@ -270,7 +270,8 @@ def test_an_engine_that_counts_latent_attention_as_whole_heads_is_found_out(
 
 def test_an_engine_that_counts_sparse_attention_as_dense_is_found_out() -> None:
     """DeepSeek-V3.2 with an indexer that chooses 2,048 keys: vllm#40315."""
-    sparse = {"architectures": ["DeepseekV32ForCausalLM"], "model_type": "deepseek_v32"}
+    sparse: dict[str, Any] = {"architectures": ["DeepseekV32ForCausalLM"]}
+    sparse |= {"model_type": "deepseek_v32"}
     sparse |= {"index_head_dim": 128, "index_n_heads": 64, "index_topk": 2048}
     length = 65536
     indexer = 61 * 2 * (7168 * 64 + 7168 * 128 + 1536 * 64 * 128 + 64 * 128 * length / 2)

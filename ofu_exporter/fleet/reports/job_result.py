@@ -17,8 +17,11 @@ from ofu_exporter.fleet.reports.funnel import lost_hours
 from ofu_exporter.fleet.reports.job_rows import iso, job_row, missing_rows, unix
 from ofu_exporter.fleet.reports.one_job import GpuHours, JobStory, PointRow
 from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.reachable import is_memory_bound
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.reports.served_tables import served_words
 from ofu_exporter.fleet.reports.tables import hours, verdict
+from ofu_exporter.jobs.served_text import bound_by_memory
 from ofu_exporter.values.losses import Loss
 
 SLOW = 0.9
@@ -207,6 +210,10 @@ def _headline(
         sentences.append(
             f"It reports an MFU of {row.mfu:.1%}, {100 * row.error:+.1f} points from its OFU ({verdict(row)})."
         )
+    sentences += served_words(row, "")
+    if is_memory_bound(row):
+        bound = bound_by_memory(row.memory_ratio or 0.0)
+        sentences.append(f"{bound}; a low OFU is no waste here.")
     if change is not None and abs(change) >= 0.1:
         sentences.append(
             f"That is {abs(change):.0%} {'more' if change > 0 else 'less'} than its earlier runs."

@@ -17,10 +17,12 @@ from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.answer import ResultRow
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobHistory
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso, longest, names_of
 from ofu_exporter.fleet.reports.queries import GPU, JOB, WITHIN, any_of, matcher, over_nodes
+from ofu_exporter.fleet.reports.served import read_served
 from ofu_exporter.values.losses import Loss
 
 STEPS = (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0)
@@ -103,6 +105,8 @@ def read_story(reader: PartReader, time: tuple[float, float], key: ClusterJob) -
     job = _only(history, key)
     others = [names_of(each)["user"] for each in history.jobs.values() if each is not job]
     history.jobs = {job.key: job}
+    answers = HistoryAnswers(reader, history, wanted)
+    read_served(history, lambda _: answers)
     _read_earlier(reader, history, job)
     one = f"{matcher('job_id', job.key.job_id)},{matcher('cluster', job.key.cluster)}"
     span = history.clock.span(job.first_hour or 0, job.last_hour or 0)

@@ -18,8 +18,11 @@ from ofu_exporter.cli.fleet_report import rendered
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries, served
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
+from ofu_exporter.fleet.reports.job_result import job_result
+from ofu_exporter.fleet.reports.one_job import read_story
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from tests.helpers.stored_fleet import (
@@ -329,3 +332,27 @@ def test_a_fleet_that_serves_nothing_has_no_such_table(report: FleetReport) -> N
     )
     quiet = report.model_copy(update={"total": report.total.model_copy(update=nothing)})
     assert "tokens" not in rendered(quiet, "text", 20).decode()
+
+
+@pytest.mark.parametrize(
+    ("job_id", "words", "bound"),
+    [
+        ("1", "Served 44.1 M tokens at 1.57 J a token.", "Bound by memory: 85.0% of what"),
+        ("2", "Served", ""),
+        ("4", "", ""),
+    ],
+)
+def test_the_story_of_a_job_says_what_it_served_and_what_bounds_it(
+    prometheus: HasUrl, job_id: str, words: str, bound: str
+) -> None:
+    reader = PartReader(PrometheusClient(prometheus.url))
+    try:
+        story = read_story(reader, (BEGIN, END), ClusterJob("", job_id))
+        told = job_result(story, reader).headline
+    finally:
+        reader.client.close()
+    assert reader.missing == []
+    assert words in told
+    assert ("Served" in told) == bool(words)
+    assert bound in told
+    assert ("Bound by memory" in told) == bool(bound)
