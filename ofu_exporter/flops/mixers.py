@@ -148,6 +148,73 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
+class CompressedAttention:
+    """Attention to a window, and to keys of which each stands for several tokens (DeepSeek-V4, section 2.3).
+
+    One head is key and value of all queries; the output goes through groups of heads and a rank.
+    """
+
+    heads: int
+    head_dim: int
+    query_rank: int
+    output_groups: int
+    output_rank: int
+    window: int
+    streams: int
+    """Parallel residual streams, which hyper-connections mix around attention and feed-forward block (section 2.2)."""
+    rate: int | None = None
+    """Tokens of a compressed key; None: there is the window alone."""
+    keys: int | None = None
+    """How many compressed keys a query attends to, which the indexer chooses; None: all of its past."""
+    indexer: Indexer | None = None
+
+    def terms(self, hidden: int, times: int) -> Iterator[Term]:
+        """h r_q + r_q q + h d + q r_o + G r_o h multiply-adds per token; 2 q per pair of the window, and per `rate`.
+
+        n streams cost 2 n h (n^2 + 2 n) for their weights and 2 n^2 h to mix them.
+        """
+        part, query, n = Part.PROJECTION, self.heads * self.head_dim, self.streams
+        groups, rank = self.output_groups, self.output_rank
+        yield linear("attention.q_a_proj", part, hidden, self.query_rank, times=times)
+        yield linear("attention.q_b_proj", part, self.query_rank, query, times=times)
+        yield linear("attention.kv_proj", part, hidden, self.head_dim, times=times)
+        yield linear("attention.o_a_proj", part, query // groups, rank, times=times * groups)
+        yield linear("attention.o_b_proj", part, groups * rank, hidden, times=times)
+        yield vector("attention.norms", (self.query_rank + self.head_dim + self.heads) * times)
+        near = Extent(Per.PAIR, causal=True, window=self.window)
+        yield core(query, query, times, near, f"attention.core (window {self.window})")
+        if self.rate is not None:
+            yield from self._compressed(hidden, self.rate, times)
+        weights = n * (n + 2)
+        yield linear("streams.weights", part, n * hidden, weights, times=2 * times)
+        yield vector("streams.scales", 2 * (weights + 3) * times)
+        yield Term("streams.mix", Part.CORE, flops=4 * n * n * hidden * times)
+
+    def _compressed(self, hidden: int, rate: int, times: int) -> Iterator[Term]:
+        query = self.heads * self.head_dim
+        yield from self._keys("compressor", hidden, self.head_dim, times)
+        seen = None if self.keys is None else self.keys * rate
+        far = Extent(Per.PAIR, causal=True, window=seen, merged=rate)
+        yield core(query, query, times, far, f"attention.core ({rate} tokens a key)")
+        if self.indexer is None:
+            return
+        heads, dim = self.indexer.heads, self.indexer.head_dim
+        yield from self._keys("indexer", hidden, dim, times)
+        part, wide = Part.PROJECTION, heads * dim
+        yield linear("indexer.q_proj", part, self.query_rank, wide, times=times)
+        yield linear("indexer.weights", part, hidden, heads, times=times)
+        past = Extent(Per.PAIR, causal=True, merged=rate)
+        yield core(wide, heads, times, past, "indexer.scores")
+
+    def _keys(self, name: str, hidden: int, dim: int, times: int) -> Iterator[Term]:
+        """Keys and their weights in the mean over `rate` tokens; where they are chosen, over twice as many."""
+        wide = dim * (1 if self.indexer is None else 2)
+        for side in ("kv_proj", "gate_proj"):
+            yield linear(f"{name}.{side}", Part.PROJECTION, hidden, wide, times=times)
+        yield vector(f"{name}.vectors", ((self.rate or 0) * wide + dim) * times)
+
+
+@dataclass(frozen=True, slots=True)
 class Mamba2:
     """A Mamba-2 mixer (arXiv:2405.21060)."""
 
@@ -242,4 +309,4 @@ class DeltaNet:
         yield vector("delta.vectors", (2 * heads + self.value_head_dim) * times)
 
 
-Mixer = GroupedAttention | LatentAttention | Mamba2 | Mamba1 | DeltaNet
+Mixer = GroupedAttention | LatentAttention | CompressedAttention | Mamba2 | Mamba1 | DeltaNet

@@ -21,6 +21,7 @@ WITH_INPUTS_OF_THEIR_OWN = {"modules", "qwen_image", "wan"}
 """Families that tests/flops/test_executed.py runs by itself: denoisers, and lists of modules."""
 OTHERWISE = {
     "DeciLMForCausalLM",
+    "DeepseekV4ForCausalLM",
     "DeiTForImageClassificationWithTeacher",
     "Gemma4ForConditionalGeneration",
     "KimiK25ForConditionalGeneration",

@@ -17,6 +17,7 @@ from ofu_exporter.flops import families
 from ofu_exporter.flops.fields import NEUTRAL, neutral
 from tests.flops.counting import NAMES, config, count, step, without
 from tests.flops.executions import recorded
+from tests.flops.families.test_deepseek_v4 import SMALL as DEEPSEEK_V4
 from tests.flops.families.test_multimodal import KIMI
 from tests.flops.families.test_nas import CONFIG as NAS
 
@@ -55,7 +56,7 @@ def test_a_family_names_its_sources(family: str) -> None:
 def test_a_model_says_which_family_read_it(family: str) -> None:
     read = {flops.read(config(name)).family for name in NAMES}
     small = (flops.read(each.config).family for each in recorded() if not each.changed)
-    by_hand = (flops.read(each).family for each in (NAS, KIMI))
+    by_hand = (flops.read(each).family for each in (NAS, KIMI, DEEPSEEK_V4))
     assert family in read | {*small, *by_hand, "modules"}
 
 
@@ -270,8 +271,8 @@ def test_a_configuration_inside_another_is_known_by_its_model_type() -> None:
 def test_the_nearest_is_nearly_the_same_model_or_none() -> None:
     for name, near in (
         ("LlamaModel", "LlamaForCausalLM"),
-        ("DeepseekV9ForCausalLM", "DeepseekV3ForCausalLM"),
-        ("Step3p7FlashForCausalLM", None),
+        ("DeepseekV9ForCausalLM", "DeepseekV4ForCausalLM"),
+        ("KimiK3ForConditionalGeneration", None),
         ("DbrxForCausalLM", None),
     ):
         text = refusal(config("llama-3-8b", architectures=[name]))

@@ -19,7 +19,7 @@ from ofu_exporter.errors import ConfigError
 FOLDER = Path(__file__).parents[3] / "shared" / "samples" / "configs"
 CONFIGS: dict[str, Any] = {p.stem: json.loads(p.read_text()) for p in sorted(FOLDER.glob("*.json"))}
 LENGTH = 4096
-FEWEST = 77
+FEWEST = 83
 """How many of the 86 are counted."""
 
 Config = Mapping[str, Any]
@@ -160,6 +160,29 @@ def mimo_v2(c: Config) -> Fraction:
     return mixers + sum(routed if sparse else plain for sparse in c["moe_layer_freq"]) + head(c)
 
 
+def deepseek_v4(c: Config) -> Fraction:
+    """A window and compressed keys: all of 128 tokens each, or the best of those of 4; streams that are mixed."""
+    hidden, heads, dim = c["hidden_size"], c["num_attention_heads"], c["head_dim"]
+    rank, groups, out = c["q_lora_rank"], c["o_groups"], c["o_lora_rank"]
+    small, narrow, streams = c["index_n_heads"], c["index_head_dim"], c["hc_mult"]
+    weights = hidden * rank + rank * heads * dim + hidden * dim
+    weights += heads * dim * out + groups * out * hidden
+    streaming = 2 * streams * hidden * (streams**2 + 2 * streams) + 2 * streams**2 * hidden
+    near = 2 * LENGTH * (weights + streaming) + 4 * heads * dim * pairs(c["sliding_window"])
+    heavy = 2 * LENGTH * 2 * hidden * dim + 4 * heads * dim * pairs() / 128
+    sparse_keys = 2 * LENGTH * (4 * hidden * dim + 4 * hidden * narrow)
+    sparse_keys += 2 * LENGTH * (rank * small * narrow + hidden * small)
+    sparse_keys += 4 * heads * dim * pairs(4 * c["index_topk"]) / 4
+    sparse_keys += 2 * small * (narrow + 1) * pairs() / 4
+    width = c["moe_intermediate_size"]
+    shared = c["n_shared_experts"] * width
+    routed = experts(c, c["n_routed_experts"], c["num_experts_per_tok"], width, shared)
+    more = {0: Fraction(0), 4: sparse_keys, 128: heavy}
+    layers = c["num_hidden_layers"]
+    total = layers * (near + routed) + sum(more[each] for each in c["compress_ratios"][:layers])
+    return Fraction(total + head(c) + 2 * LENGTH * streams * hidden * streams)
+
+
 def step_3_7(c: Config) -> Fraction:
     """Windows in most layers, and a gate of one number a head; the first layers are dense."""
     windows = [c["sliding_window"] if k == "sliding_attention" else None for k in c["layer_types"]]
@@ -262,6 +285,7 @@ COUNTS: dict[str, Callable[[Config], Fraction]] = {
     "Qwen3_5MoeForConditionalGeneration": qwen_3_5,
     "NemotronHForCausalLM": nemotron_h,
     "Step3p7FlashForCausalLM": step_3_7,
+    "DeepseekV4ForCausalLM": deepseek_v4,
     "DeciLMForCausalLM": nas,
 }
 
