@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from ofu_exporter import flops
-from ofu_exporter.agent import daemon
+from ofu_exporter.agent.records import Records
 from ofu_exporter.cli.settings import load
 from ofu_exporter.errors import ConfigError, GpuError, SourceError
 from ofu_exporter.jobs.state_file import StateFile
 from ofu_exporter.schedulers.slurm import driver as slurm
-from ofu_exporter.settings import Configured, Settings
+from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.dcgm_exporter.page import FIELDS
 from ofu_exporter.sources.replay import driver as replay
@@ -225,14 +224,12 @@ def check_state(data: bytes) -> None:
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError, sqlite3.Error):
             return  # no such rows can be in a file
         settings = Settings(source="replay", state_file=path)
-        configured = Configured(settings, {"replay": replay.Options(path=path)})
-        with mock.patch.object(daemon, "Listeners"):  # nobody connects
-            made = daemon.Daemon(configured, lambda: configured)
+        records = Records(settings)
         try:
-            shown([gpu(0)], [reading(0.0, 5.0)], state=made._sampler.state)
+            shown([gpu(0)], [reading(0.0, 5.0)], state=records.left_state())
         finally:
-            if made._state_writer is not None:
-                made._state_writer._close()
+            if records._state_writer is not None:
+                records._state_writer._close()
 
 
 def fill(path: Path, rows: Any) -> None:
