@@ -11,8 +11,9 @@ import click
 from click.shell_completion import get_completion_class
 
 from ofu_exporter.cli.answers import say
-from ofu_exporter.cli.option_types import FOLDER, flag
+from ofu_exporter.cli.option_types import FOLDER, flag, option
 from ofu_exporter.errors import ConfigError, file_errors
+from ofu_exporter.support import documentation
 
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "ofu-exporter"
@@ -75,7 +76,12 @@ PLACES = {
 
 @click.command(short_help="Write rules, dashboards, units, hooks, man page, completions.")
 @click.argument("directory", type=FOLDER)
-def files(directory: Path) -> None:
+@option(
+    "--home",
+    "Where the project's files can be read, for links to runbooks; default: as the release says.",
+    metavar="URL",
+)
+def files(directory: Path, home: str | None) -> None:
     """Write everything that a site sets up beside the agent to DIRECTORY, which must be new or empty.
 
     These are recording rules and alerts for Prometheus, dashboards for Grafana, units for systemd, hooks for
@@ -88,6 +94,9 @@ def files(directory: Path) -> None:
             )
         for name in PLACES:
             shutil.copytree(folder(name), directory / name)
+        is_linked = _link_runbooks(
+            directory / "alerts", documentation.home() if home is None else home
+        )
         for shell in SHELLS:
             target = place_in(directory / "completions", shell)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +106,17 @@ def files(directory: Path) -> None:
     for part in sorted(directory.iterdir()):
         count = sum(path.is_file() for path in part.rglob("*"))
         say(f"{part}: {count} file{'s' * (count != 1)}")
+    if not is_linked:
+        say("Alerts name their runbook by its path; --home URL makes it a link.")
+
+
+def _link_runbooks(alerts: Path, home: str) -> bool:
+    """Make links of the runbooks' paths; whether that is known where they are."""
+    base = f"{home.rstrip('/')}/" if home else ""
+    for path in alerts.glob("*.yaml") if base else ():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(" runbook_url: docs/", f" runbook_url: {base}docs/"), "utf-8")
+    return bool(base)
 
 
 def folder(name: str) -> Path:

@@ -73,6 +73,30 @@ def test_every_folder_is_written_whole(tmp_path: Path) -> None:
     assert subprocess.run(["sh", "-n", target / "slurm" / "prolog.sh"], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(
+    "home", ["https://git.example.com/ofu/blob/v1", "https://git.example.com/ofu/blob/v1/"]
+)
+def test_alerts_lead_to_their_runbooks_where_the_home_is_known(home: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["files", str(tmp_path / "made"), "--home", home])
+    assert done.exit_code == 0, done.output
+    assert "--home" not in done.output
+    written = [yaml.safe_load(path.read_text()) for path in (tmp_path / "made/alerts").glob("*")]
+    alerts = [rule for each in written for group in each["groups"] for rule in group["rules"]]
+    assert len(alerts) > 10
+    for alert in alerts:
+        anchor = alert["alert"].lower()
+        url = f"https://git.example.com/ofu/blob/v1/docs/runbooks.md#{anchor}"
+        assert alert["annotations"]["runbook_url"] == url
+
+
+def test_without_a_home_it_is_said_how_to_make_links(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["files", str(tmp_path / "made"), "--home", ""])
+    assert "Alerts name their runbook by its path; --home URL makes it a link." in done.output
+    alert = yaml.safe_load((tmp_path / "made/alerts/agent-down.yaml").read_text())
+    (rule,) = alert["groups"][0]["rules"]
+    assert rule["annotations"]["runbook_url"] == "docs/runbooks.md#ofuagentdown"
+
+
 def test_completions_stand_where_a_shell_looks_below_usr_share(tmp_path: Path) -> None:
     CliRunner().invoke(cli, ["files", str(tmp_path / "made")])
     places = [path for path in (tmp_path / "made" / "completions").rglob("*") if path.is_file()]

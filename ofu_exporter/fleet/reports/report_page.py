@@ -17,6 +17,7 @@ from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePictu
 from ofu_exporter.fleet.reports.reachable import DEFINITION
 from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.tables import counted, facts
+from ofu_exporter.support.documentation import address
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 
@@ -40,6 +41,7 @@ def page(report: FleetReport, changes: Document | None = None) -> str:
         period=tables.covered(report.time),
         facts=" ".join(each for each in facts(report) if each != f"{tables.covered(report.time)}."),
         first=[(row, report_text.gain(row, report.currency)) for row in report.actions],
+        address=address,
         nothing_to_do=report_text.NOTHING_TO_DO,
         definition=DEFINITION,
         tiles=[*_tiles(report)],
