@@ -80,6 +80,7 @@ def test_alone_it_lists_what_there_is_and_writes_and_sends_nothing(prometheus: P
     result = run(prometheus.url, *UNTIL)
     assert result.exit_code == 0, result.output
     assert "GPU use of alice, 2026-01-05 to 2026-01-05: OFU 0.0%" in result.stdout
+    assert "To read them: --output FOLDER" in result.stderr
 
 
 @pytest.mark.parametrize("by", ["user", "account"])
@@ -102,6 +103,7 @@ def test_files_of_the_simulated_fleet_say_that_it_is_simulated(
 ) -> None:
     result = run(simulated.url, *DAY, "--output", tmp_path / "out")
     assert result.exit_code == 0, result.output
+    assert "To read them" not in result.stderr
     files = sorted((tmp_path / "out").iterdir())
     assert [path.name for path in files if path.suffix == ".txt"] == [
         *("ada.txt", "alan.txt", "eve.txt", "grace.txt", "marie.txt")

@@ -16,6 +16,7 @@ from ofu_exporter.fleet.digest.text import text
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, JobHistory, JobSums
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.served_sums import ServedSums
+from tests.fleet.actions.test_actions import CHANGE, HALVED, NOTEBOOK, changes_of
 from tests.fleet.reports.test_fleet_report import ALL, history, job, report
 from tests.helpers.digests import NO_SIGNS, of
 from tests.helpers.every import every
@@ -257,3 +258,18 @@ def test_a_serving_job_that_lets_its_memory_rest_has_advice() -> None:
     assert found.jobs[0].exempt is None
     assert [each.kind for each in found.jobs[0].advice] == ["low_ofu"]
     assert "J a token" not in text(found, 5)
+
+
+def test_a_sure_regression_is_named_to_whose_it_is_and_to_nobody_else() -> None:
+    unsure = CHANGE.model_copy(update={"sure": False, "labels": {"user": "marie"}})
+    found = report(history(HALVED, NOTEBOOK, installed=40_320.0))
+    found = found.model_copy(update={"changes": changes_of(CHANGE, unsure)})
+    alan, marie = sorted(
+        digests(DigestSource(found, NO_SIGNS, ""), "user", DigestConfig()),
+        key=lambda each: each.name,
+    )
+    (told,) = (each.text for each in alan.jobs[0].advice if each.kind == "regression")
+    assert told.startswith("OFU 34.0% before 2026-11-08, 17.0% since (sure).")
+    assert f"`ofu-exporter fleet job vla --prometheus {found.server} --since" in told
+    assert [each.kind for each in marie.jobs[0].advice] == ["idle"]
+    assert told in text(alan, 20)
