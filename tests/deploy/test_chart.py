@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -246,12 +247,55 @@ def test_whatever_is_asked_for_the_pod_has_no_more_rights_than_that(helm: str) -
 
 @every_helm
 @every_value_set
-def test_host_paths_are_read_only_but_for_state_and_socket(helm: str, name: str) -> None:
+def test_host_paths_are_read_only_but_for_state_socket_and_traces(helm: str, name: str) -> None:
     objects = render(helm, VALUE_SETS[name])
     spec = pod_spec(objects)
     hosts = {each["name"] for each in spec["volumes"] if "hostPath" in each}
     mounts = {each["name"]: each for each in container(objects)["volumeMounts"]}
-    assert all(mounts[each].get("readOnly") for each in hosts - {"state", "report-socket"})
+    assert all(
+        mounts[each].get("readOnly") for each in hosts - {"state", "report-socket", "traces"}
+    )
+
+
+@every_helm
+def test_traces_have_one_folder_under_one_path_more_memory_and_sight_of_processes(
+    helm: str,
+) -> None:
+    objects = render(helm, VALUE_SETS["traces"])
+    spec, own = pod_spec(objects), container(objects)
+    path = "/var/lib/ofu-traces"
+    env = {each["name"]: each.get("value") for each in own["env"]}
+    assert env["OFU_TRACES"] == "true"
+    assert (env["OFU_TRACE_SOCKET_FOLDER"], env["OFU_TRACE_FOLDER"]) == (f"{path}/s", f"{path}/t")
+    assert {"name": "traces", "mountPath": path} in own["volumeMounts"]
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert volumes["traces"]["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
+    assert volumes["report-socket"] == {"name": "report-socket", "emptyDir": {}}
+    assert spec["hostPID"] is True
+    assert own["resources"]["limits"]["memory"] == "256Mi"
+    assert own["resources"]["requests"] == {"cpu": "10m", "memory": "64Mi"}
+    assert "256 * 2 ^ 20" in json.dumps(only(objects, "PrometheusRule"))
+    without = render(helm, {})
+    assert "hostPID" not in pod_spec(without)
+    assert not any(each["name"].startswith("OFU_TRACE") for each in container(without)["env"])
+    limits = {"limits": {"memory": None}}
+    unlimited = container(render(helm, {**VALUE_SETS["traces"], "resources": limits}))
+    assert "memory" not in (unlimited["resources"].get("limits") or {})
+
+
+def test_the_agent_runs_with_what_the_chart_gives_it_for_traces(tmp_path: Path) -> None:
+    """The variables and folders of the container, which belong to its user."""
+    own = container(render(any_helm(), VALUE_SETS["traces"]))
+    said = {e["name"]: e["value"] for e in own["env"] if e["name"].startswith("OFU_TRACE")}
+    env = {
+        name: value.replace("/var/lib/ofu-traces", str(tmp_path)) for name, value in said.items()
+    }
+    with agent("demo", "--source", "simulate", env=env) as running:
+        running.logs(f"and KINETO_IPC_SOCKET_DIR={tmp_path}/s")
+        assert (tmp_path / "s" / "dynolog").is_socket()
+        modes = {(tmp_path / name).stat().st_mode & 0o7777 for name in "st"}
+        assert modes == {0o1733}, "everybody may create files, and remove his own alone"
+        assert "system.posix_acl_default" in os.listxattr(tmp_path / "t")
 
 
 @every_helm
@@ -336,8 +380,17 @@ OWN_JOBS, CLOSED = "Every pod counts as a job of its own", "helm -n default test
         ),
         ({"kubernetes": {"metadata": True}}, (DRIVER,), (OWN_JOBS, "Nobody says")),
         ({"tests": {"enabled": False}}, (OPERATOR,), (CLOSED,)),
+        (
+            VALUE_SETS["traces"],
+            ("KINETO_IPC_SOCKET_DIR=/var/lib/ofu-traces/s", "ofu-exporter trace NAMESPACE/JOB"),
+            (OWN_JOBS,),
+        ),
+        ({}, (), ("KINETO",)),
     ],
-    ids=["nvml", "dcgm", "runtime", "pods", "service", "annotations", "metadata", "untested"],
+    ids=[
+        *("nvml", "dcgm", "runtime", "pods", "service", "annotations", "metadata", "untested"),
+        *("traces", "default"),
+    ],
 )
 def test_the_notes_say_what_goes_for_these_values_and_nothing_else(
     values: Object, says: tuple[str, ...], says_not: tuple[str, ...], tmp_path: Path

@@ -168,6 +168,7 @@ def test_extra_rules_are_rules_without_metadata_as_well_and_give_no_token(helm: 
             "kubernetes.metadata=true needs kubernetes.podResources=true",
         ),
         ({"tls": {"clientCaSecret": "authorities"}}, "tls.clientCaSecret needs tls.secret"),
+        ({"traces": {"hostPath": "/t"}}, "traces.hostPath needs kubernetes.metadata=true"),
         (
             {"config": {"interval": "50s"}},
             "config.interval=50s is not at least 0.1 and at most 30 seconds",

@@ -108,6 +108,11 @@ VALUE_SETS: dict[str, Object] = {
             "jobMapHostPath": "/var/run/nebius/slurm",
         },
     },
+    "traces": {
+        "kubernetes": {"metadata": True},
+        "traces": {"hostPath": "/var/lib/ofu-traces"},
+        "prometheusRule": {"enabled": True},
+    },
     "pods": {
         "global": {"imageRegistry": "registry.example.com", "imagePullSecrets": ["registry"]},
         "hostNetwork": True,

@@ -6,6 +6,9 @@
 {{- if and .Values.reports.podTokens (not .Values.kubernetes.metadata) }}
 {{- fail "reports.podTokens=true needs kubernetes.metadata=true: without it nobody can ask whose token it is" }}
 {{- end }}
+{{- if and .Values.traces.hostPath (not .Values.kubernetes.metadata) (not (include "ofu-exporter.hasSlurm" .)) }}
+{{- fail "traces.hostPath needs kubernetes.metadata=true, or Slurm in pods: without either nobody knows which job a process is part of" }}
+{{- end }}
 {{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) }}
 {{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" }}
 {{- end }}

@@ -166,6 +166,15 @@ imagePullSecrets:
 {{- if or .Values.slurm.jobsHostPath .Values.slurm.jobMapHostPath }}true{{ end }}
 {{- end }}
 
+{{- /* What the container may use: a process that reads a trace takes memory besides. */ -}}
+{{- define "ofu-exporter.resources" -}}
+{{- $resources := deepCopy (default dict .Values.resources) }}
+{{- if and .Values.traces.hostPath ($resources.limits).memory }}
+{{- $_ := set $resources.limits "memory" .Values.traces.memoryLimit }}
+{{- end }}
+{{- toYaml $resources }}
+{{- end }}
+
 {{- /* The exporter's configuration file. SERVICE, SERVICE.NAMESPACE.svc and what ends on cluster.local are names that
        it knows by itself. */ -}}
 {{- define "ofu-exporter.config" -}}
