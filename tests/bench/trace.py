@@ -1,4 +1,8 @@
-"""What reading a large PyTorch trace costs: `python -m tests.bench.trace [LAUNCHES]` writes one and reads it."""
+"""What reading PyTorch traces costs: `python -m tests.bench.trace [RANKS [MB]]` writes one of each rank and reads them.
+
+Without arguments one large trace of 300,000 launches. All are of one job of which one rank is slower; times are of
+one core, because a machine has other things to do.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from tests.helpers.agent import COMMAND
+from tests.traces import trace_maker as made
 from tests.traces.formats.tracing import ADD, FLASH, H100, NVJET, kernel, launch, operator
+from tests.traces.trace_maker import COMPUTE, NCCL, Maker
 
 GEMM_EVERY = 4
 """Of this many launches one is a product; the others are what stands between products."""
+SLOW_RANK, EXTRA = 3, 900.0
+"""The rank that computes for so many microseconds longer before each collective."""
+LAUNCHES, BYTES = 21, 16_500
+"""Of the time between two collectives, and what it takes in a file."""
 
 
 def write(path: Path, launches: int) -> None:
@@ -35,19 +44,55 @@ def write(path: Path, launches: int) -> None:
         file.write('{"ph": "i", "name": "end"}]}\n')
 
 
-def main() -> None:
-    launches = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        write(path, launches)
-        began = time.monotonic()
-        done = subprocess.Popen([*COMMAND, "profile", str(path)], stdout=subprocess.DEVNULL)
+def write_ranks(folder: Path, ranks: int, megabytes: float) -> None:
+    """A file of each rank; nodes of eight have clocks that are seconds apart."""
+    rounds = round(megabytes * 1e6 / BYTES)
+    ends = _rounds(Maker(rank=SLOW_RANK), rounds, EXTRA, [])
+    for rank in range(ranks):
+        maker = Maker(rank=rank, skew=1e6 * (rank // 8))
+        _rounds(maker, rounds, EXTRA if rank == SLOW_RANK else 0.0, ends)
+        maker.write(folder / f"trace_{rank}.json")
+
+
+def _rounds(maker: Maker, rounds: int, extra: float, ends: list[float]) -> list[float]:
+    """Let a rank compute, and reduce with the others: each collective ends as given, or as this rank alone makes it."""
+    found = []
+    for each in range(rounds):
+        for number in range(LAUNCHES - 2):
+            maker.kernel(made.PRODUCT if number % 4 else made.NORM, 200.0)
+        maker.kernel(made.PRODUCT, 100.0 + extra)
+        ready = maker.free[COMPUTE] + 5.0
+        end = ends[each] if ends else ready + 300.0
+        maker.kernel(made.ALL_REDUCE, end - ready, "nccl:all_reduce", NCCL, after=ready)
+        maker.free[COMPUTE] = maker.host = end
+        found.append(end)
+    return found
+
+
+def read(path: Path, size: float) -> None:
+    """Have the command read it, and print what that cost."""
+    with tempfile.TemporaryFile("w+") as out:
+        done = subprocess.Popen([*COMMAND, "profile", str(path)], stdout=out)
         _, status, usage = os.wait4(done.pid, 0)
-        seconds = time.monotonic() - began
-        print(
-            f"{path.stat().st_size / 1e6:.0f} MB, {launches} launches: {seconds:.1f} s, "
-            f"{usage.ru_maxrss / 1024:.0f} MiB at most, exit code {os.waitstatus_to_exitcode(status)}"
-        )
+        out.seek(0)
+        found = [line.strip() for line in out if "slow_rank" in line]
+    print(
+        f"{size / 1e6:.0f} MB: {usage.ru_utime + usage.ru_stime:.1f} s of one core, "
+        f"{usage.ru_maxrss / 1024:.0f} MiB at most, exit code {os.waitstatus_to_exitcode(status)}",
+        *found,
+        sep="\n",
+    )
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as made_in:
+        folder = Path(made_in)
+        if len(sys.argv) > 1:
+            write_ranks(folder, int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 2.0)
+            read(folder, sum(each.stat().st_size for each in folder.iterdir()))
+        else:
+            write(folder / "trace.json", 300_000)
+            read(folder / "trace.json", (folder / "trace.json").stat().st_size)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import sqlite3
 import tempfile
 from collections import Counter
@@ -21,20 +22,28 @@ from ofu_exporter.agent.records import Records
 from ofu_exporter.cli.settings import load
 from ofu_exporter.errors import ConfigError, GpuError, SourceError
 from ofu_exporter.jobs.state_file import StateFile
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.schedulers.slurm import driver as slurm
 from ofu_exporter.settings import Settings
 from ofu_exporter.sources.dcgm_exporter import driver as dcgm_exporter
 from ofu_exporter.sources.dcgm_exporter.page import FIELDS
 from ofu_exporter.sources.replay import driver as replay
 from ofu_exporter.support.boot import boot_id
+from ofu_exporter.traces import daemon_messages as messages
+from ofu_exporter.traces import job as traces
+from ofu_exporter.traces.registry import Peer, ProcessRegistry
 from ofu_exporter.values.job import Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
+from ofu_exporter.values.trace import ON_A_NODE, TraceResult, reported
 from tests.flops.test_recipes import RECIPE
 from tests.fuzz.documents import NUMBERS, TEXTS, cut, json_like, json_lines
 from tests.fuzz.faces import Faces, shown, strict_json
 from tests.helpers.desk import Desk
 from tests.helpers.stored_job import TOTALS
 from tests.helpers.values import FakeClock, gpu, reading
+from tests.traces import test_daemon_messages as daemon_messages
+from tests.traces import trace_maker
+from tests.traces.trace_maker import Maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +356,71 @@ def check_recipe(data: bytes) -> None:
             assert math.isfinite(float(flops.count(model, lengths, how).hardware_flops_per_step))
 
 
+# --- a trace that a process of a job has written, and what it sends to the agent for it -----------
+
+
+def _trace(steps: int) -> dict[str, Any]:
+    maker = Maker(rank=1)
+    for step in range(steps + 1):
+        with maker.during(f"ProfilerStep#{step}" if steps else "train"):
+            maker.kernel(trace_maker.SGEMM, 300)
+            maker.kernel(trace_maker.ADD, 20, "aten::add")
+            maker.kernel(trace_maker.ALL_REDUCE, 90, "nccl:all_reduce", trace_maker.NCCL)
+            maker.copy(trace_maker.TO_GPU, 30)
+            maker.pause("enumerate(DataLoader)#__next__", 200)
+    device = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9, "computeMinor": 0}
+    return {
+        "deviceProperties": [device],
+        "distributedInfo": {"rank": 1, "world_size": 8},
+        "traceEvents": maker.events,
+    }
+
+
+def check_trace(data: bytes) -> None:
+    """It is refused in a sentence, or its parts are shares, and what is said of it is what a report takes."""
+    refusal = ""
+    with file_of(data, "trace.json") as path:
+        try:
+            result, _ = traces.read([path], ON_A_NODE)
+        except ConfigError as error:
+            refusal = str(error)
+    assert len(refusal) < MOST_SAID
+    if refusal:
+        return
+    for rank in result.ranks:
+        assert all(0 <= each <= 1 for each in rank.parts)
+        assert math.isclose(sum(rank.parts), 1.0, abs_tol=1e-6) or not rank.seconds
+    assert sum(each.share for each in result.findings) <= 1 + 1e-6
+    if body := reported(result):
+        MfuReport.model_validate({"job_id": "1", **body})
+    again = json.loads(json.dumps(result.as_data(), allow_nan=False))
+    assert TraceResult.from_data(again) == result
+
+
+MESSAGES = cut(
+    st.builds(
+        daemon_messages.registration,
+        *(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1), st.integers(-9, 9)),
+    )
+    | st.lists(st.integers(-(2**31), 2**31 - 1), max_size=80).map(
+        lambda pids: daemon_messages.question(1, *pids)
+    )
+)
+
+
+def check_message(data: bytes) -> None:
+    """A process that would record has a name of a file, whatever it says of itself."""
+    registry = ProcessRegistry()
+    with contextlib.suppress(ValueError):
+        registry.take(messages.parsed(data), Peer(1, 1, b"a"), 0.0)
+    for each in registry.of("1", 0.0):
+        assert each.can_record
+        assert re.fullmatch(r"-?\d{1,10}", str(each.pid))
+
+
 TARGETS = {
+    "trace": FuzzTarget(json_like(_trace(0), _trace(2)), check_trace),
+    "message": FuzzTarget(MESSAGES, check_message),
     "recipe": FuzzTarget(json_like(RECIPE), check_recipe),
     "report": FuzzTarget(json_like(*REPORTS), check_report),
     "page": FuzzTarget(PAGES, check_page),
