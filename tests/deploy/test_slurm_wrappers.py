@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.agent import until
-from tests.helpers.slurm_cluster import DEPLOYED, Cluster, free_ports, missing
+from tests.helpers.slurm_cluster import DEPLOYED, Cluster, divided, missing
 
 pytestmark = [
     pytest.mark.slow,
@@ -94,20 +94,9 @@ class TwoNodes(WrappedNode):
         text = self._conf.read_text()
         if not self.wrapped:
             text = text.replace(f"{self.root}/etc/slurm/ofu-", f"{self.installed}/")
-        for own in ("state/slurmd.pid", "log/slurmd.log", "spool\n"):
-            stem, dot, end = own.partition(".")
-            named = f"{stem}-%n{dot}{end}" if dot else "spool/%n\n"
-            text = text.replace(f"{self.root}/{own}", f"{self.root}/{named}")
-        line = next(each for each in text.splitlines() if each.startswith("NodeName="))
-        text = text.replace(line, "\n".join(self._lines(line)))
-        self._conf.write_text(text)
+        self._conf.write_text(divided(text, self.root, NODES))
         gres = self.root / "etc" / "gres.conf"
         gres.write_text(gres.read_text().replace("=localhost", f"={','.join(NODES)}"))
-
-    def _lines(self, line: str) -> Iterator[str]:
-        for node, port in zip(NODES, free_ports(2), strict=True):
-            place = f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
-            yield line.replace("NodeName=localhost", place)
 
     def start_slurmd(self, *inside: str) -> None:
         empty = self.root / "empty"

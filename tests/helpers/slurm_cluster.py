@@ -258,6 +258,21 @@ class Cluster:
         return processes("environ", f"SLURM_CONF={self._conf}\0")
 
 
+def divided(configuration: str, root: Path, nodes: Sequence[str]) -> str:
+    """The configuration of a cluster with several nodes on this machine, each with its own folders."""
+    for own in ("state/slurmd.pid", "log/slurmd.log", "spool\n"):
+        stem, dot, end = own.partition(".")
+        named = f"{stem}-%n{dot}{end}" if dot else "spool/%n\n"
+        configuration = configuration.replace(f"{root}/{own}", f"{root}/{named}")
+    line = next(each for each in configuration.splitlines() if each.startswith("NodeName="))
+    places = (
+        f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
+        for node, port in zip(nodes, free_ports(len(nodes)), strict=True)
+    )
+    lines = "\n".join(line.replace("NodeName=localhost", place) for place in places)
+    return configuration.replace(line, lines)
+
+
 def processes(file: str, text: str) -> list[int]:
     """Those with this text in a file that /proc has of them."""
     found = []
