@@ -76,7 +76,7 @@ def _attention(fields: Fields, kind: str) -> CompressedAttention:
     indexer = Indexer(small, fields.size("index_head_dim"))
     rates = fields.mapping("compress_rates") if fields.has("compress_rates") else {}
     rate = rates.get(kind, RATES[kind])
-    if not isinstance(rate, int) or not 0 <= rate <= MOST_TOKENS:
+    if type(rate) is not int or not 0 <= rate <= MOST_TOKENS:
         raise fields.error("compress_rates", f"{rate!r} is not a number of tokens")
     return CompressedAttention(
         heads,

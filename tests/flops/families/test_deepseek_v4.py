@@ -95,6 +95,7 @@ def test_a_prediction_attends_as_its_own_number_says() -> None:
         {"o_groups": 3},
         {"mlp_bias": True},
         {"compress_rates": {"sliding_attention": "4"}},
+        {"compress_rates": {"sliding_attention": True}},
     ],
 )
 def test_what_has_no_count_is_refused(changed: dict[str, Any]) -> None:
