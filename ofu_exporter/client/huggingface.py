@@ -50,8 +50,6 @@ class OfuCallback(OfuReporting, TrainerCallback):
     ) -> None:
         self._close()
         self._counted = self._choose(args)
-        if not self._counted:
-            return
         options: ReporterOptions = {**self._trainer_facts(args, model), **self._options}
         is_first = state.is_local_process_zero
         self._begin(options, is_first, self._rate(), state.global_step, self._done(state))
@@ -100,7 +98,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
             return "tokens_per_step"
         if getattr(args, "include_num_input_tokens_seen", "no") in ("no", False):
             log.warning(
-                "MFU is not reported: set include_num_input_tokens_seen='non_padding' in the "
+                "MFU is not reported, only steps: set include_num_input_tokens_seen='non_padding' in the "
                 "TrainingArguments, or give tokens_per_step"
             )
             return ""
@@ -116,7 +114,7 @@ class OfuCallback(OfuReporting, TrainerCallback):
             return self._model_flops_per_step * float(state.global_step)
         if self._counted == "tokens_per_step" and self._tokens_per_step is not None:
             return self._tokens_per_step * float(state.global_step)
-        return float(getattr(state, self._counted))
+        return float(getattr(state, self._counted)) if self._counted else 0.0
 
     def _trainer_facts(self, args: Any, model: Any) -> ReporterOptions:
         bare = getattr(model, "module", model)  # what DistributedDataParallel wraps

@@ -50,8 +50,8 @@ class OfuCallback(OfuReporting, Callback):
         self._close()
         self._counted = self._choose(pl_module)
         if not self._counted:
-            log.warning("MFU is not reported: give model_flops_per_step, flops_per_token or model")
-            return
+            more = "give model_flops_per_step, flops_per_token or model"
+            log.warning("MFU is not reported, only steps: %s", more)
         facts: ReporterOptions = {
             "gpus": trainer.world_size,
             "framework": f"lightning {lightning.__version__}, {self._counted}"[:64],
@@ -98,6 +98,8 @@ class OfuCallback(OfuReporting, Callback):
             return self._model_flops_per_step / float(trainer.accumulate_grad_batches)
         if self._counted == "tokens":
             return float(self._tokens_in_batch(batch) * trainer.world_size)
+        if not self._counted:
+            return 0.0
         return float(pl_module.flops_per_batch * trainer.world_size)
 
 

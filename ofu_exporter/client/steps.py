@@ -55,8 +55,9 @@ class StepMeter:
         self._step, self._done = step, done
 
     def reached(self, step: int, done: float) -> None:
-        """Report the rate since the call before; `done` is all work until now."""
+        """Report the rate since the call before; `done` is all work until now. Without a rate, report the step."""
         if done <= self._done:
+            self._alone(step)
             return
         since, before, now = self._since, self._done, time.time()
         self.begin(step, done)
@@ -66,6 +67,12 @@ class StepMeter:
                 self._reporter.report(tokens_per_second=rate, step=step, start=since)
             else:
                 self._reporter.report(model_flops_per_second=rate, step=step, start=since)
+        else:
+            self._reporter.report(step=step)
+
+    def _alone(self, step: int) -> None:
+        if step > self._step:
+            self._reporter.report(step=step)
 
     def interrupted(self, step: int, event: Event) -> None:
         """Measure from now on, when something other than training has just ended, and say how long it took.

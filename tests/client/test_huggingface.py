@@ -50,7 +50,8 @@ def train(agent: ReportAgent, folder: Path, callback: dict[str, Any], **argument
 
 def covered(agent: ReportAgent, rate: str) -> float:
     """What the accepted reports say was done in all."""
-    return float(sum(one[rate] * (one["end"] - one["start"]) for one in agent.reports))
+    rated = [one for one in agent.reports if rate in one]
+    return float(sum(one[rate] * (one["end"] - one["start"]) for one in rated))
 
 
 def test_tokens_and_the_models_own_configuration(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_the_answer_is_in_the_trainers_log(tmp_path: Path) -> None:
         trainer = train(agent, tmp_path, {"model_flops_per_step": 1e9, "every": 1e-4})
     logged = [one for one in trainer.state.log_history if "ofu" in one]
     assert logged[-1]["ofu"] == 0.3
-    assert logged[-1]["mfu_ofu_agree"] == 1.0
+    assert logged[-1]["mfu_ofu_agree"] == 0.0
 
 
 def test_total_flos_is_what_is_left_and_is_named(tmp_path: Path) -> None:
@@ -92,7 +93,8 @@ def test_an_evaluation_is_in_no_interval(tmp_path: Path) -> None:
     with report_agent() as agent:
         trainer = train(agent, tmp_path, callback, eval_strategy="steps", eval_steps=STEPS // 2)
     evaluated = [one["eval_runtime"] for one in trainer.state.log_history if "eval_runtime" in one]
-    first, second = (one for one in agent.reports if one["step"] in (STEPS // 2, STEPS // 2 + 1))
+    rated = [one for one in agent.reports if "tokens_per_second" in one]
+    first, second = (one for one in rated if one["step"] in (STEPS // 2, STEPS // 2 + 1))
     assert second["start"] - first["end"] >= evaluated[0]
 
 
@@ -114,7 +116,9 @@ def test_tokens_that_nobody_counts_are_not_made_up(
     with report_agent() as agent:
         trainer = train(agent, tmp_path, {"seq_len": SEQ_LEN})
     assert trainer.state.global_step == STEPS
-    assert agent.reports == []
+    assert agent.reports
+    assert not [each for each in agent.reports if each.keys() & {"mfu", "tokens_per_second"}]
+    assert max(each["step"] for each in agent.reports) == STEPS
     assert "include_num_input_tokens_seen" in caplog.text
 
 

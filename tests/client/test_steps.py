@@ -55,20 +55,22 @@ def test_steps_of_which_it_is_not_known_how_long_they_took_are_left_out(now: lis
     meter.interrupted(5, "checkpoint")  # an evaluation after five steps that nothing was read after
     now[0] += 5.0
     meter.reached(10, 1000.0)
-    assert listener.told == []
+    assert listener.told == [{"step": 10}], "the step is"
     assert listener.events == [], "nor is it known when it began"
     now[0] += 5.0
     meter.reached(15, 1500.0)
-    assert listener.told == [{"model_flops_per_second": 100.0, "step": 15, "start": 1095.0}]
+    assert listener.told[1:] == [{"model_flops_per_second": 100.0, "step": 15, "start": 1095.0}]
 
 
-def test_where_nothing_was_done_there_is_no_rate(now: list[float]) -> None:
+def test_where_nothing_was_done_there_is_no_rate_but_a_step(now: list[float]) -> None:
     listener = Listener()
     meter = StepMeter(listener, "tokens_per_second")
     meter.begin(0, 10.0)
     now[0] += 1.0
-    meter.reached(1, 10.0)
+    meter.reached(0, 10.0)
     assert listener.told == []
+    meter.reached(1, 10.0)
+    assert listener.told == [{"step": 1}]
 
 
 def test_the_answer_becomes_metrics_and_a_change_of_verdict_one_line(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.reports.entry import Policy
-from ofu_exporter.reports.messages import Comparison, MfuAnswer
+from ofu_exporter.reports.messages import WAYS, Comparison, MfuAnswer
 from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.reported import Compared, LikelyCause
 
@@ -20,7 +20,7 @@ def answer_of(report: dict[str, Any], mfu: float, ofu: float) -> dict[str, Any]:
     end = report["end"]
     horizon = _comparison(end - Policy().horizon, end, mfu, ofu)
     causes = (OVERCOUNTED,) if horizon.verdict.diverged else ()
-    is_compared = "start" in report and "event" not in report
+    is_compared = "start" in report and any(way in report for way in WAYS)
     answer = MfuAnswer(
         job_id=report["job_id"],
         mfu=mfu if is_compared else None,

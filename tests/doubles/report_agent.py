@@ -62,15 +62,17 @@ class ReportAgent:
         if headers.get("Content-Type") != "application/json":
             return refusal(415, "", "JSON only", "not_json")
         ways = [name for name in RATES[:3] if name in report]
-        if len(ways) > 1 or not (ways or "tokens_per_second" in report):
+        is_rated = bool(ways) or "tokens_per_second" in report
+        if len(ways) > 1 or not (is_rated or report.keys() & {"step", "event"}):
             return refusal(422, "", "give one rate", "malformed")
         if "flops_per_token" in report and (ways or "tokens_per_second" not in report):
             return refusal(422, "flops_per_token", "has no meaning", "malformed")
-        if report["end"] <= report["start"]:
+        if report["end"] <= report.get("start", 0.0):
             return refusal(422, "end", "is not after start", "malformed")
-        if report["start"] < self._ends.get(report["job_id"], 0.0) - 1.0:
-            return refusal(409, "start", "overlaps the report before", "overlap")
-        self._ends[report["job_id"]] = report["end"]
+        if is_rated:
+            if report["start"] < self._ends.get(report["job_id"], 0.0) - 1.0:
+                return refusal(409, "start", "overlaps the report before", "overlap")
+            self._ends[report["job_id"]] = report["end"]
         return Reply(content=answer_of(report, report.get("mfu", 0.4), ofu=0.3))
 
 
