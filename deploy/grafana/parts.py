@@ -48,7 +48,7 @@ def panel(
     """A panel of any kind; `field` are its options, and Grafana's field defaults (min, max, custom, ...)."""
     width, height = size
     overrides, options = field.pop("overrides", []), field.pop("options", {})
-    if any(":increase1h" in each["expr"] for each in queries):
+    if any(hours in each["expr"] for each in queries for hours in (":increase1h", ":sum1h")):
         field.setdefault("noValue", NO_HOUR)
     own = ("transformations", "repeat", "repeatDirection", "maxPerRow")
     rest = {key: field.pop(key) for key in own if key in field}

@@ -44,6 +44,41 @@ def _hours(kind: str, by: str) -> str:
     return f"sum by ({by}) (sum_over_time(owner:{kind}_gpu_hours:increase1h{{{_U}}}[$__range]))"
 
 
+def _hour(series: str, of: str = _C) -> str:
+    """What the rules recorded of the last whole hour, added up."""
+    return f"sum(last_over_time({series}{{{of}}}[1h]))"
+
+
+def _without_progress(reasons: str) -> str:
+    return _hour("job:lost_progress_gpu_hours:sum1h", f'{_C},reason=~"{reasons}"')
+
+
+_STATED = "done_again|evaluation|checkpoint"
+_THERE = f"sum(avg_over_time(model:ofu_gpu_share:sum{{{_C}}}[1h]))"
+_HELD_HOUR = _hour("owner:held_gpu_hours:increase1h")
+_LEFT = f"({_HELD_HOUR} - {_without_progress('.*')})"
+_AGAIN = f"({_without_progress('done_again')} or vector(0))"
+_WORK = (
+    f"({_hour('owner:utilized_gpu_hours:increase1h')} - {_hour('job:lost_progress_utilized_gpu_hours:sum1h')})"
+    f" * {_LEFT} / ({_LEFT} + {_AGAIN})"
+)
+"""GPU-hours at the full peak in the progress: steps done again are as fast as others."""
+
+
+def _lost_by(label: str, title: str) -> Json:
+    lost = f"sum by ({label}) (sum_over_time(job:lost_progress_gpu_hours:sum1h{{{_U}}}[$__range]))"
+    return table(
+        f"Without progress, by {title}",
+        GPU_HOURS,
+        {
+            "without progress": query(f"topk(15, {lost})", instant=True),
+            "held": query(_hours("held", label), instant=True),
+        },
+        description=f"GPU-hours in the shown range, in whole hours, that were no progress of the jobs of each {title}.",
+        size=(6, 9),
+    )
+
+
 def _by(label: str, title: str) -> Json:
     of = f'{_U},{label}!=""'
     return lines(
@@ -137,6 +172,40 @@ DASHBOARD = dashboard(
             [query(f"topk(15, sum by (user) ({_HELD}{{{_U}}}))", "{{user}}")],
             description="GPUs that each user's jobs hold, measured or not.",
             stacked=True,
+        ),
+        row("What became of the capacity"),
+        lines(
+            "The chain, hour by hour",
+            "percentunit",
+            [
+                query(f"{_HELD_HOUR} / {_THERE}", "held by jobs"),
+                query(
+                    f"({_HELD_HOUR} - {_without_progress('starting|held_idle|alone')}) / {_THERE}",
+                    "all GPUs at work",
+                ),
+                query(
+                    f"{_LEFT} / {_THERE} and on () {_without_progress(_STATED)}",
+                    "progress",
+                ),
+                query(f"{_WORK} / {_THERE}", "its work: OFU"),
+            ],
+            description="Shares of the installed GPU-hours. Without stated steps there is no line for progress.",
+            size=(12, 9),
+            min=0,
+        ),
+        _lost_by("user", "user"),
+        _lost_by("account", "account"),
+        bars(
+            "Held without progress, hour by hour",
+            GPU_HOURS,
+            [
+                query(
+                    f"sum by (reason) (last_over_time(job:lost_progress_gpu_hours:sum1h{{{_U}}}[1h]))",
+                    "{{reason}}",
+                )
+            ],
+            description="GPU-hours that jobs held and made no progress in, by reason; each counts once.",
+            size=(24, 7),
         ),
         row("GPU-hours and waste"),
         bars(

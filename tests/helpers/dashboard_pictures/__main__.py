@@ -26,8 +26,8 @@ BEGIN = 1756252800.0
 """When the fleet of SPEC begins: 2025-08-27 00:00 UTC."""
 END = BEGIN + 6.5 * HOUR
 SHOWN = 6 * HOUR
-OF_GPUS = "job_gpu:ofu:ratio_rate5m"
-"""What a dashboard reads and the history leaves out. It is recorded from the pages of two nodes in the history."""
+OF_GPUS = "job_gpu:ofu:ratio_rate5m job:lost_progress_gpu_hours:sum1h job:lost_progress_utilized_gpu_hours:sum1h"
+"""What dashboards read and the history leaves out. It is recorded from the pages of four nodes in the history."""
 CHOICES = {"fleet": {}, "reports": {}, "job": {"job": "1001"}, "node": {"node": "h100-2"}}
 
 
