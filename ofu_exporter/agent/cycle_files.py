@@ -64,7 +64,10 @@ class CycleFiles:
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_SECONDS):
-            self.look()
+            try:
+                self.look()
+            except Exception:  # an error never ends the thread
+                log.exception("unexpected error while NVRx's files were read")
 
     def look(self) -> None:
         """Read the files of every job that runs here."""
@@ -77,7 +80,9 @@ class CycleFiles:
                 within(READ_SECONDS, f"NVRx's files of job {job.job_id}", partial(self._read, job))
             except (HungError, OSError) as error:
                 self._say(f"NVRx's files of job {job.job_id} cannot be read: {error}")
-        self._counts = {job.key: _restarts(self._begun[job.key], at) for job, at in since.items()}
+        self._counts = {
+            job.key: _restarts({**self._begun[job.key]}, at) for job, at in since.items()
+        }
 
     def _read(self, job: Job) -> None:
         folder, known = self._folder_of(job), self._begun[job.key]

@@ -21,6 +21,8 @@ MARKS: Mapping[str, str] = {
 }
 """Kinds of time, and how a text draws them. What runs is progress where the job states steps."""
 COLUMNS = 60
+MOST_EDGES = 2000
+"""A job with more begins and ends, on very many nodes, has no strip: it would cost too much."""
 
 
 class Piece(NamedTuple):
@@ -42,6 +44,8 @@ def strip(job: JobTotals) -> list[Piece]:
         return []
     first, last = min(start for start, _ in runs), max(end for _, end in runs)
     edges = {edge for span in (*runs, *starts, *again) for edge in span}
+    if len(edges) > MOST_EDGES:
+        return []
     times = sorted({first, last, *(edge for edge in edges if first < edge < last)})
     pieces: list[Piece] = []
     for start, end in itertools.pairwise(times):

@@ -16,7 +16,7 @@ from ofu_exporter.jobs.gpu_totals import GpuTotals, RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu, merged_reported, ratio
 from ofu_exporter.jobs.served_totals import ServedTotals, merged_served
 from ofu_exporter.ofu.job_state import STEP, JobState
-from ofu_exporter.ofu.starting import settled, so_far
+from ofu_exporter.ofu.starting import MOST_STARTS, settled, so_far
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start
@@ -269,7 +269,7 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
             "distribution": distribution,
             "starting_seconds": known_sum(one.starting_seconds for one in parts),
             "is_starting": any(one.is_starting for one in parts),
-            "starts": tuple(sorted({each for one in parts for each in one.starts}, key=_begin)),
+            "starts": _last_starts(parts),
             "restarts": max(one.restarts for one in parts),
         }
     )
@@ -278,8 +278,9 @@ def merged(parts: Sequence[JobTotals]) -> JobTotals:
     return whole.model_copy(update={"reported": of_reports, "served": served})
 
 
-def _begin(span: tuple[float, float | None]) -> float:
-    return span[0]
+def _last_starts(parts: Sequence[JobTotals]) -> tuple[tuple[float, float | None], ...]:
+    starts = {each for one in parts for each in one.starts}
+    return tuple(sorted(starts, key=lambda each: each[0])[-MOST_STARTS:])
 
 
 def _added(first: GpuTotals, second: GpuTotals) -> GpuTotals:

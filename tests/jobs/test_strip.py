@@ -101,6 +101,11 @@ def test_where_there_is_nothing_to_tell_apart_there_is_no_strip(runs: tuple[RunT
     assert strip_lines(job(*runs)) == []
 
 
+def test_a_job_on_thousands_of_nodes_costs_no_strip() -> None:
+    one = job(*(run(at, at + 5000.5) for at in range(3000)))
+    assert strip(one) == []
+
+
 def test_a_job_that_has_not_come_further_yet_says_so() -> None:
     one = job(run(0, None), progress=Progress(lines=STEPS, recoveries=(Recovery(T, 50, 150),)))
     assert strip_lines(one) == ["After its last restarts: not yet beyond its highest step"]
