@@ -1,8 +1,7 @@
 """Takes the pictures of `fleet report` and `fleet job` for the docs: `python -m tests.bench.fleet_pictures`.
 
-That of a report needs the fleet of the paper: `python -m tests.bench.fleet_report --pictures FOLDER` takes both, in
-some minutes. This one takes that of a job alone, from pages of a small simulated fleet in a real Prometheus.
-Needs Chromium.
+That of a report is of the month of `demo --fleet`, that of a job from pages of a small simulated fleet in a real
+Prometheus. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.cli.demo_fleet import month_page
 from tests.helpers.fleets import BEGIN, with_history
 from tests.helpers.screenshots import FOLDER, picture
 from tests.helpers.stored_fleet import read_in, stored
 from tests.simulated_history.raw_pages import raw_lines
 
+NOW = 1_780_000_000.0
+"""2026-05-28: the picture is the same whenever it is taken."""
 REPORT_SIZE, JOB_SIZE = (1400, 1640), (1400, 1160)
 JOB_FLEET = """
 length: 1d
@@ -36,10 +36,10 @@ history: {raw: [{nodes: [h100-1..3], lasts: 1d}]}
 """A job on 24 GPUs: one of them does less than its peers, one is lost for some hours, and at last it gets slower."""
 
 
-def report_picture(report: FleetReport, folder: Path) -> None:
+def report_picture(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         text = Path(scratch) / "report.html"
-        text.write_text(page(report))
+        text.write_bytes(month_page(NOW))
         picture(text, folder / "fleet-1400-light.png", REPORT_SIZE, "light")
 
 
@@ -68,4 +68,5 @@ def job_picture(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    job_picture(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)
+    for take in (report_picture, job_picture):
+        take(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)

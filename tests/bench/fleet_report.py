@@ -23,7 +23,6 @@ import yaml
 
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec
-from tests.bench.fleet_pictures import job_picture, report_picture
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
@@ -33,7 +32,6 @@ from tests.simulated_history import fleet
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--spec", type=Path, default=Path("paper"))
-    parser.add_argument("--pictures", type=Path, help="Folder to write the pictures into.")
     parser.add_argument(
         "--clusters", type=int, default=1, help="Also read this many such fleets, a cluster each."
     )
@@ -51,9 +49,6 @@ def main() -> None:
             print(f"{field:28} {miss:.5f}")
         if flags.clusters > 1:
             compare(flags.spec, folder, (since, end), flags.clusters)
-    if flags.pictures is not None:
-        report_picture(report, flags.pictures)
-        job_picture(flags.pictures)
 
 
 def compare(path: Path, folder: Path, time: tuple[str, float], clusters: int) -> None:
