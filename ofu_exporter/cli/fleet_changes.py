@@ -70,8 +70,8 @@ def read(options: dict[str, Any], kinds: tuple[Kind, ...], least: float) -> Chan
     from ofu_exporter.fleet.changes.report import changes_report, read_changes
 
     with asked_server(options) as (reader, times):
-        collected = read_changes(reader, times, kinds)
-    return changes_report(collected, least, kinds)
+        collected, fleet = read_changes(reader, times, kinds)
+    return changes_report(collected, fleet, least, kinds)
 
 
 def rendered(answer: ChangesReport, format_: str, most_rows: int) -> bytes:

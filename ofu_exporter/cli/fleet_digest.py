@@ -94,9 +94,10 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     with asked_server(options) as (reader, times):
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
-        changes = changes_report(collect(reader, history, OF_JOBS), LEAST_FACTOR, OF_JOBS)
+        collected = collect(reader, history, OF_JOBS)
     wanted = ReportOptions(options["by"], prices, options["target"])
     report = with_periods(fleet_report(history, wanted, reader), ())
+    changes = changes_report(collected, report, LEAST_FACTOR, OF_JOBS)
     report = report.model_copy(update={"changes": changes})
     return DigestSource(report, signs, history.mark)
 

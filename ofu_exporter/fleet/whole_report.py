@@ -9,13 +9,13 @@ from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
 from ofu_exporter.fleet.changes_result import ChangesReport, Kind
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.result import FleetReport, PeriodRow
 
+KINDS: tuple[Kind, ...] = get_args(Kind)
 LEAST_FACTOR = 1.1
 """Smallest change that is told."""
 MOST_PEER_GPU_HOURS = 500_000.0
@@ -39,22 +39,19 @@ def whole_report(
 ) -> FleetReport:
     read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
     history = read(reader, *times)
-    changes = wanted.changes
+    changes, collected = wanted.changes, None
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:
-        changes = _changes(reader, history)
+        collected = collect(reader, history, KINDS, MOST_PEER_GPU_HOURS)
     before = wanted.before
     if before is None:
         is_whole = wanted.source == "agents" and not reader.missing and bool(history.recorded)
         before = read_before(reader, history.span, wanted.options.by) if is_whole else ()
     report = with_periods(fleet_report(history, wanted.options, reader), before)
+    if collected is not None:
+        changes = changes_report(collected, report, LEAST_FACTOR, KINDS)
     report = report.model_copy(update={"changes": changes and _without_twice(changes, report)})
     return report.model_copy(update={"actions": first_actions(report)})
-
-
-def _changes(reader: PartReader, history: FleetHistory) -> ChangesReport:
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    return changes_report(collect(reader, history, kinds, MOST_PEER_GPU_HOURS), LEAST_FACTOR, kinds)
 
 
 def _without_twice(changes: ChangesReport, report: FleetReport) -> ChangesReport:

@@ -33,7 +33,7 @@ from ofu_exporter.fleet.changes_result import (
 from ofu_exporter.fleet.hours import DAY, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, JobHistory, JobSums
-from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.prices import Prices
@@ -50,7 +50,6 @@ WANTED = ReportOptions("job", Prices(), target=0.0)
 @dataclass(slots=True)
 class Collected:
     history: FleetHistory
-    fleet: FleetReport
     series: list[OfuSeries]
     left_out: Mapping[str, int]
     peers: list[tuple[PeerComparison, PeerComparison]]
@@ -61,8 +60,11 @@ class Collected:
 
 def read_changes(
     reader: PartReader, times: tuple[float, float], kinds: Sequence[Kind]
-) -> Collected:
-    return collect(reader, read_history(reader, *times), kinds)
+) -> tuple[Collected, FleetReport]:
+    """What is compared, and the report over the same time."""
+    history = read_history(reader, *times)
+    collected = collect(reader, history, kinds)
+    return collected, fleet_report(history, WANTED, reader)
 
 
 def collect(
@@ -72,7 +74,7 @@ def collect(
     most_gpu_hours: float = math.inf,
 ) -> Collected:
     """What is compared, of a history that was read; of single GPUs only the last `most_gpu_hours`."""
-    jobs = fleet_report(history, WANTED, reader).jobs
+    jobs = [each.row for each in rated(history, WANTED.target, WANTED.prices)]
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:
@@ -81,8 +83,7 @@ def collect(
         series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
     last = history.last(most_gpu_hours)
     compared = _read_peers(PeerReader(reader, last), series, last) if "node" in kinds else []
-    fleet = fleet_report(history, WANTED, reader)  # anew, with all that could not be read
-    return Collected(history, fleet, series, left_out, compared, last.span)
+    return Collected(history, series, left_out, compared, last.span)
 
 
 def _read_peers(
@@ -102,11 +103,11 @@ def _read_peers(
 
 
 def changes_report(
-    collected: Collected, least_factor: float, kinds: Sequence[Kind]
+    collected: Collected, fleet: FleetReport, least_factor: float, kinds: Sequence[Kind]
 ) -> ChangesReport:
-    fleet = collected.fleet
+    """What changed; `fleet` is the report over the same time."""
     surveyed = survey(collected.series, least_factor)
-    rows = [_change_row(each, collected) for each in surveyed.changes]
+    rows = [_change_row(each, collected, fleet) for each in surveyed.changes]
     slow = [
         row
         for gpus, nodes in collected.peers
@@ -131,7 +132,7 @@ def changes_report(
     )
 
 
-def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
+def _change_row(change: LevelChange, collected: Collected, fleet: FleetReport) -> ChangeRow:
     series, break_ = change.series, change.level
     return ChangeRow(
         kind=series.kind,
@@ -150,7 +151,7 @@ def _change_row(change: LevelChange, collected: Collected) -> ChangeRow:
         lost_gpu_hours=change.lost_gpu_hours,
         before=[_neighbour(each) for each in change.before[-NEIGHBOURS:]],
         after=[_neighbour(each) for each in change.after[:NEIGHBOURS]],
-        shares=_shares(change, collected) if series.kind == "model" else [],
+        shares=_shares(change, collected.history, fleet) if series.kind == "model" else [],
     )
 
 
@@ -164,14 +165,12 @@ def _neighbour(point: OfuPoint) -> NeighbourRow:
     )
 
 
-def _shares(change: LevelChange, collected: Collected) -> list[ShareRow]:
+def _shares(change: LevelChange, history: FleetHistory, fleet: FleetReport) -> list[ShareRow]:
     labels = dict(change.series.labels)
     marks = (change.before[0], change.after[0], change.after[-1])
     first, day, last = (int(point.at_unix // DAY) for point in marks)
-    rows = {(row.cluster, row.job_id): row for row in collected.fleet.jobs}
-    jobs = (
-        (job, rows[key.cluster, key.job_id]) for key, job in sorted(collected.history.jobs.items())
-    )
+    rows = {(row.cluster, row.job_id): row for row in fleet.jobs}
+    jobs = ((job, rows[key.cluster, key.job_id]) for key, job in sorted(history.jobs.items()))
     days = (range(first, day), range(day + 1, last + 1))
     return shares(jobs, labels["cluster"], labels["model"], days)
 

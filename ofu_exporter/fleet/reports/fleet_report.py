@@ -50,7 +50,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     """The report, with what was read of how much, and at what cost."""
     cost = reader.client.cost
     target = history.target if wanted.target is None else wanted.target
-    jobs = with_recoverable(_rated(history, target, wanted.prices), target)
+    jobs = with_recoverable(rated(history, target, wanted.prices), target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
@@ -102,7 +102,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     )
 
 
-def _rated(history: FleetHistory, target: float | None, prices: Prices) -> list[groups.RatedJob]:
+def rated(history: FleetHistory, target: float | None, prices: Prices) -> list[groups.RatedJob]:
     jobs = (job for _, job in sorted(history.jobs.items()))
     return [groups.RatedJob(job, job_row(job, history.clock, target, prices)) for job in jobs]
 

@@ -41,7 +41,7 @@ def reported(client: PrometheusClient, hours_at_once: int) -> ChangesReport:
     reader = PartReader(client, hours_at_once=hours_at_once)
     kinds = get_args(Kind)
     times = (BEGIN, BEGIN + HOURS * HOUR)
-    return changes_report(read_changes(reader, times, kinds), 1.1, kinds)
+    return changes_report(*read_changes(reader, times, kinds), 1.1, kinds)
 
 
 @pytest.fixture
