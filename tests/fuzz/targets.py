@@ -36,11 +36,13 @@ from ofu_exporter.values.job import Job, Ownership
 from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.trace import ON_A_NODE, TraceResult, reported
 from tests.flops.test_recipes import RECIPE
+from tests.fuzz import served
 from tests.fuzz.documents import NUMBERS, TEXTS, cut, json_like, json_lines
 from tests.fuzz.faces import Faces, shown, strict_json
 from tests.helpers.desk import Desk
 from tests.helpers.stored_job import TOTALS
 from tests.helpers.values import FakeClock, gpu, reading
+from tests.reports.test_trace_body import TRACE
 from tests.traces import test_daemon_messages as daemon_messages
 from tests.traces import trace_maker
 from tests.traces.trace_maker import Maker
@@ -100,6 +102,9 @@ REPORTS = (
         "tile_overhead_bound": "lower",
     },
     {"job_id": "2", "tokens_per_second": 1e4, "flops_per_token": 6e9, "gpus": 8},
+    {"job_id": "1", "step": 7, "run": "run-1", "accumulation": 4, "pack_length": 4096, "mfu": 0.3},
+    {"job_id": "1", "event": "checkpoint", "start": 1_800_000_000.0, "end": 1_800_000_060.0},
+    {"job_id": "1", "trace": TRACE},
 )
 
 
@@ -424,6 +429,7 @@ TARGETS = {
     "recipe": FuzzTarget(json_like(RECIPE), check_recipe),
     "report": FuzzTarget(json_like(*REPORTS), check_report),
     "page": FuzzTarget(PAGES, check_page),
+    "engine": FuzzTarget(served.PAGES, served.check_engine),
     "recording": FuzzTarget(cut(json_lines(RECORDING)), check_recording),
     "state": FuzzTarget(json_like(STATE), check_state),
     "job_file": FuzzTarget(json_like(*JOB_FILES), check_job_file),
