@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.grafana.generate import FOLDER
+from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from tests.bench.rules import CREATE_BLOCKS, Fleet, Sample, write
 from tests.deploy.promtool import selected
 from tests.helpers.agent import until
@@ -40,6 +41,7 @@ CHOICES = {
     "$gpu": ".*",
 }
 TIMES = 5
+REASONS = tuple(f',reason="{each.value}"' for each in NoProgress)
 BOARDS = ("fleet", "reports", "job")
 """What is read from the rules; the board of a node reads the raw series of that node alone."""
 
@@ -57,10 +59,13 @@ def queries(board: str) -> Iterator[tuple[str, str, bool]]:
 def recorded(fleet: Fleet, names: list[str], at: float) -> Iterator[Sample]:
     """Every recorded series that the panels read, of every job, owner and model there is."""
     for name in names:
-        hourly = name.endswith("increase1h")
+        hourly = name.endswith(("increase1h", ":sum1h"))
         if not hourly or at % 3600 == 0:
             value = 0.4 + 0.1 * math.sin(at / 600)
-            yield from ((f"{name}{{{labels}}}", value) for labels in fleet.entities(name))
+            of_reasons = REASONS if "lost_progress_gpu_hours" in name else ("",)
+            for reason in of_reasons:
+                for labels in fleet.entities(name):
+                    yield f"{name}{{{labels}{reason}}}", value
 
 
 def imported(fleet: Fleet, until_: float, folder: Path) -> None:

@@ -148,6 +148,26 @@ def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> 
     assert sum(used.values()) == pytest.approx(was, abs=OF_PEAK * fleet.installed)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_without_rules_the_chain_is_rough_and_says_so(seed: int, tmp_path: Path) -> None:
+    fleet = progress_fleet.planned(seed)
+    read_in(tmp_path, fleet.pages())
+    with stored(tmp_path) as prometheus:
+        client = PrometheusClient(prometheus.url)
+        reader = PartReader(client)
+        history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
+        report = fleet_report(history, ReportOptions("user", Prices()), reader)
+        client.close()
+    held, lost = sum(fleet.held().values()), fleet.lost()
+    before = sum(
+        hours for (_, reason), hours in lost.items() if reason in ("starting", "held_idle", "alone")
+    )
+    truth = (held, held - before, held - sum(lost.values()), fleet.used("work"))
+    for step, hours in zip(report.chain[1:], truth, strict=True):
+        assert step.share == pytest.approx(hours / fleet.installed, abs=0.02), step
+    assert any("within 2 points of the capacity" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("name", ["prometheus", "victoria"])
 def test_200_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
     name: str, tmp_path: Path

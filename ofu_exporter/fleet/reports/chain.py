@@ -170,7 +170,9 @@ def _row(
     )
 
 
-def chain_notes(steps: Sequence[ChainStep], rows: Sequence[ProgressRow]) -> Iterator[str]:
+def chain_notes(
+    steps: Sequence[ChainStep], rows: Sequence[ProgressRow], is_rough: bool
+) -> Iterator[str]:
     """Why the chain ends where it does, and of how much it is known."""
     if len(steps) < 3:
         return
@@ -181,6 +183,11 @@ def chain_notes(steps: Sequence[ChainStep], rows: Sequence[ProgressRow]) -> Iter
             "hours.yaml, and the engines' activity."
         )
         return
+    if is_rough:
+        yield (
+            "What became progress is rough where the rules kept no record, within 2 points of the capacity: GPUs are "
+            "looked at twelve times an hour there."
+        )
     if "progress" not in factors:
         yield (
             "No job states its steps, so how much was done again is not known, and nothing is taken for progress "

@@ -96,7 +96,7 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
         notes=[
             *too_much,
             *more,
-            *([] if history.remark else chain_notes(factors, of_progress)),
+            *([] if history.remark else chain_notes(factors, of_progress, bool(history.raw))),
         ],
         reading=_cost(cost),
     )
