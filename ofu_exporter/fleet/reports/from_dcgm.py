@@ -24,6 +24,7 @@ from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import Series, collector_paused
 from ofu_exporter.fleet.reports.answers import add_up
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
+from ofu_exporter.fleet.reports.progress_sums import NoProgress, ProgressSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
@@ -85,6 +86,14 @@ _LOSSES = (
     _sum(f"{_MEASURED} and {_BOTH}", "sum_over_time"),
 )
 """What `_parts` takes: all but the first two of the looks at which the tensor activity is known."""
+_STANDING, _WATCHED = f"sum by ({_BY}) ({_ENGINE} < bool 0.1)", f"count by ({_BY}) ({_ENGINE})"
+_WAITING = f"({_WATCHED} - {_STANDING}) * max by ({_BY}) ({_ENGINE} < bool 0.1)"
+_TOGETHER = {
+    NoProgress.HELD_IDLE: f"sum_over_time(({_STANDING}){_WITHIN}) / {LOOKS}",
+    NoProgress.ALONE: f"sum_over_time(({_WAITING}){_WITHIN}) / {LOOKS}",
+    None: f"sum_over_time(({_WATCHED}){_WITHIN}) / {LOOKS}",
+}
+"""Whether all GPUs of a job were at work at once; what is no reason is of how many that is known."""
 CONTRADICTION = 0.01
 """Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
@@ -125,6 +134,7 @@ def read_dcgm_history(reader: PartReader, start: float, end: float) -> FleetHist
     pages = _Pages(reader, history)
     pages.read_hours()
     pages.read_losses()
+    pages.read_together()
     return history
 
 
@@ -148,6 +158,16 @@ class _Pages:
             self._add_names(answers[0])
             self._add_sizes(answers[-1])
         self._history.remark = f"{ACCURACY} {self._remark()}"
+
+    def read_together(self) -> None:
+        """What of jobs' hours was none in which all of their GPUs worked; starts are not told apart there."""
+        expressions, span = [*_TOGETHER.values()], self._history.span
+        for answers in self._reader.stepped("engines of dcgm-exporter", expressions, span):
+            for reason, answer in zip(_TOGETHER, answers, strict=True):
+                for _, gpus, value in self._by_hour(answer):
+                    if gpus.job:
+                        sums = self._history.progress.setdefault(gpus.job, ProgressSums())
+                        sums.add(reason, value * gpus.share)
 
     def _by_hour(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
         """Hour after hour, and in each hour in an order that does not depend on what else was asked."""

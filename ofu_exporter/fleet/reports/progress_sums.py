@@ -53,6 +53,13 @@ class ProgressSums:
     recovering: dict[int, float] = field(default_factory=dict)
     """GPU-hours of starts and of steps done again, by the hours that have any."""
 
+    def add(self, reason: NoProgress | None, hours: float) -> None:
+        """Add what was lost for a reason; without one, hours that were watched."""
+        if reason is None:
+            self.held += hours
+        else:
+            self.lost[reason.value] = self.lost.get(reason.value, 0.0) + hours
+
     def cut(self, held: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""
         left, found = held, {}

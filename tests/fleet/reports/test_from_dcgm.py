@@ -8,7 +8,7 @@ The lines have the labels that pages of dcgm-exporter have: with Slurm's mapping
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,9 +77,9 @@ OLD = ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_SM_CLOCK", 1.0)
 NEW = ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6)
 
 
-def pages() -> str:
+def pages(gpus: Sequence[DcgmGpu] = GPUS) -> str:
     families: dict[str, list[str]] = {}
-    for each in GPUS:
+    for each in gpus:
         activity, clock, unit = NEW if each.is_new else OLD
         first, last = BEGIN + HOUR * each.begin, BEGIN + HOUR * each.end
         times = [first + 30.0 * step for step in range(1, round((last - first) / 30) + 1)]
@@ -116,6 +116,29 @@ def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
     reader.client.close()
     assert reader.missing == []
     return found
+
+
+@pytest.mark.slow
+@pytest.mark.prometheus
+def test_the_chain_says_in_which_hours_all_gpus_of_a_job_worked(tmp_path: Path) -> None:
+    """One of two stands for two of six hours, and the other waits for it."""
+    labels = [gpu(number, H100, hpc_job="9") for number in (0, 1)]
+    stood = DcgmGpu(labels[0], 0.0, 1410.0, end=2, engine=0.0)
+    worked = DcgmGpu(labels[0], 0.4, 1410.0, begin=2, engine=0.9)
+    read_in(tmp_path, pages([stood, worked, DcgmGpu(labels[1], 0.4, 1410.0, engine=0.9)]))
+    with stored(tmp_path) as running:
+        history = read(running, 24)
+    report = fleet_report(
+        history, ReportOptions("user", Prices()), PartReader(PrometheusClient("http://x"))
+    )
+    hours = {step.factor: step.gpu_hours for step in report.chain}
+    assert [*hours] == ["capacity", "allocated", "together", "ofu"]
+    assert hours["allocated"] == pytest.approx(12, rel=0.01)
+    assert hours["together"] == pytest.approx(8, rel=0.01)
+    whole = report.progress[0]
+    assert (whole.held_idle_gpu_hours, whole.alone_gpu_hours) == pytest.approx((2, 2), rel=0.02)
+    assert whole.watched_ratio == pytest.approx(1.0, abs=0.01)
+    assert (whole.starting_gpu_hours, whole.progress_gpu_hours, whole.restarts) == (None,) * 3
 
 
 @pytest.mark.slow
