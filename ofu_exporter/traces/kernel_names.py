@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from ofu_exporter.errors import ConfigError
@@ -227,6 +228,7 @@ GRAMMARS: Mapping[str, Grammar] = {
 """By the name of the family."""
 
 
+@lru_cache(1 << 10)
 def find(name: str) -> Kernel | None:
     """The kernel that a name describes, or None where no family knows the name."""
     kernels = (grammar.read(name) for grammar in GRAMMARS.values())

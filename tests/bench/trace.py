@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tests.helpers.agent import COMMAND
@@ -20,10 +22,22 @@ from tests.traces.trace_maker import COMPUTE, NCCL, Maker
 
 GEMM_EVERY = 4
 """Of this many launches one is a product; the others are what stands between products."""
-SLOW_RANK, EXTRA = 3, 900.0
+RANK, SLOW_RANK, EXTRA = '"rank": -1,', 3, 900.0
 """The rank that computes for so many microseconds longer before each collective."""
-LAUNCHES, BYTES = 21, 16_500
-"""Of the time between two collectives, and what it takes in a file."""
+LAUNCHES, BYTES = 21, 14_000
+"""Of the time between two collectives, and about what they take in a file."""
+KERNEL = {
+    "grid": [132, 1, 1],
+    "block": [384, 1, 1],
+    "registers per thread": 168,
+    "context": 1,
+    "blocks per SM": 1.0,
+}
+OPERATOR = {
+    "Input Dims": [[8192, 4096], [4096, 4096]],
+    "Input type": ["c10::BFloat16", "c10::BFloat16"],
+}
+"""What Kineto says of them besides: with it an event has 250 bytes, as in real traces."""
 
 
 def write(path: Path, launches: int) -> None:
@@ -45,21 +59,39 @@ def write(path: Path, launches: int) -> None:
 
 
 def write_ranks(folder: Path, ranks: int, megabytes: float) -> None:
-    """A file of each rank; nodes of eight have clocks that are seconds apart."""
+    """A file of each rank; every second node of eight has a clock that is a second ahead."""
     rounds = round(megabytes * 1e6 / BYTES)
-    ends = _rounds(Maker(rank=SLOW_RANK), rounds, EXTRA, [])
+    ends = _rounds(Maker(), rounds, EXTRA, [])
     for rank in range(ranks):
-        maker = Maker(rank=rank, skew=1e6 * (rank // 8))
-        _rounds(maker, rounds, EXTRA if rank == SLOW_RANK else 0.0, ends)
-        maker.write(folder / f"trace_{rank}.json")
+        extra = EXTRA if rank == SLOW_RANK else 0.0
+        text = _text(1e6 * (rank // 8 % 2), rounds, extra, tuple(ends))
+        (folder / f"trace_{rank}.json").write_text(text.replace(RANK, f'"rank": {rank},', 1))
 
 
-def _rounds(maker: Maker, rounds: int, extra: float, ends: list[float]) -> list[float]:
+@cache
+def _text(skew: float, rounds: int, extra: float, ends: tuple[float, ...]) -> str:
+    """A file, whose rank is to be put in."""
+    maker = Maker(rank=-1, skew=skew)
+    _rounds(maker, rounds, extra, ends)
+    for event in maker.events:
+        args = event["args"]
+        if event["cat"] == "kernel":
+            args |= {**KERNEL, "External id": args["correlation"]}
+        elif event["name"] == "aten::mm":
+            args |= OPERATOR
+    with tempfile.TemporaryDirectory() as folder:
+        return maker.write(Path(folder) / "trace.json").read_text()
+
+
+def _rounds(maker: Maker, rounds: int, extra: float, ends: Sequence[float]) -> list[float]:
     """Let a rank compute, and reduce with the others: each collective ends as given, or as this rank alone makes it."""
     found = []
     for each in range(rounds):
         for number in range(LAUNCHES - 2):
-            maker.kernel(made.PRODUCT if number % 4 else made.NORM, 200.0)
+            if number % GEMM_EVERY:
+                maker.kernel(made.ADD, 50.0, "aten::add")
+            else:
+                maker.kernel(made.PRODUCT, 400.0)
         maker.kernel(made.PRODUCT, 100.0 + extra)
         ready = maker.free[COMPUTE] + 5.0
         end = ends[each] if ends else ready + 300.0
