@@ -20,6 +20,7 @@ NOT_ON_A_SOUND_NODE = {
     *(
         "ofu_job_tokens_total",
         "ofu_job_requests_running",
+        "ofu_job_engines",
         "job:ofu_job_tokens:rate5m",
     ),  # none serves
     *("ofu_job_finding_seconds_total", "ofu_job_traced_seconds_total"),  # none is traced
