@@ -1,26 +1,30 @@
-"""What the rules cost Prometheus with 1,000 jobs on 8,000 GPUs and a day of history behind them.
+"""What the rules cost Prometheus, or VictoriaMetrics under vmalert, with 1,000 jobs on 8,000 GPUs and a day of history.
 
-    taskset -c 0,1 python -m tests.bench.rules
+    taskset -c 0,1 python -m tests.bench.rules [--victoria-metrics]
 
-The history is made as text and imported by promtool: what a scrape every 15 s of the last hour brought, and what the
-rules recorded in the last day. Then a real Prometheus is asked for every rule. Printed is the CPU time of its process,
-the mean of several evaluations: what else runs on the machine makes that little longer. Writing what a rule found is
-not in it.
+The history is made as text: what a scrape every 15 s of the last hour brought, and what the rules recorded in the last
+day. Then the real engine is asked for every rule. Printed is the CPU time of its process, the mean of several
+evaluations: what else runs on the machine makes that little longer. Writing what a rule found is not in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import math
 import subprocess
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.slurm_cluster import free_ports
 
 SCRAPE = 15
 GPUS_PER_NODE = 8
@@ -189,8 +193,54 @@ def is_read(name: str, at: float, before: float) -> bool:
     return name in OF_A_DAY or before <= LOOK_BACK
 
 
-def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:
-    """Make blocks of the history: hour by hour, because a day of text is large."""
+class VictoriaMetrics:
+    """A real one, which vmalert would ask, without the cache that would answer a second question."""
+
+    def __init__(self, folder: Path) -> None:
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        self.url = f"http://{address}"
+        data = f"-storageDataPath={folder / 'victoria'}"
+        flags = (data, f"-httpListenAddr={address}", "-search.disableCache", "-retentionPeriod=5y")
+        self.process = subprocess.Popen(["victoria-metrics", *flags], stderr=subprocess.DEVNULL)
+        until(self.ready, seconds=120)
+
+    def ready(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health"):
+            return True
+        return False
+
+    def load(self, text: Path) -> None:
+        with text.open("rb") as file:
+            self._post("api/v1/import/prometheus", file, str(text.stat().st_size))
+        self._post("internal/force_flush", b"", "0")
+
+    def query(self, expression: str, at: float) -> object:
+        query = urllib.parse.urlencode({"query": expression, "time": at})
+        with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=60) as answer:
+            return json.load(answer)["data"]["result"]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+    def _post(self, path: str, body: object, length: str) -> None:
+        headers = {"Content-Length": length, "Content-Type": "text/plain"}
+        request = urllib.request.Request(f"{self.url}/{path}", body, headers)  # type: ignore[arg-type]
+        urllib.request.urlopen(request, timeout=600).close()
+
+
+def loaded_by_promtool(text: Path) -> None:
+    """Make blocks for a Prometheus that starts afterwards."""
+    data = str(text.parent / "data")
+    subprocess.run([*CREATE_BLOCKS, str(text), data], check=True, capture_output=True)
+
+
+Load = Callable[[Path], None]
+Engine = Prometheus | VictoriaMetrics
+
+
+def imported(fleet: Fleet, hours: float, until_: float, folder: Path, load: Load) -> None:
+    """Load the history hour by hour, because a day of text is large."""
     text = folder / "history.txt"
     for hour in range(math.ceil(hours), 0, -1):
         begin = until_ - hour * 3600
@@ -202,9 +252,7 @@ def imported(fleet: Fleet, hours: float, until_: float, folder: Path) -> None:
                 if hour == 1:
                     write(file.write, fleet.scraped(at), at)
             file.write("# EOF\n")
-        subprocess.run(
-            [*CREATE_BLOCKS, str(text), str(folder / "data")], check=True, capture_output=True
-        )
+        load(text)
     text.unlink()
 
 
@@ -226,7 +274,7 @@ def is_idle(pid: int) -> bool:
     return cpu_seconds(pid) - before < 1.0
 
 
-def cost(prometheus: Prometheus, expression: str, at: float, times: int) -> float:
+def cost(prometheus: Engine, expression: str, at: float, times: int) -> float:
     """CPU seconds of one evaluation. Only the number of its series is answered, so that no answer is written out."""
     counted = f"count({expression})"
     prometheus.query(counted, at)
@@ -238,8 +286,11 @@ def cost(prometheus: Prometheus, expression: str, at: float, times: int) -> floa
 
 def measure(options: argparse.Namespace, folder: Path) -> None:
     now = time.time() // 60 * 60
-    imported(Fleet(options.jobs, options.gpus_per_job, now - 86400), options.hours, now, folder)
-    prometheus = Prometheus(folder, {})
+    victoria = VictoriaMetrics(folder) if options.victoria_metrics else None
+    fleet = Fleet(options.jobs, options.gpus_per_job, now - 86400)
+    load = victoria.load if victoria else loaded_by_promtool
+    imported(fleet, options.hours, now, folder, load)
+    prometheus = victoria or Prometheus(folder, {})
     try:
         until(prometheus.ready, seconds=120)
         until(lambda: is_idle(prometheus.process.pid), seconds=1200)
@@ -248,7 +299,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
         prometheus.stop()
 
 
-def report(prometheus: Prometheus, at: float, times: int) -> None:
+def report(prometheus: Engine, at: float, times: int) -> None:
     print(
         "| group | evaluated every | rules | CPU s | slowest rule | s |\n|---|---|---|---|---|---|"
     )
@@ -284,6 +335,7 @@ def main() -> None:
     parser.add_argument("--gpus-per-job", type=int, default=8)
     parser.add_argument("--hours", type=float, default=24.5, help="of history")
     parser.add_argument("--times", type=int, default=5, help="evaluations that the mean is of")
+    parser.add_argument("--victoria-metrics", action="store_true", help="instead of Prometheus")
     with tempfile.TemporaryDirectory() as folder:
         measure(parser.parse_args(), Path(folder))
 
