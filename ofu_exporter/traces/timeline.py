@@ -75,6 +75,9 @@ class Names:
         number = self._numbers.get(text)
         if number is None:
             text = text[:LONGEST_NAME] if len(self.texts) < MOST_NAMES else OTHERS
+            text = text.encode(
+                errors="replace"
+            ).decode()  # half a surrogate pair is no text in a report
             number = self._numbers.setdefault(text, len(self.texts))
             if number == len(self.texts):
                 self.texts.append(text)
