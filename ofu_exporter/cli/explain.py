@@ -19,6 +19,7 @@ from ofu_exporter.cli.option_types import (
     STDERR,
     TFLOPS,
     WHOLE,
+    WHOLE_FROM_1,
     option,
     with_options,
 )
@@ -42,7 +43,7 @@ NEED_CONFIG = (
 )
 OF_A_CAUSE = ("cause", "expected_ratio", "misfit", "rarity", "evidence")
 """What is told of each cause."""
-AT_LEAST_1: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
+AT_LEAST_1: dict[str, Any] = {"type": WHOLE_FROM_1, "metavar": "N"}
 
 
 @click.command(

@@ -70,17 +70,28 @@ class _Quantity(click.ParamType[float]):
             raise ConfigError(f"{name}: {error}") from error
 
 
+MOST_WHOLE = 1 << 53
+"""Above it a float doesn't hold every whole number, and far above it none."""
+
+
 class _Whole(click.types.IntParamType):
     """A whole number, also with commas between thousands: 8,192."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and re.fullmatch(r"\d{1,3}(,\d{3})+", value):
             value = value.replace(",", "")
-        return super().convert(value, param, ctx)
+        number = super().convert(value, param, ctx)
+        if abs(number) > MOST_WHOLE:
+            self.fail(f"{str(number)[:20]}... is above {MOST_WHOLE}.", param, ctx)
+        return number
+
+
+class _WholeFrom(_Whole, click.IntRange):
+    """The same from a least number on."""
 
 
 FILE, FOLDER = _path("file"), _path("dir")
-WHOLE = _Whole()
+WHOLE, WHOLE_FROM_1 = _Whole(), _WholeFrom(min=1)
 DURATION = _Quantity("time", _seconds)
 """Seconds, written as 5s, 500ms, 2m or 1h."""
 RATIO = _Quantity("ratio", quantities.ratio)

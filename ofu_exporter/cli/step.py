@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ofu_exporter.cli.help import SubjectOption
-from ofu_exporter.cli.option_types import WHOLE, Option
+from ofu_exporter.cli.option_types import MOST_WHOLE, WHOLE, Option
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.support.small_files import read_small
 from ofu_exporter.values import quantities
@@ -98,9 +98,12 @@ def _number(option: str, text: str) -> float:
 
 def _whole(option: str, text: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError as error:
-        raise ConfigError(f"{option}: {text!r} is not a whole number") from error
+        raise ConfigError(f"{option}: {text[:40]!r} is not a whole number") from error
+    if number > MOST_WHOLE:
+        raise ConfigError(f"{option}: {text[:40]}... is above {MOST_WHOLE}")
+    return number
 
 
 def read_step(config: Path, options: Mapping[str, Any]) -> tuple[Model, Lengths, Lengths | None]:

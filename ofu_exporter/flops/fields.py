@@ -20,6 +20,8 @@ NEEDED: Any = object()
 MOST_LAYERS = 2_000
 """Most layers of a model, and most that a field may multiply: four times those of the deepest that is known, and a
 configuration may be anybody's text."""
+LARGEST_SIZE = 1 << 53
+"""No size of a model comes near it; above it a float doesn't hold every whole number."""
 REPEATED = re.compile("layer|block|depth|repeat", re.IGNORECASE)
 """Names of fields that say how often something is repeated."""
 MOST_NAMED = 12
@@ -231,6 +233,8 @@ class Fields:
     def _whole(self, name: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.error(name, f"{value!r} is not a whole number of at least {least}")
+        if value > LARGEST_SIZE:
+            raise self.error(name, f"is above {LARGEST_SIZE}, and so no size of a model")
         if value > MOST_LAYERS and REPEATED.search(name):
             raise self.error(name, f"{value} is above {MOST_LAYERS}")
         return value

@@ -157,10 +157,15 @@ def utilization(
         except ValueError as error:
             raise ConfigError(f"peak_flops: {error}") from error
         warnings += peak_mistakes(gpu, precision, peak)
-    rate = pace.steps_per_second(count)
-    model = float(count.model_flops_per_step) * rate
-    ran = float(count.hardware_flops_per_step) * rate
-    mfu, hfu = model / (number * peak), ran / (number * peak)
+    try:
+        rate = pace.steps_per_second(count)
+        model = float(count.model_flops_per_step) * rate
+        ran = float(count.hardware_flops_per_step) * rate
+        mfu, hfu = model / (number * peak), ran / (number * peak)
+    except OverflowError:
+        hfu = math.inf
+    if not math.isfinite(hfu):
+        raise ConfigError("pace, gpus or lengths: too large or too small for an MFU")
     warnings += ratio_mistakes(mfu, hfu, number)
     tflops = model / number / 1e12
     return Utilization(mfu, hfu, peak, model, tflops, (*count.warnings, *warnings))

@@ -22,7 +22,7 @@ from ofu_exporter.reports.coverage import (
     not_ahead,
     sums_of,
 )
-from ofu_exporter.reports.entry import Entry, Policy, resumed
+from ofu_exporter.reports.entry import Entry, Policy, causes_or_none, resumed
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
@@ -231,8 +231,6 @@ class ReportBook:
             question = entry.ask_for_causes() if entry else None
         if entry is None or question is None:
             return
-        from ofu_exporter.reports.causes import causes_or_none  # noqa: PLC0415 - few jobs diverge
-
         with self.work.measured(key.job_id):
             causes = causes_or_none(key.job_id, question)
         with self._lock:

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-
 from ofu_exporter import flops
-from ofu_exporter.errors import OfuError
 from ofu_exporter.flops import Part, explain
 from ofu_exporter.flops.causes import CauseFacts, without
 from ofu_exporter.reports.cause_search import CauseQuestion
-from ofu_exporter.reports.kept_model import MOST_CHARS
 from ofu_exporter.reports.messages import MfuReport, out_of_range
 from ofu_exporter.reports.stated import UNCOUNTABLE, Hardware, counted_step, flops_per_token
 from ofu_exporter.values.reported import Causes, LikelyCause
 
-log = logging.getLogger(__name__)
-
 ENGINES = frozenset({"vllm", "sglang"})
 """Frameworks that only serve."""
-
-
-def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
-    """The likely causes of a job's divergence; none if the search fails, which is logged."""
-    try:
-        return likely_causes(question)
-    except OfuError as error:
-        log.warning("job %s: no causes looked for: %.*s", job_id, MOST_CHARS, error)
-    except (
-        Exception
-    ):  # the configuration comes from outside; without a cause the verdict still holds
-        log.exception("job %s: no causes found", job_id)
-    return Causes()
 
 
 def facts_of(report: MfuReport, hardware: Hardware, peak_flops: float | None) -> CauseFacts:

@@ -376,3 +376,23 @@ def test_a_name_of_nvml_is_taken_as_it_is() -> None:
     assert call("mfu", LLAMA, "--seq-len", "8", "--gpu", "NVIDIA H100", *PACE).stderr == ""
     for wrong in ("", "H", "-", "X100"):
         assert "gpu: " in call("mfu", LLAMA, "--seq-len", "8", "--gpu", wrong, *PACE).stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("flops", LLAMA), "--seq-len"),
+        (("flops", LLAMA), "--length=tokens="),
+        (
+            ("mfu", LLAMA, "--seq-len", "8", "--gpu", "NVIDIA L40", "--tokens-per-second", "1"),
+            "--gpus",
+        ),
+        (("explain", "--mfu", "60%", "--ofu", "40%"), "--accumulation"),
+    ],
+)
+def test_a_number_that_no_float_holds_is_refused(command: tuple[str, ...], option: str) -> None:
+    many = "1" + 400 * "0"
+    done = call(*command, *((option + many,) if "=" in option else (option, many)))
+    assert done.returncode == 2
+    assert "... is above 9007199254740992" in done.stderr
+    assert "Traceback" not in done.stderr

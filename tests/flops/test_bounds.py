@@ -46,6 +46,7 @@ HUNYUAN = {
 @every(
     [
         ({**LLAMA, "num_hidden_layers": 10**8}, "num_hidden_layers 100000000 is above 2000"),
+        ({**LLAMA, "hidden_size": 10**400}, "hidden_size is above 9007199254740992"),
         ({**HYBRID, "hybrid_override_pattern": "*" * (MOST_LAYERS + 1)}, "more than 2000 layers"),
         ({**HUNYUAN}, "33 layers differ from each other, more than 32"),
         ({**LLAMA, "layer_types": ["full_attention"] * (MOST_LAYERS + 1)}, "longer than 2000"),

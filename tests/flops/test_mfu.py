@@ -252,6 +252,14 @@ def test_a_pace_that_is_none(pace: Pace) -> None:
         used(count("gpt2", tokens=64), pace)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "number"), [(1e-310, 1), (5e-324, 8), (1.0, 10**400)], ids=["fast", "inf", "gpus"]
+)
+def test_what_no_float_holds_has_no_mfu(seconds: float, number: int) -> None:
+    with pytest.raises(ConfigError, match="too large or too small for an MFU"):
+        used(count("gpt2", tokens=64), Pace(step_seconds=seconds), number=number)
+
+
 @pytest.mark.parametrize("number", [0, -8, True])
 def test_gpus_that_are_none(number: int) -> None:
     with pytest.raises(ConfigError, match=r"gpus: .* is not a whole number above 0"):

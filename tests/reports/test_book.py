@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -559,6 +560,17 @@ def test_nor_does_one_that_fails_in_another_way(
     assert desk.report(mfu=0.9).mfu == 0.9
     assert caplog.messages == ["job 1: no causes found"]
     assert "RuntimeError: never seen" in caplog.text
+
+
+def test_a_package_replaced_under_the_agent_costs_the_causes_and_no_report(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, search.__name__, None)
+    assert desk.report(mfu=0.9).causes == ()
+    assert caplog.messages[0].startswith("job 1: no causes looked for, restart the agent: ")
+    monkeypatch.undo()
+    desk.run(EXPLAIN_SECONDS + 1)
+    assert desk.report(mfu=0.9).causes, "the next search finds it again"
 
 
 def test_a_report_of_a_job_that_is_not_here_is_refused(desk: Desk) -> None:

@@ -38,7 +38,9 @@ UNKNOWN_AFTER = 500
 _DATE = r"\b(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)/(\d\d)/(\d{4}))"
 """ISO 8601, or the month first, as nanotron writes."""
 _STAMP = re.compile(_DATE + r"[ T](\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?")
-_CONTINUES = re.compile(r"\s|Step Time :")
+_RANK = r"(?:\d{1,6}: |\[[a-z]+\d{1,6}\]:|\(\w[^()]{0,99}\) ){0,3}"
+"""What `srun -l`, torchrun and Ray put before a line."""
+_CONTINUES = re.compile(_RANK + r"(?:\s|Step Time :)")
 """Begins a line that was written together with the one above it: the second one of Megatron-Bridge, too."""
 _STAMP_WITHIN = 200
 """A time stamp must be within this number of characters at the beginning of a line."""
