@@ -113,14 +113,14 @@ class Attribution:
         max_age: float,
         clock: Clock,
         optional: bool = False,
-        restarts: Callable[[Job], int] = lambda _: 0,
+        cycles: Callable[[Job], int | None] = lambda _: None,
     ) -> None:
         """`schedulers` are names, and how each is built. The last answer of one is believed for `max_age` seconds.
 
-        With `optional`, `health` leaves out schedulers that are absent or have not had a job. `restarts` is how often a
-        job was started again besides those that its scheduler counts.
+        With `optional`, `health` leaves out schedulers that are absent or have not had a job. `cycles` is how often
+        NVRx has started a job again; None = not known.
         """
-        self._restarts = restarts
+        self._cycles = cycles
         self._max_age = max_age
         self._optional = optional
         self._clock = clock
@@ -159,11 +159,9 @@ class Attribution:
         healths = [poller.health for poller in self._pollers]
         return tuple(health for health in healths if health.reason not in hidden)
 
-    def _with_restarts(self, claim: Claim) -> Claim:
-        job, more = claim.job, self._restarts(claim.job)
-        return (
-            replace(claim, job=replace(job, restarts=(job.restarts or 0) + more)) if more else claim
-        )
+    def _with_cycles(self, claim: Claim) -> Claim:
+        cycles = self._cycles(claim.job)
+        return claim if cycles is None else replace(claim, job=replace(claim.job, cycles=cycles))
 
     def _heard(self) -> None:
         with self._lock:
@@ -183,7 +181,7 @@ class Attribution:
             for health, claims in healths
             if health.answered_at is not None and now - health.answered_at <= self._max_age
         ]
-        claims = tuple(self._with_restarts(claim) for _, claims in believed for claim in claims)
+        claims = tuple(self._with_cycles(claim) for _, claims in believed for claim in claims)
         unsure = frozenset(health.name for health, _ in believed if health.reason is not None)
         last, self._last = self._last, Ownership(now, claims, unsure)
         if (claims, unsure) != (last.claims, last.unsure):

@@ -82,7 +82,7 @@ def build_attribution(configured: Configured, cycles: CycleFiles | None = None) 
     builders = [_scheduler(name, options) for name, options in configured.schedulers.items()]
     settings = configured.settings
     is_auto = settings.scheduler == "auto"
-    restarts = cycles.restarts if cycles else lambda _: 0
+    restarts = cycles.restarts if cycles else lambda _: None
     return Attribution(builders, settings.owner_max_age, time.monotonic, is_auto, restarts)
 
 

@@ -58,9 +58,9 @@ class CycleFiles:
     def stop(self) -> None:
         self._stop.set()
 
-    def restarts(self, job: Job) -> int:
-        """How often NVRx has started the job again, as far as its files were read."""
-        return self._counts.get(job.key, 0)
+    def restarts(self, job: Job) -> int | None:
+        """How often NVRx has started the job again; None before its files were read whole, or if it has none."""
+        return self._counts.get(job.key)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_SECONDS):
@@ -75,19 +75,22 @@ class CycleFiles:
         views = [view for view in snapshot.jobs if view.ended is None] if snapshot else []
         since = {view.job: view.began for view in views if view.job.scheduler == SCHEDULER}
         self._begun = {job.key: self._begun.get(job.key, {}) for job in since}
-        for job in since:
+        counts = {job.key: count for job in since if (count := self.restarts(job)) is not None}
+        for job, at in since.items():
             try:
-                within(READ_SECONDS, f"NVRx's files of job {job.job_id}", partial(self._read, job))
+                if within(
+                    READ_SECONDS, f"NVRx's files of job {job.job_id}", partial(self._read, job)
+                ):
+                    counts[job.key] = _restarts({**self._begun[job.key]}, at)
             except (HungError, OSError) as error:
                 self._say(f"NVRx's files of job {job.job_id} cannot be read: {error}")
-        self._counts = {
-            job.key: _restarts({**self._begun[job.key]}, at) for job, at in since.items()
-        }
+        self._counts = counts
 
-    def _read(self, job: Job) -> None:
+    def _read(self, job: Job) -> bool:
+        """Read what is new of a job; whether it has a folder: it may use no NVRx."""
         folder, known = self._folder_of(job), self._begun[job.key]
         if folder is None or not folder.is_dir():
-            return  # a job may use no NVRx
+            return False
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, MOST_NAMES)]
         for name in sorted(set(_of_job(job, names)) - known.keys())[
@@ -99,6 +102,7 @@ class CycleFiles:
                 known[name] = begun.timestamp()
             except (ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 log.debug("%s is not written yet, or is none of NVRx", folder / name)
+        return True
 
     def _folder_of(self, job: Job) -> Path | None:
         if "%u" in self._folder and not _PLAIN.fullmatch(job.user):

@@ -114,12 +114,17 @@ def _going_on(state: JobState, job: Job, now: Instant) -> JobState:
 
 
 def _restarts(state: JobState, job: Job) -> int:
-    """How often a job that goes on was started again. Its scheduler's count may begin anew, with other pods."""
+    """How often a job that goes on was started again. Its scheduler's count may begin anew, with other pods.
+
+    A count that is heard of for the first time, by this agent or after a gap, is of what is known already too.
+    """
     pods = {*state.job.pod_uids}
     grown = int(bool(pods and job.pod_uids) and pods.isdisjoint(job.pod_uids))
-    if state.job.restarts is None:
-        return max(state.restarts + grown, job.restarts or 0)
-    return state.restarts + max(grown, (job.restarts or 0) - state.job.restarts)
+    before, now = (state.job.restarts, state.job.cycles), (job.restarts, job.cycles)
+    counted = sum(each or 0 for each in now)
+    if any(old is None and new is not None for old, new in zip(before, now, strict=True)):
+        return max(state.restarts + grown, counted)
+    return state.restarts + max(grown, counted - sum(each or 0 for each in before))
 
 
 def begun_anew(state: JobState, job: Job, now: Instant) -> JobState:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import Start
+from ofu_exporter.values.job import Start, UnsureWindow
 from ofu_exporter.values.reading import Window
 
 WORKS = 0.01
@@ -40,7 +40,7 @@ def opened(start: Start, now: Instant) -> Start:
 
 def so_far(start: Start) -> Start:
     """With the windows that wait, but from the first one with tensor work on, which may be the end of the start."""
-    work = (one[1] for one in start.unsure if one[4])
+    work = (one.start for one in start.unsure if one.works)
     return _counted(start, start.unsure, min(work, default=math.inf))
 
 
@@ -58,17 +58,18 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     if not start.is_open or window.utilization is None:
         return start
     works = (window.tensor_active or 0.0) >= WORKS
-    before = [one for one in start.unsure if one[0] == key][-1:]
-    is_next = bool(before) and window.start - before[0][2] < GAP_SECONDS
-    if works and is_next and before[0][4]:
-        return begun(start, before[0][1])
+    before = [one for one in start.unsure if one.key == key][-1:]
+    is_next = bool(before) and window.start - before[0].end < GAP_SECONDS
+    if works and is_next and before[0].works:
+        return begun(start, before[0].start)
     start = _busier(start, window)
     if start.busy[0] >= BUSY_SECONDS:
         return begun(start, window.start)
-    unsure = [*start.unsure, (key, window.start, window.end, window.gpu_seconds, works)]
-    last = {one[0]: one for one in unsure}
+    now = UnsureWindow(key, window.start, window.end, window.gpu_seconds, works)
+    unsure = [*start.unsure, now]
+    last = {one.key: one for one in unsure}
     oldest = window.start - PATIENCE_SECONDS
-    work = (one[1] for one in last.values() if one[4] and one[1] > oldest)
+    work = (one.start for one in last.values() if one.works and one.start > oldest)
     return _counted(start, unsure, min([window.start, *work]))
 
 
@@ -86,12 +87,10 @@ def begun(start: Start, at: float) -> Start:
     return _counted(start, start.unsure, at)._replace(is_open=False, worked_at=at, unsure=())
 
 
-def _counted(
-    start: Start, unsure: Sequence[tuple[GpuKey, float, float, float, bool]], until: float
-) -> Start:
+def _counted(start: Start, unsure: Sequence[UnsureWindow], until: float) -> Start:
     """Count the windows that were over by then; the others go on waiting."""
     if not unsure:
         return start
-    over = [one for one in unsure if one[2] <= until]
-    seconds = math.fsum([start.seconds or 0.0, *(one[3] for one in over)])
-    return start._replace(seconds=seconds, unsure=tuple(one for one in unsure if one[2] > until))
+    over = [one for one in unsure if one.end <= until]
+    seconds = math.fsum([start.seconds or 0.0, *(one.gpu_seconds for one in over)])
+    return start._replace(seconds=seconds, unsure=tuple(one for one in unsure if one.end > until))

@@ -57,6 +57,8 @@ class Job:
     """Other ids under which the job may report: those of its pods."""
     restarts: int | None = None
     """How often it was started again, as the scheduler counts."""
+    cycles: int | None = None
+    """How often NVRx has started it again besides; None = its files were not read yet, or there are none."""
     addresses: tuple[str, ...] = field(default=(), repr=False)
     """The IP addresses of its pods, as the scheduler knows them."""
     pod_uids: tuple[str, ...] = field(default=(), repr=False)
@@ -129,6 +131,18 @@ class Run(NamedTuple):
         return self.held_seconds, self.observed_seconds, self.utilization_seconds
 
 
+class UnsureWindow(NamedTuple):
+    """A window of which it is not known yet whether it was of a start."""
+
+    key: GpuKey
+    start: float
+    """On the monotonic clock, as the end."""
+    end: float
+    gpu_seconds: float
+    works: bool
+    """Whether it had tensor work."""
+
+
 class Start(NamedTuple):
     """The starts of a job's runs on this node: the time before a run did lasting tensor work or stated a step."""
 
@@ -138,8 +152,8 @@ class Start(NamedTuple):
     """Whether the current run still starts."""
     worked_at: float | None = None
     """When the current run began to work, on the monotonic clock."""
-    unsure: tuple[tuple[GpuKey, float, float, float, bool], ...] = ()
-    """Windows that count once it is known whether work has begun: GPU, start, end, GPU-seconds, tensor work."""
+    unsure: tuple[UnsureWindow, ...] = ()
+    """Windows that count once it is known whether work has begun."""
     busy: tuple[float, float] = (0.0, 0.0)
     """Seconds in which a GPU ran kernels since the run began, and the instant up to which they are counted."""
     since: float | None = None

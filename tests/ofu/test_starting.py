@@ -123,6 +123,25 @@ def test_a_restart_that_the_scheduler_counts_starts_again() -> None:
     assert node.job().restarts == 2
 
 
+@pytest.mark.parametrize("requeues", [None, 0, 1])
+def test_restarts_of_nvrx_count_once_when_its_files_are_read_late(requeues: int | None) -> None:
+    """After a requeue, a gap, and by the next agent: the scheduler's count is known before that of the files."""
+    node = begun()
+    for at_first in (0, 1, 2):
+        node.give(20.0, whole(replace(A, restarts=requeues and 0, cycles=at_first), "0"))
+    again = replace(A, uid="r2", started=EPOCH + 30, restarts=requeues)
+    read: list[tuple[int | None, int]] = [(None, 3), (2, 3), (None, 3), (2, 3), (3, 4)]
+    for cycles, expected in read:
+        node.give(30.0, whole(replace(again, cycles=cycles), "0"))
+        assert node.job().restarts == expected
+    left = resumed(totals_of(node.job(), "n1", False), Instant(40.0, EPOCH + 40.0))
+    node.state = State(jobs={A.key: left})
+    read = [(None, 4), (3, 4), (4, 5)]
+    for cycles, expected in read:
+        node.give(40.0, whole(replace(again, cycles=cycles), "0"))
+        assert node.job().restarts == expected
+
+
 def test_a_job_that_states_a_step_has_started() -> None:
     node = begun()
     node.run(10.0, 20.0, tensor=0.0)
