@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ofu_exporter.agent import trace_files
+from ofu_exporter.agent.trace_counters import PeakSums, peak_sums, shares_between
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.trace_routes import TraceAnswer, TraceAsker, TraceOrder, TraceRefused
 from ofu_exporter.traces import daemon_messages
@@ -56,6 +57,8 @@ class _Request:
     unread: dict[str, str] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     kept: list[Path] = field(default_factory=list)
+    counted: PeakSums | None = None
+    """What the counters had seen of the job before."""
 
 
 class TraceDesk:
@@ -99,6 +102,7 @@ class TraceDesk:
             request = self._request = self._last = _request(
                 job_id, uid, order, processes, self.folder
             )
+            request.counted = peak_sums(self._snapshot(), job_id)
         log.info(
             "trace: %d processes of job %s are asked for %g s, by %s",
             *(len(processes), job_id, order.seconds, asker.who),
@@ -246,6 +250,8 @@ class TraceDesk:
         }
         request.trace = answer.get("trace")
         if request.trace is not None:
+            now = peak_sums(self._snapshot(), request.job_id)
+            request.trace["counters"] = shares_between(request.counted, now)
             self._submit({"job_id": request.job_id, "trace": request.trace})
             return "done"
         if len(request.unread) < len(request.arrived):

@@ -132,6 +132,12 @@ def trace_lines(trace: TraceSummary | None) -> list[str]:
     shares = ", ".join(f"{name} {share:.1%}" for name, share in trace.parts.items())
     ranks = f"{trace.ranks} rank{'s' * (trace.ranks != 1)}"
     lines = [f"A trace of {ranks}, {trace.seconds / trace.ranks:.3g} s each: {shares}"]
+    if trace.counters:
+        seen = ", ".join(
+            f"{name if name == 'used' else Loss(name).words} {share:.1%}"
+            for name, share in trace.counters.items()
+        )
+        lines.append(f"  the counters meanwhile, of the peak: {seen}")
     if trace.slowest_rank is not None:
         lines.append(f"  the others waited most for rank {trace.slowest_rank}")
     for each in trace.findings:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from ofu_exporter.values.losses import Loss
+
 MOST_STEPS, MOST_KERNELS, MOST_RANKS, MOST_CHARS = 64, 20, 1024, 300
 """Most of each that a result has, and characters of a text in it."""
 
@@ -152,6 +154,7 @@ MOST_FINDINGS = 5
 MOST_RANK = 1 << 20
 _FINDING = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PARTS = {*TimeParts._fields}
+_OF_THE_PEAK = {"used", *(loss.value for loss in Loss)}
 
 
 def are_seconds(of_findings: Mapping[str, float]) -> bool:
@@ -160,6 +163,11 @@ def are_seconds(of_findings: Mapping[str, float]) -> bool:
         _FINDING.fullmatch(name) and 0 <= seconds < math.inf
         for name, seconds in of_findings.items()
     )
+
+
+def are_of_the_peak(counters: Mapping[str, float]) -> bool:
+    """Whether these can be what counters say became of the peak: `used`, and what was lost by part."""
+    return {*counters} <= _OF_THE_PEAK and all(-1 <= each <= 1.01 for each in counters.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +184,8 @@ class TraceSummary:
     findings: tuple[Finding, ...] = ()
     """Largest first."""
     slowest_rank: int | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the peak that the agent's counters saw of the job on this node meanwhile; empty where they saw none."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no trace says."""
@@ -188,7 +198,8 @@ class TraceSummary:
         bounded = len(self.findings) <= MOST_FINDINGS and all(
             len(each) <= MOST_CHARS for each in texts
         )
-        if not all((ranks, times, shares_are, findings, bounded, {*self.parts} == _PARTS)):
+        is_valid = are_of_the_peak(self.counters) and {*self.parts} == _PARTS
+        if not all((ranks, times, shares_are, findings, bounded, is_valid)):
             raise ValueError("it is no summary of a trace")
 
 
@@ -211,7 +222,7 @@ def reported(result: TraceResult) -> dict[str, Any]:
     if whole is None:
         return {}
     data = asdict(whole)
-    del data["at"]
+    del data["at"], data["counters"]
     return {"trace": data}
 
 

@@ -114,6 +114,8 @@ def test_the_job_is_traced_and_its_page_says_what_was_found(tmp_path: Path) -> N
         )
         of_job = json.loads(running.get(f"/v1/jobs/{JOB}")[1])["reported"]["trace"]
         assert of_job["parts"] == pytest.approx(answer["trace"]["parts"])
+        assert sum(of_job["counters"].values()) == pytest.approx(1, abs=1e-6)
+        assert "What the counters saw" in running.get(f"/jobs/{JOB}")[1]
         assert list((tmp_path / "t").iterdir()) == [], "read files are deleted"
         assert running.value("ofu_exporter_traces_total", outcome="done") == 1
 

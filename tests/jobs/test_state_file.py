@@ -217,6 +217,7 @@ _TRACE = TraceSummary(
     {"tensor": 0.5, "other": 0.1, "communication": 0.1, "copies": 0.1, "idle": 0.2},
     (Finding("host_bound", 0.1, 1.0, "why", "what"),),
     1,
+    {"used": 0.4, "idle": 0.6},
 )
 _REPORTS = ReportsView(
     total=Compared(mfu_seconds=40.0, utilization_seconds=45.0, gpu_seconds=90.0),

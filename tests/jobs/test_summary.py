@@ -194,3 +194,6 @@ def test_the_text_says_where_the_time_of_a_trace_went() -> None:
     assert "A trace of 2 ranks, 2 s each: tensor 40.0%, other 20.0%" in traced
     assert "  the others waited most for rank 1\n" in traced
     assert "  host_bound, at most 31.0%: 9000 launches\\x1b[2J. Fuse them." in traced
+    seen = TraceSummary(5.0, 2, 4.0, parts, counters={"used": 0.3, "idle": 0.7})
+    beside = text(reporting(trace=seen))
+    assert "  the counters meanwhile, of the peak: used 30.0%, idle 70.0%\n" in beside

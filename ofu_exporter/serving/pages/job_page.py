@@ -24,7 +24,9 @@ from ofu_exporter.serving.pages.pictures import (
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED, JobKey
+from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reported import best_fitting
+from ofu_exporter.values.trace import TraceSummary
 
 COLUMNS_OF_DISTRIBUTION = 20
 
@@ -42,6 +44,7 @@ def job_page(job: JobTotals, history: History) -> str:
         about=" · ".join(_about(job)),
         reported=reported,
         trace=reported and reported.trace,
+        counted=_counted(reported.trace) if reported and reported.trace else None,
         time_bar=time_bar,
         time_colours=TIME_COLOURS,
         causes=reported and reported.causes,
@@ -69,6 +72,12 @@ def _about(job: JobTotals) -> Iterator[str]:
     }
     yield from (f"{what} {name}" for what, name in names.items() if name)
     yield f"on {', '.join(job.nodes)}"
+
+
+def _counted(trace: TraceSummary) -> Drawing | None:
+    """What the counters saw while the trace was taken."""
+    losses = {Loss(name): share for name, share in trace.counters.items() if name != "used"}
+    return bar(trace.counters.get("used"), losses)
 
 
 def _bar(gpu: GpuTotals) -> Drawing | None:

@@ -95,6 +95,11 @@ def test_a_trace_is_drawn_with_what_it_found_and_what_to_do() -> None:
     assert "the others waited most for rank 1" in page
     assert "at most 31.0%: &lt;b&gt;9000 launches&lt;/b&gt;. fuse &amp; compile" in page
     assert "tensor 40.0%, other 20.0%, communication 5.0%, copies 4.0%, idle 31.0%" in page
+    assert "What the counters saw" not in page
+    seen = TraceSummary(5.0, 1, 4.0, parts, counters={"used": 0.3, "no_tensor": 0.5, "idle": 0.2})
+    beside = shown(reporting(trace=seen))
+    assert "What the counters saw" in beside
+    assert "used 30.0%, no tensor work 50.0%, idle 20.0%" in beside
     nothing = shown(reporting(trace=TraceSummary(5.0, 1, 4.0, parts)))
     assert "No cause of lost time was found" in nothing
     assert "Where the time went" not in shown(reporting())

@@ -1,0 +1,40 @@
+"""Tells what the counters saw of a job while a trace of it was taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ofu_exporter.values.losses import NO_LOSSES, Losses
+from ofu_exporter.values.snapshot import Snapshot
+
+
+class PeakSums(NamedTuple):
+    """GPU-seconds of a job on this node so far."""
+
+    observed: float
+    used: float
+    lost: Losses
+
+
+def peak_sums(snapshot: Snapshot | None, job_id: str) -> PeakSums | None:
+    """Of all windows that have ended; None where the job is not known."""
+    for view in snapshot.jobs if snapshot else ():
+        if view.job.job_id == job_id and view.ended is None:
+            usage, sums = [*view.usage.values()], NO_LOSSES
+            for gpu in usage:
+                sums = sums.plus(gpu.sums)
+            observed = math.fsum(gpu.observed_seconds for gpu in usage)
+            return PeakSums(observed, math.fsum(gpu.utilization_seconds for gpu in usage), sums.net)
+    return None
+
+
+def shares_between(before: PeakSums | None, after: PeakSums | None) -> Mapping[str, float]:
+    """Shares of the peak, `used` and what was lost by part; empty where no window ended meanwhile."""
+    if before is None or after is None or not (seconds := after.observed - before.observed) > 0:
+        return {}
+    lost = {
+        loss.value: (after.lost[loss] - before.lost.get(loss, 0.0)) / seconds for loss in after.lost
+    }
+    return {"used": (after.used - before.used) / seconds, **lost}
