@@ -97,6 +97,7 @@ for number in range(400):
     some[-1].bind(sys.argv[1] + str(number))
     some[-1].connect(sys.argv[3])
     some[-1].send(message)
+    some[-1].send(b"x" * 4000)
     some[-1].setblocking(False)
 end = time.monotonic() + 5
 while time.monotonic() < end:
