@@ -59,6 +59,8 @@ def _asked(host: Host) -> AgentJobs:
         node = read_node(host.url)
     except NoAnswerError as error:
         return AgentJobs(host.name, (), why=str(error))
+    if not all(0 < gpu.share_ratio <= 1 for gpu in node.gpus):
+        return AgentJobs(host.name, (), why="counts a GPU as none, or as more than one")
     jobs = ask_for_all(host.url, AgentAccess(os.environ), ended=True)
     if isinstance(jobs, str):
         return AgentJobs(host.name, (), node.gpus, jobs)
@@ -180,7 +182,7 @@ def _add_free(history: FleetHistory, answer: AgentJobs, end: float) -> None:
         if not LEAST_FREE_SECONDS <= free <= LONGEST:
             continue
         done = min(max(0.0, done), free)
-        for day, share in _days(end - free / gpu.share_ratio, end):
+        for day, share in _days(end - min(free / gpu.share_ratio, LONGEST), end):
             sums = history.models.setdefault((day, "", gpu.name), ModelSums())
             sums.installed += share * free / HOUR
             sums.observed += share * free / HOUR

@@ -248,6 +248,31 @@ def test_an_agent_whose_numbers_none_can_have_is_named_and_costs_the_others_noth
     assert [row.why for row in report.missing] == ["answers with something other than jobs"]
 
 
+@pytest.mark.parametrize("share", [0.0, -1.0, 2.0, 1e17])
+def test_an_agent_whose_gpus_are_none_or_more_than_one_is_named_and_costs_the_others_nothing(
+    share: float,
+) -> None:
+    jobs = json.dumps([notebook(time.time()).model_dump(mode="json")])
+    gpu = shown_node().gpus[0].model_dump(mode="json")
+    wrong = {**gpu, "share_ratio": share, "observed_seconds": 1e6}
+    with playing_agent(jobs) as right_url, playing_agent("[]", wrong) as wrong_url:
+        hosts = f"{right_url},{wrong_url}"
+        done = call("fleet", "report", "--hosts", hosts, "--format", "json")
+    assert done.returncode == 4, done.stderr
+    report = FleetReport.model_validate_json(done.stdout)
+    assert [row.held_gpu_hours for row in report.jobs] == [pytest.approx(20.0)]
+    assert [row.why for row in report.missing] == ["counts a GPU as none, or as more than one"]
+
+
+def test_a_tiny_share_of_a_gpu_takes_no_more_time_than_others() -> None:
+    jobs = json.dumps([notebook(time.time()).model_dump(mode="json")])
+    gpu = shown_node().gpus[0].model_dump(mode="json")
+    tiny = {**gpu, "share_ratio": 1e-300, "observed_seconds": 1e6}
+    with playing_agent(jobs, tiny) as url:
+        done = call("fleet", "report", "--hosts", url, "--format", "json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_changes_that_were_found_before_go_with_a_server_alone(tmp_path: Path) -> None:
     file = tmp_path / "changes.json"
     file.write_text(changes_of([], []).model_dump_json())
@@ -257,9 +282,9 @@ def test_changes_that_were_found_before_go_with_a_server_alone(tmp_path: Path) -
 
 
 @contextmanager
-def playing_agent(jobs: str) -> Iterator[str]:
-    """An agent of a node without GPUs, with these jobs."""
-    node = {**shown_node().model_dump(mode="json"), "gpus": [], "jobs": []}
+def playing_agent(jobs: str, *gpus: dict[str, object]) -> Iterator[str]:
+    """An agent of a node with these GPUs and jobs."""
+    node = {**shown_node().model_dump(mode="json"), "gpus": gpus, "jobs": []}
     answers = [json.dumps(node), jobs]  # asked in this order
     with page_server(lambda: answers.pop(0)) as url:
         yield url.removesuffix("/metrics")
