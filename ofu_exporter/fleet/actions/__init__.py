@@ -82,13 +82,25 @@ def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
 
 def command(report: FleetReport, row: JobRow) -> str:
     """What shows a job in the time of the report, to be copied."""
-    job = shlex.quote(row.job_id)
+    job = _argument(row.job_id)
     if report.server == AGENTS:
         return f"`ofu-exporter job show {job}`"
     if len(report.clusters) > 1:
-        job += f" --cluster {shlex.quote(row.cluster)}"
+        job += f" --cluster {_argument(row.cluster)}"
     time = f"--since {report.time.hours}h --until {report.time.end}"
-    return f"`ofu-exporter fleet job {job} --prometheus {shlex.quote(report.server)} {time}`"
+    return f"`ofu-exporter fleet job {job} --prometheus {_argument(report.server)} {time}`"
+
+
+def _argument(text: str) -> str:
+    """Quoted for bash and zsh, with an escape for what would end the code on a page, or break its line."""
+    return "".join(
+        letter if letter.isprintable() and letter != "`" else f"'$'{_escape(letter)}''"
+        for letter in shlex.quote(text)
+    )
+
+
+def _escape(letter: str) -> str:
+    return r"\x60" if letter == "`" else letter.encode("unicode_escape").decode()
 
 
 def named(rows: list[JobRow]) -> str:

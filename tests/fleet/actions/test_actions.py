@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
-from ofu_exporter.fleet.actions import MOST, first_actions
+from ofu_exporter.fleet.actions import MOST, command, first_actions
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import report_text
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
@@ -210,3 +211,22 @@ def test_what_a_jobs_traces_prove_is_an_action_with_the_hours_that_it_costs_at_m
     for each in found:
         assert each.gpu_hours == pytest.approx(300)
         assert "cpu_collectives, at most 30.0% of their time" in each.why
+
+
+@pytest.mark.parametrize(
+    "name", ["a`.` rm -rf ~ #", "a'; rm -rf ~ #", "a\nb\u202e", "$(id)", "a b"]
+)
+def test_a_command_that_is_copied_from_a_page_is_one_and_names_the_job_alone(name: str) -> None:
+    """A shell that reads it gives the id back, and nothing in it ends the code or the line."""
+    made = report(history(job(name, "mallory", JobSums(80, 80, 32))))
+    text = command(made, made.jobs[0])
+    assert text.count("`") == 2
+    assert text.isprintable()
+    said = subprocess.run(
+        ["bash", "-c", f"ofu-exporter() {{ printf '%s' \"$3\"; }}; {text.strip('`')}"],
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        check=True,
+    )
+    assert said.stdout == name
