@@ -54,7 +54,7 @@ class Records:
             return None
         from ofu_exporter.agent.tracing import Tracing  # noqa: PLC0415 - most agents take no traces
 
-        return Tracing(settings, self.page.snapshot, self.reports.submit)
+        return Tracing(settings, self.page.snapshot, self.reports.take_trace)
 
     def _counts(self) -> AgentCounts:
         """What has happened to the parts that the page does not know."""

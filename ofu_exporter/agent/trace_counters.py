@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ofu_exporter.values.losses import NO_LOSSES, Losses
 from ofu_exporter.values.snapshot import Snapshot
+from ofu_exporter.values.trace import are_of_the_peak
 
 
 class PeakSums(NamedTuple):
@@ -31,10 +32,11 @@ def peak_sums(snapshot: Snapshot | None, job_id: str) -> PeakSums | None:
 
 
 def shares_between(before: PeakSums | None, after: PeakSums | None) -> Mapping[str, float]:
-    """Shares of the peak, `used` and what was lost by part; empty where no window ended meanwhile."""
+    """Shares of the peak, `used` and what was lost by part; empty where no window ended meanwhile, or a GPU went."""
     if before is None or after is None or not (seconds := after.observed - before.observed) > 0:
         return {}
     lost = {
         loss.value: (after.lost[loss] - before.lost.get(loss, 0.0)) / seconds for loss in after.lost
     }
-    return {"used": (after.used - before.used) / seconds, **lost}
+    shares = {"used": (after.used - before.used) / seconds, **lost}
+    return shares if are_of_the_peak(shares) else {}

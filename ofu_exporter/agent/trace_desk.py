@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,9 @@ class TraceDesk:
         self,
         folder: Path,
         snapshot: Callable[[], Snapshot | None],
-        submit: Callable[[dict[str, Any]], object],
+        submit: Callable[[str, dict[str, Any], Mapping[str, float]], object],
     ) -> None:
-        """`submit` takes a report of the job."""
+        """`submit` takes a job's id, its trace, and what the counters saw of it meanwhile."""
         self.folder = folder
         self.registry = ProcessRegistry()
         self.outcomes: Counter[str] = Counter()
@@ -184,8 +184,8 @@ class TraceDesk:
             return users.most_common(1)[0][0]
         self.outcomes["unproven"] += 1
         detail = (
-            f"whose job {job_id} is is not known here, and processes only say that they are of it: no control group of "
-            "Slurm or of a pod shows it (to see them, an agent in a container needs hostPID)"
+            f"the user of job {job_id} is not known here, and processes only say that they are of it: no control group "
+            "of Slurm or of a pod shows it (to see them, an agent in a container needs hostPID)"
         )
         raise TraceRefused(403, detail)
 
@@ -250,9 +250,9 @@ class TraceDesk:
         }
         request.trace = answer.get("trace")
         if request.trace is not None:
-            now = peak_sums(self._snapshot(), request.job_id)
-            request.trace["counters"] = shares_between(request.counted, now)
-            self._submit({"job_id": request.job_id, "trace": request.trace})
+            counted = peak_sums(self._snapshot(), request.job_id)
+            counters = shares_between(request.counted, counted)
+            self._submit(request.job_id, request.trace, counters)
             return "done"
         if len(request.unread) < len(request.arrived):
             request.detail = NO_GPU_WORK

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -36,7 +36,7 @@ class Tracing:
         self,
         settings: Settings,
         snapshot: Callable[[], Snapshot | None],
-        submit: Callable[[dict[str, Any]], object],
+        submit: Callable[[str, dict[str, Any], Mapping[str, float]], object],
     ) -> None:
         self._settings = settings
         self._desk = TraceDesk(settings.trace_folder, snapshot, submit)

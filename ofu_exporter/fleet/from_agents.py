@@ -12,12 +12,13 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.hours import DAY, HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import MissingPart, PartReader
-from ofu_exporter.fleet.prometheus import QueryCost, Series
+from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums, ModelSums
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.job_rows import iso
 from ofu_exporter.fleet.reports.periods import with_periods
 from ofu_exporter.fleet.reports.result import AGENTS, FleetReport
+from ofu_exporter.fleet.series import Series
 from ofu_exporter.jobs.gather import ask_for_all
 from ofu_exporter.jobs.hosts import Host
 from ofu_exporter.jobs.state_writer import MOST_TOLD

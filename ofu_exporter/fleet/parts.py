@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
-from ofu_exporter.fleet.prometheus import QueryCost, Series
+from ofu_exporter.fleet.prometheus import QueryCost
+from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.reasons import QueryReason
 
 AnswerT = TypeVar("AnswerT")

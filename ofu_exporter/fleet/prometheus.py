@@ -7,15 +7,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from math import isnan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.credentials import NO_ACCESS, PrometheusAccess
+from ofu_exporter.fleet.series import EARLIEST, LATEST, Series, read_series
 from ofu_exporter.support.bounded_body import TooLargeError, whole_body
 from ofu_exporter.support.bounded_get import shown_url
 from ofu_exporter.values.reasons import QueryReason
@@ -30,10 +29,6 @@ TIMEOUT_SECONDS = 130.0
 _PAUSES = (0.5, 2.0, 8.0)
 """Seconds between the tries of a query while the server is busy or away."""
 _LONGEST_PAUSE = 60.0
-EARLIEST, LATEST = -1e-9, 1e11
-"""A clock that shows this, the year 5138, gives milliseconds or no time at all."""
-LARGEST = 1e18
-"""Beyond all seconds, joules and FLOP/s of one series: a value as large is none, and sums of such values overflow."""
 LOOK_BACK = {"max_lookback": "300s"}
 """VictoriaMetrics would show the last sample for as long as a step, an hour, where Prometheus does for five minutes."""
 _TOO_MUCH = re.compile(
@@ -57,32 +52,6 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-class Labels(dict[str, str]):
-    """The labels of a series. One that is absent is empty, as Prometheus has it."""
-
-    def __missing__(self, name: str) -> str:
-        return ""
-
-
-class Series(NamedTuple):
-    """Samples in the order of time; at least one. Thousands of series have the same tuple of times."""
-
-    labels: dict[str, str]
-    times: tuple[float, ...]
-    """Unix times."""
-    values: Sequence[float]
-    """All of them finite."""
-
-    @property
-    def points(self) -> list[tuple[float, float]]:
-        """Times with values."""
-        return [*zip(self.times, self.values, strict=True)]
-
-    @classmethod
-    def of(cls, labels: dict[str, str], points: Sequence[tuple[float, float]]) -> Series:
-        return cls(labels, tuple(time_ for time_, _ in points), [value for _, value in points])
 
 
 @dataclass
@@ -197,7 +166,7 @@ class PrometheusClient:
         """The samples after `start` and not after `end`."""
         data = self._data(path, {**form, "stats": "all"})
         try:
-            series = [_series(row, start, end) for row in data["result"]]
+            series = [read_series(row, start, end) for row in data["result"]]
             return [one for one in series if one.times]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
@@ -313,39 +282,6 @@ def _document(body: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def _series(row: Mapping[str, Any], start: float, end: float) -> Series:
-    samples = row["values"] if "values" in row else [row["value"]]
-    if not samples:
-        return Series({}, (), ())
-    at, texts = zip(*samples, strict=True)
-    labels, values = _labels(row["metric"]), [*map(float, texts)]
-    times, are_between = _times(at, start, end)
-    if are_between and min(values) > -LARGEST and max(values) < LARGEST and not isnan(sum(values)):
-        return Series(labels, times, values)
-    points = zip(times, values, strict=True)
-    return Series.of(labels, [p for p in points if start < p[0] <= end and abs(p[1]) < LARGEST])
-
-
-@lru_cache(maxsize=4096)
-def _times(times: tuple[Any, ...], start: float, end: float) -> tuple[tuple[float, ...], bool]:
-    """These times, and whether all lie between the two. Kept, because thousands of series have the same ones."""
-    found = tuple(map(float, times))
-    return found, all(start < time_ <= end for time_ in found)
-
-
-def _labels(metric: Mapping[str, Any]) -> Labels:
-    return Labels(
-        metric
-        if "".join(metric.values()).isascii()
-        else {name: _whole_text(value) for name, value in metric.items()}
-    )
-
-
-def _whole_text(text: str) -> str:
-    """The text without halves of surrogate pairs, which JSON can hold and no answer."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _is_url(url: str) -> bool:

@@ -25,7 +25,7 @@ MOST_EDGES = 2000
 """A job with more begins and ends, on very many nodes, has no strip: it would cost too much."""
 
 
-class Piece(NamedTuple):
+class StripPiece(NamedTuple):
     """A piece of the time; they follow one another."""
 
     kind: str
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     end: float
 
 
-def strip(job: JobTotals) -> list[Piece]:
+def strip(job: JobTotals) -> list[StripPiece]:
     """The pieces from its begin to its end, or to now."""
     runs = [(run.began, job.updated if run.ended is None else run.ended) for run in job.runs]
     starts = [(since, job.updated if until is None else until) for since, until in job.starts]
@@ -47,7 +47,7 @@ def strip(job: JobTotals) -> list[Piece]:
     if len(edges) > MOST_EDGES:
         return []
     times = sorted({first, last, *(edge for edge in edges if first < edge < last)})
-    pieces: list[Piece] = []
+    pieces: list[StripPiece] = []
     for start, end in itertools.pairwise(times):
         middle = (start + end) / 2
         kind = "progress" if progress else "running"
@@ -55,7 +55,7 @@ def strip(job: JobTotals) -> list[Piece]:
         kind = "done again" if _within(again, middle) else kind
         kind = kind if _within(runs, middle) else "waiting"
         is_same = bool(pieces) and pieces[-1].kind == kind
-        pieces.append(Piece(kind, pieces.pop().start if is_same else start, end))
+        pieces.append(StripPiece(kind, pieces.pop().start if is_same else start, end))
     return pieces
 
 
@@ -63,7 +63,7 @@ def _within(spans: Sequence[Span], at: float) -> bool:
     return any(start <= at < end for start, end in spans)
 
 
-def shares(pieces: Sequence[Piece]) -> dict[str, float]:
+def shares(pieces: Sequence[StripPiece]) -> dict[str, float]:
     """The share of each kind, in the order of `MARKS`."""
     whole = pieces[-1].end - pieces[0].start if pieces else 0.0
     sums = {

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ofu_exporter.ofu.credited import Credited, Span, credit_span, free
-from ofu_exporter.ofu.observed import with_spans
+from ofu_exporter.ofu.observed import spans_of, with_spans
 from ofu_exporter.ofu.starting import after_window, begun, opened, settled
 from ofu_exporter.values.gpu import Gpu, GpuKey
 from ofu_exporter.values.instant import Instant
-from ofu_exporter.values.job import GpuUsage, Job, JobKey, ObservedSpan, Run, current_run
+from ofu_exporter.values.job import GpuUsage, Job, JobKey, Run, current_run
 from ofu_exporter.values.reading import Window
-from ofu_exporter.values.reported import Compared
 from ofu_exporter.values.snapshot import JobView
 
 STEP = 0.005
@@ -271,7 +270,7 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         observed_seconds=usage.observed_seconds + window.observed_seconds,
         utilization_seconds=usage.utilization_seconds + window.used_seconds,
         sums=usage.sums.plus(window.sums),
-        recent=with_spans(usage.recent, _spans(window, window.utilization)),
+        recent=with_spans(usage.recent, spans_of(window, window.utilization)),
         share=window.share,
     )
     start = after_window(state.start, gpu.key, window)
@@ -283,34 +282,6 @@ def credit(state: JobState, gpu: Gpu, window: Window) -> JobState:
         distribution=distribution,
         start=start if state.ended_at is None else settled(start),
     )
-
-
-def _spans(window: Window, utilization: float) -> list[ObservedSpan]:
-    """A window as spans, one for each of its parts. An OFU of 0 is exact, whatever the clock was."""
-    seconds, hz = window.gpu_seconds, window.sm_clock_hz
-    points: tuple[float, ...] = ()
-    variance = 0.0
-    if window.stderr is not None:
-        variance = (window.stderr * seconds) ** 2
-    elif utilization and hz:
-        points = (seconds, utilization * seconds, 1.0, hz, hz * hz)
-    whole = Compared(0.0, utilization * seconds, seconds, variance, *points)
-    whole = whole._replace(overstated_seconds=window.overstated * seconds)
-    starts = [window.start, *(part.end for part in window.parts[:-1])]
-    ends = [*starts[1:], window.end]
-    if not window.parts:
-        return [ObservedSpan(window.start, window.end, whole)]
-    return [
-        ObservedSpan(start, end, _share(whole, (end - start) / window.seconds, part.utilization))
-        for start, end, part in zip(starts, ends, window.parts, strict=True)
-    ]
-
-
-def _share(whole: Compared, share: float, utilization: float) -> Compared:
-    """The sums of a part of a window. The errors of parts are independent, so its variance is in proportion."""
-    part = whole.part(share)
-    used = utilization * part.gpu_seconds
-    return part._replace(utilization_seconds=used, variance=whole.variance * share)
 
 
 def with_steps(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from ofu_exporter.values.job import GpuUsage, ObservedSpan
+from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reported import Compared
 
 RECENT_SECONDS = 1260.0
@@ -31,6 +32,34 @@ WHOLE = 1 - 1e-9
 
 Open = tuple[bool, bool]
 """Whether the time before the start, and after the end, belongs to something else."""
+
+
+def spans_of(window: Window, utilization: float) -> list[ObservedSpan]:
+    """A window as spans, one for each of its parts. An OFU of 0 is exact, whatever the clock was."""
+    seconds, hz = window.gpu_seconds, window.sm_clock_hz
+    points: tuple[float, ...] = ()
+    variance = 0.0
+    if window.stderr is not None:
+        variance = (window.stderr * seconds) ** 2
+    elif utilization and hz:
+        points = (seconds, utilization * seconds, 1.0, hz, hz * hz)
+    whole = Compared(0.0, utilization * seconds, seconds, variance, *points)
+    whole = whole._replace(overstated_seconds=window.overstated * seconds)
+    starts = [window.start, *(part.end for part in window.parts[:-1])]
+    ends = [*starts[1:], window.end]
+    if not window.parts:
+        return [ObservedSpan(window.start, window.end, whole)]
+    return [
+        ObservedSpan(start, end, _share(whole, (end - start) / window.seconds, part.utilization))
+        for start, end, part in zip(starts, ends, window.parts, strict=True)
+    ]
+
+
+def _share(whole: Compared, share: float, utilization: float) -> Compared:
+    """The sums of a part of a window. The errors of parts are independent, so its variance is in proportion."""
+    part = whole.part(share)
+    used = utilization * part.gpu_seconds
+    return part._replace(utilization_seconds=used, variance=whole.variance * share)
 
 
 def with_spans(

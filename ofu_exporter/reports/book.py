@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.reports.cause_search import causes_or_none
 from ofu_exporter.reports.coverage import (
     Interval,
     extended,
@@ -22,7 +23,7 @@ from ofu_exporter.reports.coverage import (
     not_ahead,
     sums_of,
 )
-from ofu_exporter.reports.entry import Entry, Policy, causes_or_none, resumed
+from ofu_exporter.reports.entry import Entry, Policy, resumed
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep
 from ofu_exporter.reports.messages import Comparison, MfuAnswer, MfuReport, ModelBody
@@ -113,6 +114,14 @@ class ReportBook:
             field = ".".join(str(part) for part in first["loc"])
             raise ReportError(ReportRejection.MALFORMED, field, first["msg"]) from error
         return self.report(report, _anybody)
+
+    def take_trace(self, job_id: str, trace: dict[str, Any], counters: Mapping[str, float]) -> None:
+        """Take in a trace that this agent had taken, with what its counters saw meanwhile. Raises ReportError."""
+        self.submit({"job_id": job_id, "trace": trace})
+        with self._lock:
+            entry = self._entries.get(self._owner(job_id).key)
+            if entry is not None and entry.trace is not None:
+                entry.trace = replace(entry.trace, counters=counters)
 
     def reject(self, reason: ReportRejection) -> None:
         """Count a report that was refused before it came here."""

@@ -1,35 +1,35 @@
-"""Has the causes of divergences looked for on a thread of its own, so that no snapshot waits for them."""
+"""Has the causes of divergences looked for, on a thread of its own so that no snapshot waits for them."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
-from ofu_exporter.ofu.divergence import Divergence
-from ofu_exporter.reports.kept_model import KeptModel
-from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.stated import Hardware
+from ofu_exporter.errors import OfuError
+from ofu_exporter.reports.cause_question import CauseQuestion
+from ofu_exporter.reports.kept_model import MOST_CHARS
 from ofu_exporter.values.job import JobKey
-from ofu_exporter.values.reported import Compared
+from ofu_exporter.values.reported import Causes
+
+log = logging.getLogger(__name__)
 
 
-class CauseQuestion(NamedTuple):
-    """The input of a search for the causes of one divergence."""
+def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
+    """The likely causes of a job's divergence; none if the search fails or cannot be loaded, which is logged."""
+    try:
+        from ofu_exporter.reports.causes import likely_causes  # noqa: PLC0415 - few jobs diverge
 
-    sums: Compared
-    divergence: Divergence
-    report: MfuReport
-    """The facts that the job reported."""
-    hardware: Hardware
-    peak_flops: float | None
-    model: KeptModel | None = None
-    """The model that the job reported, unless the report has it."""
-
-    def whole_report(self) -> MfuReport:
-        """The report with its model."""
-        body = self.model.body() if self.model else None
-        return self.report.model_copy(update={"model": body}) if body else self.report
+        return likely_causes(question)
+    except OfuError as error:
+        log.warning("job %s: no causes looked for: %.*s", job_id, MOST_CHARS, error)
+    except ImportError as error:  # the package was removed or replaced since the agent started
+        log.warning("job %s: no causes looked for, restart the agent: %s", job_id, error)
+    except (
+        Exception
+    ):  # the configuration comes from outside; without a cause the verdict still holds
+        log.exception("job %s: no causes found", job_id)
+    return Causes()
 
 
 class CauseSearch:

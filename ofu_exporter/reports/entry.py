@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ofu_exporter.errors import OfuError
 from ofu_exporter.flops.mfu import row_of
 from ofu_exporter.ofu.divergence import DEFAULT, Divergence, Thresholds, compare_sums
 from ofu_exporter.ofu.honest_ratio import honest_ratio
-from ofu_exporter.reports.cause_search import CauseQuestion
+from ofu_exporter.reports.cause_question import CauseQuestion
 from ofu_exporter.reports.coverage import Coverage, recent, summed, time_mean
 from ofu_exporter.reports.fields import framework_name
-from ofu_exporter.reports.kept_model import MOST_CHARS, KeptModel
+from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
 from ofu_exporter.reports.progress import restarted, restarted_anew
@@ -36,8 +34,6 @@ from ofu_exporter.values.reported import (
 )
 from ofu_exporter.values.snapshot import JobView
 from ofu_exporter.values.trace import MOST_FINDINGS, TraceSummary
-
-log = logging.getLogger(__name__)
 
 EXPLAIN_SECONDS = 120.0
 """Time after which a lasting divergence is explained again, at the next report."""
@@ -281,20 +277,3 @@ def resumed(job_id: str, run: str, reported: Reported, now: Instant) -> Entry:
         finding_seconds=dict(reported.finding_seconds),
         traced_seconds=reported.traced_seconds,
     )
-
-
-def causes_or_none(job_id: str, question: CauseQuestion) -> Causes:
-    """The likely causes of a job's divergence; none if the search fails or cannot be loaded, which is logged."""
-    try:
-        from ofu_exporter.reports.causes import likely_causes  # noqa: PLC0415 - few jobs diverge
-
-        return likely_causes(question)
-    except OfuError as error:
-        log.warning("job %s: no causes looked for: %.*s", job_id, MOST_CHARS, error)
-    except ImportError as error:  # the package was removed or replaced since the agent started
-        log.warning("job %s: no causes looked for, restart the agent: %s", job_id, error)
-    except (
-        Exception
-    ):  # the configuration comes from outside; without a cause the verdict still holds
-        log.exception("job %s: no causes found", job_id)
-    return Causes()

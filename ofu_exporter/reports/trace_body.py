@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
 from ofu_exporter.values.trace import (
     MOST_CHARS,
     MOST_FINDINGS,
     Finding,
     TraceSummary,
-    are_of_the_peak,
 )
 
 
@@ -54,19 +53,9 @@ class TraceBody(_Body):
     findings: tuple[FindingBody, ...] = Field(default=(), max_length=MOST_FINDINGS)
     """Largest first."""
     slowest_rank: StrictInt | None = Field(default=None, ge=0, le=1 << 20)
-    counters: dict[str, float] = Field(default_factory=dict, max_length=9)
-    """Shares of the peak over the same time, as the agent's counters have them."""
-
-    @field_validator("counters")
-    @classmethod
-    def _are_of_the_peak(cls, counters: dict[str, float]) -> dict[str, float]:
-        if not are_of_the_peak(counters):
-            raise ValueError("they are no shares of the peak")
-        return counters
 
     def summary(self, at: float) -> TraceSummary:
         """`at` is Unix time."""
         findings = tuple(Finding(**each.model_dump()) for each in self.findings)
         parts = self.parts.model_dump()
-        of_trace = (self.ranks, self.seconds, parts, findings, self.slowest_rank)
-        return TraceSummary(at, *of_trace, self.counters)
+        return TraceSummary(at, self.ranks, self.seconds, parts, findings, self.slowest_rank)

@@ -47,7 +47,7 @@ class Acceptor:
         self._listening = listening
         self._connection = connection
         self._limit = limit
-        self._hellos = Queue(self._open)
+        self._hellos = ArrivalQueue(self._open)
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.TimerHandle | None = None
         self._lines: RateLimit[str] = RateLimit(1 / QUIET_SECONDS, burst=1)
@@ -167,7 +167,7 @@ def _head_bytes(peeked: bytes) -> int:
     return len(peeked) + (not is_whole)
 
 
-class Queue:
+class ArrivalQueue:
     """Lets one of those that wait go on in every turn of the event loop.
 
     The peer with fewest goes first, and of one peer the newest: it is the likeliest to be meant.

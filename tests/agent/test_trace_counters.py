@@ -24,6 +24,17 @@ def test_there_are_none_where_no_window_ended_or_the_job_is_not_known() -> None:
     assert peak_sums(None, "7") is None
 
 
+def test_sums_that_went_back_with_a_gpu_say_nothing() -> None:
+    before = PeakSums(100.0, 50.0, {Loss.IDLE: 50.0})
+    assert shares_between(before, PeakSums(101.0, 10.0, {Loss.IDLE: 91.0})) == {}
+
+
+def test_a_clock_above_the_tensor_clock_takes_the_used_share_above_1() -> None:
+    before = PeakSums(0.0, 0.0, {Loss.CLOCK: 0.0})
+    shares = shares_between(before, PeakSums(100.0, 104.0, {Loss.CLOCK: -4.0}))
+    assert shares == pytest.approx({"used": 1.04, "clock": -0.04})
+
+
 def test_the_sums_are_those_of_all_gpus_of_the_job() -> None:
     desk = Desk(2)
     desk.give(Job("slurm", "7"), "0", "1")

@@ -8,7 +8,7 @@ import pytest
 
 from ofu_exporter.jobs.gpu_totals import RunTotals
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
-from ofu_exporter.jobs.strip import COLUMNS, Piece, shares, strip, strip_lines
+from ofu_exporter.jobs.strip import COLUMNS, StripPiece, shares, strip, strip_lines
 from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.values.progress import Progress, Recovery, RunLine
 
@@ -56,12 +56,12 @@ REQUEUED = job(
 
 def test_a_job_that_was_requeued() -> None:
     assert strip(REQUEUED) == [
-        Piece("starting", T, T + 100),
-        Piece("progress", T + 100, T + 400),
-        Piece("waiting", T + 400, T + 500),
-        Piece("starting", T + 500, T + 600),
-        Piece("done again", T + 600, T + 700),
-        Piece("progress", T + 700, T + 1000),
+        StripPiece("starting", T, T + 100),
+        StripPiece("progress", T + 100, T + 400),
+        StripPiece("waiting", T + 400, T + 500),
+        StripPiece("starting", T + 500, T + 600),
+        StripPiece("done again", T + 600, T + 700),
+        StripPiece("progress", T + 700, T + 1000),
     ]
     assert shares(strip(REQUEUED)) == pytest.approx(
         {"starting": 0.2, "progress": 0.6, "done again": 0.1, "waiting": 0.1}
@@ -85,15 +85,15 @@ def test_a_job_without_steps_runs_and_is_not_called_progress() -> None:
 def test_a_start_that_lasts_and_one_before_the_run_was_seen() -> None:
     one = job(run(100, None), starts=((T - 50, T + 20), (T + 900, None)))
     assert strip(one) == [
-        Piece("running", T + 100, T + 900),
-        Piece("starting", T + 900, T + 1000),
+        StripPiece("running", T + 100, T + 900),
+        StripPiece("starting", T + 900, T + 1000),
     ]
 
 
 def test_runs_of_several_nodes_wait_only_where_all_do() -> None:
     one = job(run(0, 400), run(0, 300, "n2"), run(500, None), run(450, None, "n2"))
     assert [each.kind for each in strip(one)] == ["running", "waiting", "running"]
-    assert strip(one)[1] == Piece("waiting", T + 400, T + 450)
+    assert strip(one)[1] == StripPiece("waiting", T + 400, T + 450)
 
 
 @pytest.mark.parametrize("runs", [(), (run(0, 0),), (run(0, None),)])

@@ -12,7 +12,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import explain
 from ofu_exporter.flops.causes import CauseFacts
 from ofu_exporter.ofu.divergence import Thresholds, compare_sums
-from ofu_exporter.reports.cause_search import CauseQuestion
+from ofu_exporter.reports.cause_question import CauseQuestion
 from ofu_exporter.reports.causes import facts_of, likely_causes, right_mfu
 from ofu_exporter.reports.stated import Hardware, counted_step, stated_mfu
 from ofu_exporter.values.reasons import ReportRejection

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.serving import arrivals
-from ofu_exporter.serving.arrivals import Arrival, Queue
+from ofu_exporter.serving.arrivals import Arrival, ArrivalQueue
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from tests.helpers.server import Client, serving, tell
 
@@ -134,7 +134,7 @@ def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newes
     async def body() -> None:
         crowd = Crowd(is_tls=True)
         went: list[Arrival] = []
-        line = Queue(went.append)
+        line = ArrivalQueue(went.append)
         flood = [crowd.arrive("flood") for _ in range(3)]
         other = crowd.arrive("prometheus")
         gone = crowd.arrive("left")

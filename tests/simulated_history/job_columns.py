@@ -14,8 +14,8 @@ from ofu_exporter.fleet.simulation.serving import REQUESTS_RUNNING
 from ofu_exporter.fleet.simulation.spec import MINUTE
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
-from ofu_exporter.reports.cause_search import CauseQuestion
-from ofu_exporter.reports.entry import causes_or_none
+from ofu_exporter.reports.cause_question import CauseQuestion
+from ofu_exporter.reports.cause_search import causes_or_none
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.serving.metrics.job import NO_CAUSE

@@ -14,9 +14,9 @@ from ofu_exporter.fleet.changes.series import HourReader
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory
 from ofu_exporter.fleet.reports.queries import GPU, Quantity
+from ofu_exporter.fleet.series import Series as Answer
 
 _OF_JOB = 'ofu_gpu_info{job_id!="",CLUSTER}'
 _HOLDS = f"max by ({GPU}, gpu, job_id) ({_OF_JOB} and {_OF_JOB} offset 55m)"

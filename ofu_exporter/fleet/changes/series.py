@@ -11,12 +11,12 @@ from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
 from ofu_exporter.fleet.changes_result import Kind
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.prometheus import Series as Answer
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
+from ofu_exporter.fleet.series import Series as Answer
 
 SHORTEST_HOURS = 1 / 6
 """Measured time of a job below which it is mostly start-up."""

@@ -12,11 +12,11 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
-from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, ClusterJob, JobSums
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
+from ofu_exporter.fleet.series import Series
 
 NODES_AT_ONCE = 50
 """Nodes that are named in one query."""

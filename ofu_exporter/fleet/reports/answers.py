@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, runs
 from ofu_exporter.fleet.parts import Answers, PartReader
-from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.fleet_history import ClusterHour, ClusterJob, FleetHistory, HourSums
 from ofu_exporter.fleet.reports.queries import Quantity, looks_into
+from ofu_exporter.fleet.series import Series
 
 KeyT = TypeVar("KeyT", bound=tuple[str, ...])
 

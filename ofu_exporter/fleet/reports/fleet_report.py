@@ -21,19 +21,12 @@ from ofu_exporter.fleet.reports.funnel import (
     outside,
     waterfall,
 )
+from ofu_exporter.fleet.reports.funnel_rows import FunnelStep
 from ofu_exporter.fleet.reports.job_rows import is_flagged, iso, job_row, missing_rows
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.reachable import with_recoverable
 from ofu_exporter.fleet.reports.restarts import restart_rows
-from ofu_exporter.fleet.reports.result import (
-    ALL_JOBS,
-    By,
-    FleetReport,
-    FunnelStep,
-    GroupRow,
-    HourRow,
-    JobRow,
-)
+from ofu_exporter.fleet.reports.result import ALL_JOBS, By, FleetReport, GroupRow, HourRow, JobRow
 from ofu_exporter.fleet.reports.served_sums import served_models
 from ofu_exporter.fleet.reports.sweeps import sweeps
 from ofu_exporter.support.percent import percent

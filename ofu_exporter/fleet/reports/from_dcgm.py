@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import Answers, PartReader
-from ofu_exporter.fleet.prometheus import Series, collector_paused
+from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.answers import add_up
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.progress_sums import NoProgress, ProgressSums
 from ofu_exporter.fleet.reports.queries import NAMES
+from ofu_exporter.fleet.series import Series
 from ofu_exporter.hardware import mig_shares
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan, phase_of
 from ofu_exporter.fleet.parts import Answers, PartReader
-from ofu_exporter.fleet.prometheus import Series, collector_paused
+from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.absent_nodes import AbsentNodeReader
 from ofu_exporter.fleet.reports.answers import (
@@ -35,6 +35,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
 from ofu_exporter.fleet.reports.progress_reader import ProgressReader
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
 from ofu_exporter.fleet.reports.served import read_served
+from ofu_exporter.fleet.series import Series
 
 
 @collector_paused()

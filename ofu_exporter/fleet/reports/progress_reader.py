@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ofu_exporter.fleet.prometheus import Series
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.progress_sums import NoProgress, ProgressSums
 from ofu_exporter.fleet.reports.queries import GPU, HAS, JOB, KNOWN, LOOKS, WITHIN, Quantity
 from ofu_exporter.fleet.reports.queries import over_nodes as summed
+from ofu_exporter.fleet.series import Series
 
 _KEPT = "[59m59s999ms]"
 _IDLE = (

@@ -11,11 +11,12 @@ from ofu_exporter.fleet.reports.chain_rows import Factor
 from ofu_exporter.fleet.reports.chain_tables import WORDS, beside
 from ofu_exporter.fleet.reports.document import Document
 from ofu_exporter.fleet.reports.funnel import is_shown, lost_hours, step_words
+from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.group_table import of_groups, signed_points
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.pictures import PictureLine, TimeAxis, TimePicture, over_time
 from ofu_exporter.fleet.reports.reachable import DEFINITION
-from ofu_exporter.fleet.reports.result import FleetReport, FunnelStep, WaterfallStep
+from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.reports.tables import counted, facts
 from ofu_exporter.support.documentation import address
 from ofu_exporter.support.drawing import Drawing

@@ -9,49 +9,10 @@ from pydantic import BaseModel, Field
 from ofu_exporter.fleet.answer import AskedTime, ClusterRow, MissingRow, ReadingCost, ResultRow
 from ofu_exporter.fleet.changes_result import ChangesReport
 from ofu_exporter.fleet.reports.chain_rows import ChainStep, ProgressRow, RestartRow
+from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.served_result import ServedColumns, ServedModelRow
 
 By = Literal["user", "account", "partition", "model", "framework", "namespace", "cluster", "job"]
-
-StepName = Literal[
-    "installed",
-    "free",
-    "unclaimed",
-    "unknown",
-    "held",
-    "unmeasured",
-    "idle",
-    "active",
-    "effective",
-]
-
-
-class FunnelStep(ResultRow):
-    """One step of where the GPU-hours went; each but the first is a part of one above it."""
-
-    name: StepName
-    meaning: str
-    gpu_hours: float | None
-    share: float | None = Field(
-        description="Of the installed GPU-hours; without these, of those that are known."
-    )
-    cost: float | None
-
-
-class WaterfallStep(ResultRow):
-    """One step from the installed GPU-hours to what jobs used of the peak."""
-
-    name: str = Field(
-        description="installed; free, unclaimed, unknown and unmeasured as in the funnel; the parts of the peak that "
-        "jobs lost, the largest first, of which held_no_kernel and waiting_for_host are lost_idle; delivered, which "
-        "is what is left."
-    )
-    meaning: str
-    gpu_hours: float | None
-    share: float | None = Field(description="Of the installed GPU-hours.")
-    cost: float | None
-    advice: str = Field(description="What usually helps; empty where nothing is to be done.")
-    page: str = Field(description="The page of the documentation that says more.")
 
 
 class SumsRow(ResultRow):

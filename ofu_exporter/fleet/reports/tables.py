@@ -8,18 +8,17 @@ from ofu_exporter.fleet.answer import AskedTime, MissingRow
 from ofu_exporter.fleet.reports.chain_tables import chain_words, progress_section
 from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.funnel import lost_hours, step_words
+from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, WaterfallStep
 from ofu_exporter.fleet.reports.job_rows import is_flagged
 from ofu_exporter.fleet.reports.restarts import restart_section
 from ofu_exporter.fleet.reports.result import (
     Agreement,
     FleetReport,
-    FunnelStep,
     GroupRow,
     JobRow,
     SizeRow,
     SumsRow,
     SweepRow,
-    WaterfallStep,
 )
 from ofu_exporter.fleet.reports.sweeps import anchor, lines
 from ofu_exporter.support.percent import percent

@@ -15,9 +15,10 @@ from itertools import accumulate
 from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.hours import HOUR
-from ofu_exporter.fleet.prometheus import Labels, QueryCost, Series
+from ofu_exporter.fleet.prometheus import QueryCost
 from ofu_exporter.fleet.reports import progress_reader, queries, served
 from ofu_exporter.fleet.reports.progress_sums import NoProgress
+from ofu_exporter.fleet.series import Labels, Series
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.job_hours import HourOfJob, hours_of_job, names_of
 from ofu_exporter.fleet.simulation.runs import AGAIN, STARTS

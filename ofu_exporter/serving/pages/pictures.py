@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ofu_exporter.jobs.strip import Piece, shares
+from ofu_exporter.jobs.strip import StripPiece, shares
 from ofu_exporter.support.drawing import Drawing, Shape, line, rectangle
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Losses, spans
@@ -56,7 +56,7 @@ STRIP_COLOURS = {
 }
 
 
-def strip_bar(pieces: Sequence[Piece]) -> Drawing:
+def strip_bar(pieces: Sequence[StripPiece]) -> Drawing:
     """The time of a job as a bar, from its begin on the left to now, or its end."""
     start, end = pieces[0].start, pieces[-1].end
     scale = 100 / (end - start)
