@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -49,6 +49,8 @@ class CycleFiles:
         self._stop = threading.Event()
         self._begun: dict[JobKey, dict[str, float]] = {}
         """Unix time at which each cycle that is known began, by the name of its file."""
+        self._unwritten: dict[JobKey, dict[str, tuple[int, int]]] = {}
+        """Files that say no such time, as they were when they were read: they are read again once they have changed."""
         self._counts: Mapping[JobKey, int] = {}
         self._said: set[str] = set()
 
@@ -75,6 +77,7 @@ class CycleFiles:
         views = [view for view in snapshot.jobs if view.ended is None] if snapshot else []
         since = {view.job: view.began for view in views if view.job.scheduler == SCHEDULER}
         self._begun = {job.key: self._begun.get(job.key, {}) for job in since}
+        self._unwritten = {job.key: self._unwritten.get(job.key, {}) for job in since}
         counts = {job.key: count for job in since if (count := self.restarts(job)) is not None}
         for job, at in since.items():
             try:
@@ -91,18 +94,27 @@ class CycleFiles:
         folder, known = self._folder_of(job), self._begun[job.key]
         if folder is None or not folder.is_dir():
             return False
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, MOST_NAMES)]
-        for name in sorted(set(_of_job(job, names)) - known.keys())[
-            : max(0, MOST_CYCLES - len(known))
-        ]:
+        new = sorted(self._changed(job, folder).items())
+        for name, state in new[: max(0, MOST_CYCLES - len(known))]:
             try:
                 content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES))
                 begun = datetime.fromisoformat(content["cycle_start_time"].replace("Z", "+00:00"))
                 known[name] = begun.timestamp()
             except (ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                self._unwritten[job.key][name] = state
                 log.debug("%s is not written yet, or is none of NVRx", folder / name)
         return True
+
+    def _changed(self, job: Job, folder: Path) -> dict[str, tuple[int, int]]:
+        """The files of a job that were not read as they are now."""
+        known, unwritten = self._begun[job.key], self._unwritten[job.key]
+        with os.scandir(folder) as entries:
+            changed = {
+                entry.name: _state(entry)
+                for entry in islice(entries, MOST_NAMES)
+                if entry.name not in known and _is_of(job, entry.name)
+            }
+        return {name: state for name, state in changed.items() if unwritten.get(name) != state}
 
     def _folder_of(self, job: Job) -> Path | None:
         if "%u" in self._folder and not _PLAIN.fullmatch(job.user):
@@ -120,11 +132,18 @@ def _id_of(job: Job) -> str:
     return job.array_job_id or job.job_id
 
 
-def _of_job(job: Job, names: list[str]) -> Iterator[str]:
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match is not None and match[1] == _id_of(job):
-            yield name
+def _state(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """When it was changed, and its size: not every file system tells two changes of a second apart."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:  # it was there a moment ago
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+def _is_of(job: Job, name: str) -> bool:
+    match = _NAME.fullmatch(name)
+    return match is not None and match[1] == _id_of(job)
 
 
 def _restarts(begun: Mapping[str, float], since: float) -> int:

@@ -82,6 +82,22 @@ def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
     assert looked(str(folder)).restarts(JOB) == 3
 
 
+def test_what_is_none_of_nvrx_is_read_once_and_hides_no_cycle(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "ofu_exporter.agent.cycle_files")
+    for number in range(2 * MOST_CYCLES):
+        (folder / f"cycle_info.4711.{number}.0").write_text("[" * 1000)
+    view = JobView(JOB, 0.0)
+    files = CycleFiles(str(folder), lambda: Snapshot(0.0, (), SourceHealth("nvml"), (view,)))
+    for _ in range(8):
+        files.look()
+    assert sum("none of NVRx" in line for line in caplog.messages) == 2 * MOST_CYCLES
+    assert files.restarts(JOB) == 1, (
+        "those of the first cycles, which are none of NVRx now, are lost"
+    )
+
+
 def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> None:
     begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
     for number in range(2, 2000):
