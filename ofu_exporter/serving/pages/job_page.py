@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.served_text import served_lines
@@ -24,15 +24,15 @@ from ofu_exporter.serving.pages.pictures import (
 from ofu_exporter.support.drawing import Drawing
 from ofu_exporter.support.templates import render
 from ofu_exporter.values.job import RECORDED, JobKey
-from ofu_exporter.values.losses import Loss
+from ofu_exporter.values.losses import FILLED, Loss
 from ofu_exporter.values.reported import best_fitting
-from ofu_exporter.values.trace import TraceSummary
 
 COLUMNS_OF_DISTRIBUTION = 20
 
 
 def job_page(job: JobTotals, history: History) -> str:
     reported, pieces = job.reported, strip(job)
+    trace = reported.trace if reported else None
     hour = chart(
         *history.job(JobKey(job.scheduler, job.job_id)),
         "OFU and reported MFU of the job over the last hour",
@@ -43,8 +43,9 @@ def job_page(job: JobTotals, history: History) -> str:
         is_recorded=job.scheduler == RECORDED,
         about=" · ".join(_about(job)),
         reported=reported,
-        trace=reported and reported.trace,
-        counted=_counted(reported.trace) if reported and reported.trace else None,
+        trace=trace,
+        counted=_counted(trace.counters) if trace else None,
+        counted_parts=[*_counted_parts(trace.counters)] if trace else (),
         time_bar=time_bar,
         time_colours=TIME_COLOURS,
         causes=reported and reported.causes,
@@ -74,10 +75,17 @@ def _about(job: JobTotals) -> Iterator[str]:
     yield f"on {', '.join(job.nodes)}"
 
 
-def _counted(trace: TraceSummary) -> Drawing | None:
-    """What the counters saw while the trace was taken."""
-    losses = {Loss(name): share for name, share in trace.counters.items() if name != "used"}
-    return bar(trace.counters.get("used"), losses)
+def _counted(counters: Mapping[str, float]) -> Drawing | None:
+    """What the counters saw while a trace was taken."""
+    losses = {Loss(name): share for name, share in counters.items() if name != "used"}
+    return bar(counters.get("used"), losses)
+
+
+def _counted_parts(counters: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
+    """The same as colours, words and shares."""
+    for name, share in counters.items():
+        colour = name if name in ("used", *FILLED) else "rest"
+        yield colour, name if name == "used" else Loss(name).words, share
 
 
 def _bar(gpu: GpuTotals) -> Drawing | None:
