@@ -128,16 +128,24 @@ def check(site: Site, job_id: str, starting: list[float], again: float) -> None:
     assert site.lost(job_id, "done_again") == pytest.approx(again, abs=late)
 
 
+def requeue(site: Site, name: str, job_id: str) -> None:
+    """Have Slurm start a job again, with its prolog: slurmd 22.05 starts some requeued jobs without (it says twice that
+    it has "reissued" the credential), and no agent can know of those. Such a one is requeued before its first step."""
+    prologs = len(site.prologs(job_id))
+    while len(site.prologs(job_id)) == prologs:
+        begun = len(site.times(name, "begins"))
+        site.cluster.call("scontrol", "requeue", job_id)
+        until(lambda: len(site.times(name, "begins")) > begun, 60.0)  # noqa: B023
+
+
 def test_a_job_that_is_requeued_three_times(site: Site) -> None:
     job_id = site.submit("requeued", 60)
-    for count, reached in enumerate((15, 33, 51), 1):
+    for reached in (15, 33, 51):
         until(lambda: max(site.steps("requeued"), default=(0,))[0] >= reached, 60.0)  # noqa: B023
-        site.cluster.call("scontrol", "requeue", job_id)
-        until(lambda: len(site.prologs(job_id)) > count, 60.0)  # noqa: B023
-        until(lambda: site.restarts(job_id) == count)  # noqa: B023
+        requeue(site, "requeued", job_id)
+        until(lambda: site.restarts(job_id) == float(site.cluster.show(job_id)["Restarts"]))
     until(lambda: site.is_over(job_id), 60.0)
-    assert site.cluster.show(job_id)["Restarts"] == "3"
-    assert site.restarts(job_id) == 3
+    assert site.restarts(job_id) == float(site.cluster.show(job_id)["Restarts"]) >= 3
     assert site.running.value("ofu_job_step", job_id=job_id) == 60
     again = done_again(site.steps("requeued"))
     assert again > 5.0
