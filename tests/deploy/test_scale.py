@@ -186,6 +186,7 @@ EXPECTED = {
     "namespace:mfu:ratio_rate15m",
     "namespace:ofu_compared:ratio_rate15m",
     "job:ofu_job_finding:ratio",
+    "job:done_again_gpu_seconds:rate5m",
     "job:ofu_job_tokens:rate5m",
     "job:joules_per_token:ratio_rate5m",
     "job:tokens_per_gpu_second:ratio_rate5m",

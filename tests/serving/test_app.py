@@ -312,7 +312,8 @@ def read_by(address: tuple[str, int], witness: Witness, data: bytes) -> list[See
         port = client.getsockname()[1]
         with contextlib.suppress(ConnectionError):
             client.sendall(data)
-            client.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it may have been closed by then
+                client.shutdown(socket.SHUT_WR)
             while client.recv(65536):
                 pass
     return witness.seen.get(port, [])
