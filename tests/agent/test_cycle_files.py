@@ -102,7 +102,12 @@ def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> Non
     begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
     for number in range(2, 2000):
         (folder / f"cycle_info.4711.1.{number}").write_text(begun)
-    assert 3 < (looked(str(folder)).restarts(JOB) or 0) <= MOST_CYCLES
+    files = looked(str(folder))
+    while (
+        files.restarts(JOB) is None
+    ):  # one look lasts three seconds at most, and the next one goes on
+        files.look()
+    assert 3 < (files.restarts(JOB) or 0) <= MOST_CYCLES
 
 
 @pytest.mark.parametrize("user", ["../root", "", "a/b", ".."])

@@ -18,10 +18,17 @@ import pytest
 
 from ofu_exporter.fleet.prometheus import LOOK_BACK
 from tests.deploy import quiet_pages
-from tests.deploy.monitoring import VictoriaMetrics, free_port, program
 from tests.deploy.promtool import ALERTS, the_alert
 from tests.deploy.quiet_fleet import FAULTS, LENGTH, WEEK, Fault
-from tests.helpers.stored_fleet import BEGIN, labelled, layers, put_into, read_in, stored
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    empty_victoria,
+    labelled,
+    layers,
+    put_into,
+    read_in,
+    stored,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("quiet weeks")]
 
@@ -95,11 +102,8 @@ def recorded(url: str, rule: dict[str, str]) -> Iterator[str]:
 
 
 def in_vmalert(folder: Path, content: str) -> Fired:
-    address = f"127.0.0.1:{free_port()}"
-    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
-    flags.append("-search.maxPointsPerTimeseries=200000")  # a restart is looked for every 15 s
-    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
-        server = VictoriaMetrics(address)
+    # A restart is looked for every 15 s.
+    with empty_victoria(folder, "-search.maxPointsPerTimeseries=200000") as server:
         put_into(server, [f"{line}000" for line in content.splitlines() if line[0] != "#"])
         for layer in layers(TEXT):
             for rule, _ in layer:

@@ -88,7 +88,6 @@ def test_who_becomes_slow_is_traced_once(tmp_path: Path) -> None:
         traces = partial(running.value, "ofu_exporter_traces_total", outcome="done")
         course.reach(9)
         assert named(running) == [], "both are young"
-        course.reach(11)
         until(lambda: traces() == 1)
         assert named(running) == ["1002 8.0%, below 15.0%"]
         course.reach(67)

@@ -14,9 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tests.deploy.monitoring import VictoriaMetrics, free_port, program
+from tests.deploy.monitoring import VictoriaMetrics
 from tests.helpers.agent import until
-from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, put_into, samples_of
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    HOUR,
+    empty_victoria,
+    labelled,
+    put_into,
+    samples_of,
+)
 
 Kind = Literal["start", "work", "hang", "straggler", "pause", "checkpoint", "evaluation", "again"]
 GPUS = 4
@@ -302,12 +309,9 @@ class Totals:
 @contextmanager
 def victoria(text: str, folder: Path) -> Iterator[VictoriaMetrics]:
     """A VictoriaMetrics that has these pages."""
-    address = f"127.0.0.1:{free_port()}"
-    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
     found = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     lines = [f"{sample} {1000 * float(time):.0f}" for sample, _, time in found]
-    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
-        server = VictoriaMetrics(address)
+    with empty_victoria(folder) as server:
         put_into(server, lines)
         until(lambda: samples_of(server) == len(lines), seconds=60)
         yield server

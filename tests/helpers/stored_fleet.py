@@ -325,13 +325,23 @@ def victoria_with(prometheus: Prometheus, folder: Path) -> Iterator[VictoriaMetr
         for time, value in one.points
     ]
     client.close()
-    address = f"127.0.0.1:{free_port()}"
-    flags = [f"-storageDataPath={folder}", f"-httpListenAddr={address}", "-retentionPeriod=100y"]
-    with program("victoria-metrics", *flags, healthy=f"http://{address}/health"):
-        server = VictoriaMetrics(address)
+    with empty_victoria(folder) as server:
         put_into(server, lines)
         until(lambda: samples_of(server) == len(lines), seconds=60)
         yield server
+
+
+@contextmanager
+def empty_victoria(folder: Path, *flags: str) -> Iterator[VictoriaMetrics]:
+    """A VictoriaMetrics that takes in samples of any time."""
+    address = f"127.0.0.1:{free_port()}"
+    # What it answered while samples were taken in must not be answered again afterwards.
+    every = (f"-httpListenAddr={address}", "-retentionPeriod=100y", "-search.disableCache")
+    with program(
+        *("victoria-metrics", f"-storageDataPath={folder}", *every, *flags),
+        healthy=f"http://{address}/health",
+    ):
+        yield VictoriaMetrics(address)
 
 
 def put_into(server: VictoriaMetrics, lines: Sequence[str]) -> None:
