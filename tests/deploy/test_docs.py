@@ -24,6 +24,11 @@ def heading(path: Path) -> str:
     return " ".join(line.removeprefix("# ").strip() for line in lines)
 
 
+def first_sentence(text: str) -> str:
+    """The pages list what there is; the files say the rest."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text)[0]
+
+
 def said_of_rules(path: Path) -> Iterator[tuple[str, str]]:
     """Every recorded name of a file, with the comment above it as one line."""
     comment: list[str] = []
@@ -40,7 +45,9 @@ def alerts() -> list[str]:
         alert = the_alert(path)
         name, severity, after = alert["alert"], alert["labels"]["severity"], alert["for"]
         when = severity if after == "0m" else f"{severity} after {after}"
-        lines.append(f"- [{name}](runbooks.md#{name.lower()}), {when}: {heading(path)}")
+        lines.append(
+            f"- [{name}](runbooks.md#{name.lower()}), {when}: {first_sentence(heading(path))}"
+        )
     return lines
 
 
@@ -49,7 +56,7 @@ def rules() -> list[str]:
     assert {group["interval"] for path in RULES for group in groups(path)} == {*INTERVALS}
     for interval in INTERVALS:
         lines += ["", f"### Every {interval}", ""]
-        lines += [f"- {names}: {text}" for names, text in recorded(interval)]
+        lines += [f"- {names}: {first_sentence(text)}" for names, text in recorded(interval)]
     return lines[1:]
 
 
