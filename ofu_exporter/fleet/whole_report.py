@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
 from ofu_exporter.fleet.changes_result import ChangesReport, Kind
 from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.reports.elsewhere import Exporter, gpus_elsewhere
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
@@ -26,7 +27,7 @@ class WholeReport(NamedTuple):
     """What is asked for beside the time."""
 
     options: ReportOptions
-    source: Literal["agents", "dcgm-exporter"] = "agents"
+    source: Exporter = "agents"
     changes: ChangesReport | None = None
     """Found before; else they are looked for, if that is wanted."""
     finds_changes: bool = True
@@ -39,6 +40,7 @@ def whole_report(
 ) -> FleetReport:
     read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
     history = read(reader, *times)
+    history.elsewhere = gpus_elsewhere(reader, history.span, wanted.source)
     changes, collected = wanted.changes, None
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:

@@ -214,6 +214,8 @@ class FleetHistory:
     """Whether an agent said in any hour that its values are simulated."""
     is_partly_measured: bool = False
     """Whether another one did not."""
+    elsewhere: str = ""
+    """What is to be known of GPUs that another exporter tells of."""
     remark: str = ""
     """What is to be known of all numbers, where they are not from our agents."""
 

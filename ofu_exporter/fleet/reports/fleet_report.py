@@ -248,6 +248,7 @@ def notes(
     """Sentences, the most important first. `hours` are those of all jobs, and those outside of jobs."""
     total, rest = hours
     return [
+        *([history.elsewhere] if history.elsewhere else []),
         *_of_rules(history, cost, target),
         *_of_coverage(history, clusters),
         *_of_jobs(total, rest, history),

@@ -23,8 +23,15 @@ from ofu_exporter.fleet.hours import ServerClock
 from ofu_exporter.fleet.parts import Answers, PartReader
 from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.answers import add_up
+from ofu_exporter.fleet.reports.dcgm_queries import (
+    CROWDED,
+    PUSHED_ASIDE,
+    SHARED,
+    SPREAD,
+    DcgmQueries,
+)
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
-from ofu_exporter.fleet.reports.progress_sums import NoProgress, ProgressSums
+from ofu_exporter.fleet.reports.progress_sums import ProgressSums
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.series import Series
 from ofu_exporter.hardware import mig_shares
@@ -36,65 +43,6 @@ ACCURACY = (
     "These numbers are from dcgm-exporter's history: activity is a mean over its interval, and the SM clock is read at "
     "one instant a minute. A clock that follows the load within seconds makes OFU wrong."
 )
-LOOKS = 60
-_WITHIN = "[59m59s999ms:1m]"
-_JOB_LABELS = ("hpc_job", "jobid", "exported_pod", "pod", "pod_name")
-_LABELS = (
-    *("cluster", "job", "modelName", "GPU_I_PROFILE"),
-    *_JOB_LABELS,
-    *("exported_namespace", "namespace", "pod_namespace"),
-)
-_BY = ", ".join(_LABELS)
-_ACTIVITY = "((DCGM_FI_PROF_PIPE_TENSOR_ACTIVE or DCGM_FI_PROF_TENSOR_UTIL_RATIO) >= 0 <= 1.05)"
-_CLOCK = "((DCGM_FI_DEV_SM_CLOCK * 1e6 or DCGM_FI_DEV_SM_CLOCK_HERTZ) > 0 < 5e9)"
-"""Old and new names. A blank of DCGM's is far beyond what a clock can be."""
-
-
-def _sum(inner: str, over: str) -> str:
-    return f"sum by ({_BY}) ({over}(({inner}){_WITHIN})) / {LOOKS}"
-
-
-_QUERIES = (
-    _sum(_CLOCK, "count_over_time"),
-    _sum(f"{_ACTIVITY} * {_CLOCK}", "count_over_time"),
-    _sum(f"{_ACTIVITY} * {_CLOCK}", "sum_over_time"),
-    _sum(f"({_ACTIVITY} < 0.001) * {_CLOCK}", "count_over_time"),
-    _sum(f"{_ACTIVITY} and {_CLOCK}", "sum_over_time"),
-)
-"""GPU-hours that there were; of these, measured; activity x clock x hours; GPU-hours without tensor activity; activity
-x hours."""
-_WORKING = f"({_CLOCK} and {_ACTIVITY} >= 0.001)"
-_SPREAD = (
-    f"avg_over_time((stdvar by (cluster, modelName) {_WORKING}){_WITHIN})"
-    f" + stdvar_over_time((avg by (cluster, modelName) {_WORKING}){_WITHIN})"
-)
-"""Variance of the clock over all looks of an hour at the working GPUs of a model."""
-_EXPORTED = (
-    '(DCGM_FI_DEV_SM_CLOCK{exported_pod!=""} or DCGM_FI_DEV_SM_CLOCK_HERTZ{exported_pod!=""})'
-)
-_SIZE = f"max_over_time((count by ({_BY}) ({_CLOCK}))[59m59s999ms:5m])"
-_ENGINE = "((DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO) >= 0 <= 1.05)"
-_SMS = "((DCGM_FI_PROF_SM_ACTIVE or DCGM_FI_PROF_SM_UTIL_RATIO) >= 0 <= 1.05)"
-_BOTH, _MEASURED = f"({_ENGINE} and {_SMS})", f"({_ACTIVITY} and {_CLOCK})"
-_LOSSES = (
-    *_QUERIES[1:3],
-    _sum(_MEASURED, "sum_over_time"),
-    _sum(f"{_ENGINE} and {_MEASURED}", "count_over_time"),
-    _sum(f"{_ENGINE} and {_MEASURED}", "sum_over_time"),
-    _sum(f"{_MEASURED} and {_ENGINE}", "sum_over_time"),
-    _sum(f"{_SMS} and {_ENGINE} and {_MEASURED}", "sum_over_time"),
-    _sum(f"{_BOTH} and {_MEASURED}", "sum_over_time"),
-    _sum(f"{_MEASURED} and {_BOTH}", "sum_over_time"),
-)
-"""What `_parts` takes: all but the first two of the looks at which the tensor activity is known."""
-_STANDING, _WATCHED = f"sum by ({_BY}) ({_ENGINE} < bool 0.1)", f"count by ({_BY}) ({_ENGINE})"
-_WAITING = f"({_WATCHED} - {_STANDING}) * max by ({_BY}) ({_ENGINE} < bool 0.1)"
-_TOGETHER = {
-    NoProgress.HELD_IDLE: f"sum_over_time(({_STANDING}){_WITHIN}) / {LOOKS}",
-    NoProgress.ALONE: f"sum_over_time(({_WAITING}){_WITHIN}) / {LOOKS}",
-    None: f"sum_over_time(({_WATCHED}){_WITHIN}) / {LOOKS}",
-}
-"""Whether all GPUs of a job were at work at once; what is no reason is of how many that is known."""
 CONTRADICTION = 0.01
 """Where a part is below 0 by more than this share of its hour, the counters contradict each other and are not used."""
 
@@ -145,14 +93,16 @@ class _Pages:
         self._history = history
         self._doubts: dict[ClusterJob | None, float] = defaultdict(float)
         """How far the work of jobs may be from what was looked at, in GPU-hours at the full peak."""
-        pushed_aside = f"count by (job) (count_over_time({_EXPORTED}[59m59s999ms:5m]))"
-        answer = reader.series("labels of pods", pushed_aside, history.span)
+        answer = reader.series("labels of pods", PUSHED_ASIDE, history.span)
         self._aside = {one.labels.get("job", "") for one in answer}
         """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
+        crowded = reader.series("GPUs with several series", CROWDED, history.span)
+        named = {one.labels.get("named", "") for one in crowded}
+        self._queries = DcgmQueries(is_crowded=named == {"yes"})
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""
-        expressions, span = [*_QUERIES, _SPREAD, _SIZE], self._history.span
+        expressions, span = [*self._queries.hours, SPREAD, self._queries.size], self._history.span
         for answers in self._reader.stepped("pages of dcgm-exporter", expressions, span):
             self._add_doubts(answers)
             self._add_hours(answers)
@@ -162,9 +112,9 @@ class _Pages:
 
     def read_together(self) -> None:
         """What of jobs' hours was none in which all of their GPUs worked; starts are not told apart there."""
-        expressions, span = [*_TOGETHER.values()], self._history.span
-        for answers in self._reader.stepped("engines of dcgm-exporter", expressions, span):
-            for reason, answer in zip(_TOGETHER, answers, strict=True):
+        together, span = self._queries.together, self._history.span
+        for answers in self._reader.stepped("engines of dcgm-exporter", [*together.values()], span):
+            for reason, answer in zip(together, answers, strict=True):
                 for _, gpus, value in self._by_hour(answer):
                     if gpus.job:
                         sums = self._history.progress.setdefault(gpus.job, ProgressSums())
@@ -258,10 +208,10 @@ class _Pages:
 
     def read_losses(self) -> None:
         """Where the rest of the peak of the jobs' GPU-hours went, as far as the pages tell."""
-        span = self._history.span
-        for answers in self._reader.stepped("engines on these pages", _LOSSES, span):
+        losses, span = self._queries.losses, self._history.span
+        for answers in self._reader.stepped("engines on these pages", losses, span):
             sums: dict[tuple[int, ClusterJob], list[float]] = defaultdict(
-                lambda: [0.0] * len(_LOSSES)
+                lambda: [0.0] * len(losses)
             )
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
@@ -275,7 +225,7 @@ class _Pages:
 
 
 class _Looks(NamedTuple):
-    """The answers to _LOSSES for a job and an hour, in their order. `_e` are those where the engine is known, `_s`
+    """The answers to `losses` for a job and an hour, in their order. `_e` are those where the engine is known, `_s`
     those where the SMs are known too."""
 
     observed: float
@@ -319,8 +269,13 @@ def _parts(of: _Looks) -> dict[str, float]:
 def owner_of(
     labels: Mapping[str, str], aside: set[str]
 ) -> tuple[ClusterJob | None, Mapping[str, str]]:
-    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
+    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace.
+
+    A GPU that several jobs share is that of none.
+    """
     cluster = labels.get("cluster", "")
+    if labels.get(SHARED):
+        return None, {}
     if job := labels.get("hpc_job") or labels.get("jobid"):
         return ClusterJob(cluster, job), {}
     if labels.get("job", "") in aside:

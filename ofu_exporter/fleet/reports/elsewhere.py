@@ -1,0 +1,59 @@
+"""Finds GPUs of which only the other exporter tells, so that a report over one of both is silent about none.
+
+A fleet that changes from dcgm-exporter to agents has both in one store. Looked at once an hour.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ofu_exporter.fleet.hours import HOUR, TimeSpan
+from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.reports.dcgm_queries import CLOCK
+from ofu_exporter.fleet.series import Series
+
+Exporter = Literal["agents", "dcgm-exporter"]
+_NODE = "cluster, instance, Hostname, hostname"
+_GPUS = {
+    "agents": f"group by ({_NODE}, uuid) (gpu:ofu_gpu_info:topk1 or ofu_gpu_info)",
+    "dcgm-exporter": f"group by ({_NODE}, uuid) "
+    f'(label_replace({CLOCK}, "uuid", "$1", "UUID", "(.+)"))',
+}
+_OTHER: dict[Exporter, Exporter] = {"agents": "dcgm-exporter", "dcgm-exporter": "agents"}
+_WORDS = {
+    "agents": ("agents tell", "without --from"),
+    "dcgm-exporter": ("dcgm-exporter tells", "with --from dcgm-exporter"),
+}
+_MOST_NODES = 20
+"""Nodes that the note names."""
+
+
+def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
+    """A note on GPUs that the other exporter alone tells of; empty where there are none."""
+    client, other = reader.client, _OTHER[source]
+    alone = f"count by ({_NODE}) ({_GPUS[other]} unless on (uuid) {_GPUS[source]})"
+
+    def fetch(part: TimeSpan) -> list[Series]:
+        has_any = client.steps(f"count({_GPUS[other]})", *part, HOUR)
+        return client.steps(alone, *part, HOUR) if has_any else []
+
+    nodes: dict[str, list[float]] = {}
+    for answer in reader.read(f"GPUs of {other}", span, fetch):
+        for one in answer:
+            nodes.setdefault(_node_of(one), []).extend(one.values)
+    if not nodes:
+        return ""
+    gpus, hours = sum(map(max, nodes.values())), sum(map(sum, nodes.values()))
+    some = ", ".join(sorted(nodes)[:_MOST_NODES])
+    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+    tells, flags = _WORDS[other]
+    return (
+        f"Not in these numbers: {gpus:,.0f} GPUs, about {hours:,.0f} GPU-hours, of which only {tells}, on {some}"
+        f"{more}. The same report {flags} has them; of a job that ran on both this has a part."
+    )
+
+
+def _node_of(series: Series) -> str:
+    labels = series.labels
+    name = labels.get("Hostname") or labels.get("hostname") or labels.get("instance", "")
+    return f"{labels['cluster']}/{name}" if labels.get("cluster") else name
