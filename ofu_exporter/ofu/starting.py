@@ -55,8 +55,10 @@ def after_window(start: Start, key: GpuKey, window: Window) -> Start:
     It began with the first of the two. What other GPUs did since then is no start either, so all windows wait for the
     next ones.
     """
-    if not start.is_open or window.utilization is None:
+    if window.utilization is None:
         return start
+    if not start.is_open:
+        return _late(start, window)
     works = (window.tensor_active or 0.0) >= WORKS
     before = [one for one in start.unsure if one.key == key][-1:]
     is_next = bool(before) and window.start - before[0].end < GAP_SECONDS
@@ -83,8 +85,24 @@ def _busier(start: Start, window: Window) -> Start:
 
 
 def begun(start: Start, at: float) -> Start:
-    """The start of a run that began to work at an instant."""
-    return _counted(start, start.unsure, at)._replace(is_open=False, worked_at=at, unsure=())
+    """The start of a run that began to work at an instant; of a window around it, the part before is of the start."""
+    parts = (_before(one, at) for one in start.unsure)
+    seconds = math.fsum([start.seconds or 0.0, *parts])
+    return start._replace(seconds=seconds, is_open=False, worked_at=at, unsure=())
+
+
+def _late(start: Start, window: Window) -> Start:
+    """With a window that was read when the run was known to work already."""
+    if start.seconds is None or start.worked_at is None or window.start >= start.worked_at:
+        return start
+    return start._replace(seconds=start.seconds + _before(window, start.worked_at))
+
+
+def _before(window: Window | UnsureWindow, at: float) -> float:
+    """The GPU-seconds of a window before an instant."""
+    if window.end <= at:
+        return window.gpu_seconds
+    return window.gpu_seconds * max(0.0, at - window.start) / (window.end - window.start)
 
 
 def _counted(start: Start, unsure: Sequence[UnsureWindow], until: float) -> Start:

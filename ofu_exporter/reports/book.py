@@ -222,7 +222,7 @@ class ReportBook:
         if entry is not None:
             entry.run = owner.run or entry.run
             if owner.view is not None:
-                entry.note_restarts(owner.view, self._unix())
+                entry.note_starts(owner.view, self._unix())
         return entry
 
     def is_unexplained(self, receipt: Receipt) -> bool:

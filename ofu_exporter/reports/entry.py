@@ -16,7 +16,7 @@ from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel
 from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.owner import Owner
-from ofu_exporter.reports.progress import restarted, restarted_anew
+from ofu_exporter.reports.progress import begun, restarted, restarted_anew
 from ofu_exporter.reports.stated import Hardware
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
@@ -189,8 +189,11 @@ class Entry:
             traced_seconds=self.traced_seconds,
         )
 
-    def note_restarts(self, view: JobView, now: float) -> None:
+    def note_starts(self, view: JobView, now: float) -> None:
         """Let the next step go on from an earlier one, where the scheduler has started the job again (Unix time)."""
+        if self.progress.unsure and not view.start.is_open:
+            since = view.worked_since or view.current_began
+            self.progress = begun(self.progress, since)
         before = view.restarts if self.restarts is None else self.restarts
         self.restarts = max(before, view.restarts)
         if before < view.restarts:

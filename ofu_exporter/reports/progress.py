@@ -19,6 +19,7 @@ from ofu_exporter.values.progress import (
     Progress,
     Recovery,
     RunLine,
+    Unsure,
 )
 
 BESIDE_SECONDS = 60.0
@@ -45,6 +46,8 @@ class Countable(NamedTuple):
     """Unix time of the end of the report."""
     gpus: float
     """How many GPUs of this node the job has."""
+    is_open: bool = False
+    """Whether the run still starts, so that it is not known from when on its time is not that of its start."""
 
 
 def after_report(
@@ -63,6 +66,35 @@ def after_report(
         if report.event
         else _after_step(now, report, countable)
     )
+
+
+def begun(progress: Progress, since: float) -> Progress:
+    """Once it is known since when the run works (Unix time): what was stated of the time before is of its start."""
+    now = replace(progress, unsure=())
+    for each in progress.unsure:
+        start = min(each.end, max(each.start, since))
+        share = (each.end - start) / (each.end - each.start)
+        now = _lost(now, each.reason, (start, each.end), share * each.gpu_seconds)
+    return now
+
+
+def _lost(now: Progress, reason: str, span: tuple[float, float], gpu_seconds: float) -> Progress:
+    name = f"{reason}_seconds"
+    changes: dict[str, Any] = {name: (getattr(now, name) or 0.0) + gpu_seconds}
+    if reason == "done_again" and gpu_seconds:
+        changes["again"] = _with_span(now.again, *span)
+    return replace(now, **changes)
+
+
+def _stated(
+    now: Progress, reason: str, span: tuple[float, float], countable: Countable
+) -> Progress:
+    """With time that was no progress; while the run starts, it waits for the end of that."""
+    gpu_seconds = (span[1] - span[0]) * countable.gpus
+    if not countable.is_open or not gpu_seconds:
+        return _lost(now, reason, span, gpu_seconds)
+    unsure = (*now.unsure, Unsure(reason, *span, gpu_seconds))[-MOST_SPANS:]
+    return replace(_lost(now, reason, span, 0.0), unsure=unsure)
 
 
 def restarted(progress: Progress) -> Progress:
@@ -105,22 +137,18 @@ def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Pr
 
 
 def _after_event(now: Progress, report: MfuReport, countable: Countable) -> Progress:
+    event = report.event or ""
     start, seconds = _counted(now, report, countable)
     step = report.step if now.step is None else now.step
     is_again = step is not None and now.highest_before is not None and step < now.highest_before
-    name = "done_again_seconds" if is_again else f"{report.event}_seconds"
-    changes: dict[str, Any] = {
-        f"{report.event}_seconds": getattr(now, f"{report.event}_seconds") or 0.0
-    }
-    changes[name] = (getattr(now, name) or 0.0) + seconds * countable.gpus
+    now = _lost(now, event, (start, start), 0.0)  # it is known from now on
+    now = _stated(now, "done_again" if is_again else event, (start, start + seconds), countable)
     lines = now.lines
-    if report.event == "checkpoint" and report.step is not None:
+    if event == "checkpoint" and report.step is not None:
         line = now.line or RunLine(report.step, countable.until)
         saved = max(report.step, line.saved_step or 0)
         lines = with_line(lines, now.run, line._replace(saved_step=saved))
-    again = _with_span(now.again, start, countable.until) if is_again and seconds else now.again
-    until = max(countable.until, now.until or 0.0)
-    return replace(now, lines=lines, until=until, again=again, **changes)
+    return replace(now, lines=lines, until=max(countable.until, now.until or 0.0))
 
 
 def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progress:
@@ -134,8 +162,9 @@ def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progr
     if step == now.step:
         return now
     start, seconds = _counted(now, report, countable)
-    repeated = _share_done_again(now, step)
-    return _reached(now, step, countable.until, (start, repeated * seconds, countable.gpus))
+    again = start + _share_done_again(now, step) * seconds
+    after = _reached(now, step, countable.until)
+    return _stated(after, "done_again", (start, again), countable)
 
 
 def _fallen(now: Progress, report: MfuReport, countable: Countable) -> Fall:
@@ -163,9 +192,10 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
     if now.pace is not None and countable.until - fall.since <= SILENCE * now.pace:
         return now
     anew = replace(restarted(now), restarts=now.restarts + 1, told=countable.until)
-    start = max(fall.start, now.until or 0.0)  # of an evaluation among them the time has counted
-    again = start, max(0.0, fall.end - start), countable.gpus
-    after = _reached(anew, fall.step, fall.end, again)
+    # Of an evaluation among them, and of a start, the time has counted.
+    start = min(fall.end, max(fall.start, now.until or 0.0, countable.since))
+    after = _reached(anew, fall.step, fall.end)
+    after = _stated(after, "done_again", (start, fall.end), countable)
     last = after.recoveries[-1]._replace(resumed_step=fall.first)
     return replace(after, recoveries=(*after.recoveries[:-1], last))
 
@@ -196,9 +226,7 @@ def _recoveries_without_mistake(now: Progress, fall: Fall) -> Iterator[Recovery]
         yield one._replace(resumed_step=fall.first, resumed=fall.end) if is_first else one
 
 
-def _reached(now: Progress, step: int, at: float, again: tuple[float, float, float]) -> Progress:
-    """With a step that was reached; `again` is when it was begun, its seconds of steps done again, and the GPUs."""
-    start, seconds, gpus = again
+def _reached(now: Progress, step: int, at: float) -> Progress:
     before = now.line
     if before is None or step > before.step:
         saved = before.saved_step if before else None
@@ -213,8 +241,6 @@ def _reached(now: Progress, step: int, at: float, again: tuple[float, float, flo
         until=max(at, now.until or 0.0),
         lines=lines,
         recoveries=_recovered(now, step, at),
-        done_again_seconds=(now.done_again_seconds or 0.0) + seconds * gpus,
-        again=_with_span(now.again, start, start + seconds) if seconds else now.again,
     )
 
 

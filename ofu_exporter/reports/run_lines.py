@@ -70,4 +70,4 @@ def _countable(owner: Owner, end: float, now: float) -> Countable:
     if view is None:
         return Countable(now, end, 0.0)
     since = view.worked_since or view.current_began
-    return Countable(now if view.start.is_open else since, min(end, now), owner.gpu_count)
+    return Countable(since, min(end, now), owner.gpu_count, view.start.is_open)

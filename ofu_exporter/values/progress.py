@@ -14,6 +14,8 @@ MOST_RUNS = 16
 MOST_RECOVERIES = 16
 MOST_SPANS = 32
 """Most times of work done again that are told apart; of more, the oldest is forgotten."""
+REASONS = ("done_again", "evaluation", "checkpoint")
+"""What reports tell of why time was no progress."""
 STEPS = 1 << 53
 """Every step is below this."""
 LONGEST_RUN = 256
@@ -62,6 +64,16 @@ class Fall(NamedTuple):
     """Unix time of the last higher step."""
 
 
+class Unsure(NamedTuple):
+    """Time that was stated while the run started: what is of its start is not known before that has ended."""
+
+    reason: str
+    """Why it was no progress, as the label says it."""
+    start: float
+    end: float
+    gpu_seconds: float
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far the runs of a job have come. Seconds are GPU-seconds of this node; None = never stated."""
@@ -94,6 +106,7 @@ class Progress:
     """The last restarts."""
     again: tuple[tuple[float, float], ...] = ()
     """The last times in which steps were done again, from and until, in Unix time."""
+    unsure: tuple[Unsure, ...] = ()
 
     @property
     def line(self) -> RunLine | None:
@@ -119,6 +132,8 @@ class Progress:
             *(line.at for line in lines),
             *sum(self.again, ()),
         ]
+        for one in self.unsure:
+            times += [one.start, one.end, one.gpu_seconds]
         for each in self.recoveries:
             steps += [each.resumed_step, each.highest_step]
             times += [each.at, each.recovered, each.resumed]
@@ -134,6 +149,8 @@ class Progress:
             and len(self.lines) <= MOST_RUNS
             and len(self.recoveries) <= MOST_RECOVERIES
             and len(self.again) <= MOST_SPANS
+            and len(self.unsure) <= MOST_SPANS
+            and all(one.reason in REASONS and one.start < one.end for one in self.unsure)
             and all(
                 len(run) <= LONGEST_RUN and run.isprintable() for run in (self.run, *self.lines)
             )

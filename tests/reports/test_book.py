@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from ofu_exporter.errors import ReportError
 from ofu_exporter.flops import dense_peak, explain
@@ -17,6 +19,7 @@ from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import totals_of
 from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
+from ofu_exporter.ofu.starting import settled
 from ofu_exporter.reports import causes as search
 from ofu_exporter.reports.book import (
     EXPLAINED_AT_ONCE,
@@ -26,6 +29,7 @@ from ofu_exporter.reports.book import (
 )
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
+from ofu_exporter.reports.owner import stepped
 from ofu_exporter.values.gpu import Rating
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.progress import MOST_RUNS
@@ -35,7 +39,7 @@ from ofu_exporter.values.snapshot import JobView
 from tests.flops.causes.synthetic import LATENT
 from tests.helpers.desk import CLOCK, Desk, anybody, said
 from tests.helpers.node import EPOCH, whole
-from tests.helpers.values import H100, gpu
+from tests.helpers.values import H100, gpu, reading
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
 OFU = 0.5 * CLOCK
@@ -301,6 +305,48 @@ def test_after_a_restart_that_the_scheduler_counts_the_next_step_goes_on_below(d
     assert view.reports.progress is not None
     assert view.reports.progress.done_again_seconds == pytest.approx(2 * 10.0)
     assert restarts_of(view) == 1
+
+
+@settings(max_examples=40, phases=(Phase.explicit, Phase.generate))
+@given(
+    st.integers(0, 90),
+    st.integers(1, 4),
+    st.lists(st.integers(1, 118), min_size=1, max_size=12, unique=True),
+    st.sampled_from(["step", "evaluation"]),
+)
+def test_each_second_after_a_requeue_is_of_the_start_or_done_again(
+    works: int, phase: int, told: list[int], first: str
+) -> None:
+    """Windows of two GPUs end at different times; what is told while the run starts counts once its end is known."""
+    desk = Desk()
+    desk.give(replace(A, uid="r1"), "0", "1")
+    desk.run(30.0)
+    desk.report(step=10**6, end=EPOCH + 30)
+    desk.give(replace(A, uid="r2", started=EPOCH + 30), "0", "1")
+    ends = [{*range(35, 150, 5), 150}, {*range(30 + phase, 150, 5), 150}]
+    begins, last = [30, 30], max(told) + 30
+    for now in range(31, last + 1):
+        desk.clock.now = float(now)
+        if now - 30 in told:
+            kind: dict[str, Any] = {"event": first, "start": EPOCH + 30} if first != "step" else {}
+            desk.report(step=now, end=EPOCH + now, **kind)
+            first = "step"
+        windows = []
+        for number in (0, 1):
+            if now in ends[number] or now == last:
+                tensor = max(0.0, min(1.0, (now - 30 - works) / (now - begins[number])))
+                windows.append(reading(begins[number], now, tensor, device=gpu(number)))
+                begins[number] = now
+        if windows:
+            desk.node.tick(float(now), *windows, stepped=stepped(desk.shown))
+            desk.show()
+    view = desk.job()
+    progress = view.reports and view.reports.progress
+    assert progress
+    begun = (view.worked_since or EPOCH + last) - EPOCH
+    assert settled(view.start).seconds == pytest.approx(2 * (begun - 30))
+    assert progress.done_again_seconds == pytest.approx(2 * (last - begun))
+    assert not progress.evaluation_seconds
 
 
 @pytest.mark.parametrize("told", ["event", "steps"])
