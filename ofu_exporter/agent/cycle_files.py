@@ -2,7 +2,8 @@
 
 NVRx `fault_tolerance/cycle_info_writer.py` writes `cycle_info.JOB.ATTEMPT.CYCLE` when a cycle starts, and replaces it
 when the cycle ends, which one that was killed never does; the next one ends it. JOB is SLURM_ARRAY_JOB_ID or
-SLURM_JOB_ID. A requeue is another attempt, whose first cycle is Slurm's restart.
+SLURM_JOB_ID. A requeue is another attempt, whose first cycle is Slurm's restart. A file counts that the job's user or
+root owns, so that nobody else tells restarts who may write into the folder; any, where this node knows no such user.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from ofu_exporter.errors import ConfigError, HungError
 from ofu_exporter.support.patience import within
 from ofu_exporter.support.small_files import READ_SECONDS, read_small
+from ofu_exporter.support.users import uid_of
 from ofu_exporter.values.job import Job, JobKey
 from ofu_exporter.values.snapshot import Snapshot
 
@@ -37,6 +39,10 @@ _PLAIN = re.compile(r"[\w@][\w.@-]*")
 """Users whose names may stand in a path."""
 
 log = logging.getLogger(__name__)
+
+
+class _ForeignError(ConfigError):
+    """The file is another user's."""
 
 
 class CycleFiles:
@@ -95,11 +101,15 @@ class CycleFiles:
         if folder is None or not folder.is_dir():
             return False
         new = sorted(self._changed(job, folder).items())
+        check = partial(_check_owner, uid_of(job.user) if new else None)
         for name, state in new[: max(0, MOST_CYCLES - len(known))]:
             try:
-                content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES))
+                content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES, check))
                 begun = datetime.fromisoformat(content["cycle_start_time"].replace("Z", "+00:00"))
                 known[name] = begun.timestamp()
+            except _ForeignError:
+                self._unwritten[job.key][name] = state
+                self._say(f"Some of NVRx's files of job {job.job_id} are another user's")
             except (ConfigError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 self._unwritten[job.key][name] = state
                 log.debug("%s is not written yet, or is none of NVRx", folder / name)
@@ -130,6 +140,11 @@ class CycleFiles:
 
 def _id_of(job: Job) -> str:
     return job.array_job_id or job.job_id
+
+
+def _check_owner(owner: int | None, status: os.stat_result, named: str) -> None:
+    if owner is not None and status.st_uid not in (0, owner):
+        raise _ForeignError(f"{named} is owned by user {status.st_uid}")
 
 
 def _state(entry: os.DirEntry[str]) -> tuple[int, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import secrets
 import threading
 import time
@@ -22,6 +21,7 @@ from ofu_exporter.agent import trace_files
 from ofu_exporter.agent.trace_counters import PeakSums, peak_sums, shares_between
 from ofu_exporter.errors import OfuError
 from ofu_exporter.serving.trace_routes import TraceAnswer, TraceAsker, TraceOrder, TraceRefused
+from ofu_exporter.support.users import uid_of
 from ofu_exporter.traces import daemon_messages
 from ofu_exporter.traces.registry import Process, ProcessRegistry
 from ofu_exporter.values.job import Job
@@ -91,7 +91,7 @@ class TraceDesk:
         if self.problem:
             raise TraceRefused(503, self.problem)
         job = self._job(job_id)
-        owner = _uid_of(job.user) if job.user else None
+        owner = uid_of(job.user) if job.user else None
         with self._lock:
             if order.request:
                 return self._standing(job, order.request, asker)
@@ -332,11 +332,3 @@ def _is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _uid_of(user: str) -> int | None:
-    """The number of a user of this node, or of one who has no name here; None where it is not known."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError):
-        return int(user) if user.isascii() and user.isdecimal() and len(user) < 11 else None

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import pwd
 import shutil
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -70,6 +71,24 @@ def test_a_file_that_is_half_written_counts_once_it_is_whole(folder: Path) -> No
     last.write_text(whole)
     files.look()
     assert files.restarts(JOB) == 3
+
+
+def test_files_of_another_user_than_the_jobs_and_root_do_not_count(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = [folder / f"cycle_info.4711.1.{number}" for number in (2, 3)]
+    for each in forged:
+        each.write_text(json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"}))
+        if os.geteuid() == 0:
+            os.chown(each, 65534, 65534)
+    own = pwd.getpwuid(forged[0].stat().st_uid).pw_name
+    assert looked(str(folder), replace(JOB, user=own)).restarts(JOB) == 5
+    assert looked(str(folder), replace(JOB, user="no-such-user")).restarts(JOB) == 5
+    others = looked(str(folder), replace(JOB, user="daemon"))
+    others.look()
+    assert others.restarts(JOB) == (3 if os.geteuid() == 0 else 0)
+    (record,) = caplog.records
+    assert "are another user's" in record.message
 
 
 def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
