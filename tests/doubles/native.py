@@ -21,11 +21,11 @@ FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "
 
 @functools.cache
 def build(source: Path, soname: str, hidden: str = "") -> Path:
-    """The compiled library, compiled once for each content of its source and of the headers beside it.
+    """The compiled library, compiled once for each content of its source and of those beside it.
 
     It lacks the functions that `hidden` matches, as an older one does.
     """
-    texts = [source, *sorted(source.parent.glob("*.h"))]
+    texts = [source, *sorted(source.parent.glob("*.[ch]"))]
     flags = (*FLAGS, f"-Wl,-soname,{soname}")
     content = b"".join(text.read_bytes() for text in texts) + " ".join((*flags, hidden)).encode()
     digest = hashlib.sha256(content).hexdigest()[:16]

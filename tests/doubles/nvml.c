@@ -25,6 +25,7 @@
  *   gpu N curve PATH             instead of these and of clock_mhz: from here on what the file says (curve.h)
  *   gpu N power|power_limit WATTS
  *   gpu N clock_reasons BITS     of nvmlClocksEventReasons; 0 = nothing holds the clock down
+ *   gpu N held RATIO             share of the time in which the power cap does: its counter of nanoseconds
  *   gpu N cycles auto|per_sm|summed|none
  *   gpu N gpm|mig|lost|nan|strict_ids|mute|dead 0|1    strict_ids: one unknown metric id fails the
  *                                whole call; mute: nvmlGpmMetricsGet succeeds and fills nothing in;

@@ -3,7 +3,7 @@
  * Where the curves of the GPUs begin, on this node's monotonic clock, is written beside the scenario. */
 #define nvmlGpmMetricsGet metrics_get
 #define nvmlInitWithFlags init
-#include "nvml.c"
+#include "nvml_of_card.c"
 #undef nvmlGpmMetricsGet
 #undef nvmlInitWithFlags
 
@@ -81,23 +81,4 @@ enum { TIMEOUT = 10 };
 unsigned nvmlEventSetWait_v2(void *set, void *event, unsigned milliseconds) {
     (void)set, (void)event, (void)milliseconds;
     return TIMEOUT;
-}
-
-/* nvmlFieldValue_t: the host engine asks for the energy counter so. */
-struct field_value {
-    unsigned field, scope;
-    long long timestamp, latency;
-    unsigned type, code;
-    unsigned long long value;
-};
-enum { TOTAL_ENERGY = 83, UNSIGNED_LONG_LONG = 3 };
-
-unsigned nvmlDeviceGetFieldValues(device *handle, int count, struct field_value *values) {
-    for (int i = 0; i < count; i++) {
-        values[i].type = UNSIGNED_LONG_LONG;
-        values[i].code = values[i].field == TOTAL_ENERGY
-                             ? nvmlDeviceGetTotalEnergyConsumption(handle, &values[i].value)
-                             : NOT_SUPPORTED;
-    }
-    return SUCCESS;
 }

@@ -36,6 +36,7 @@ static void integrate_settings(const struct gpu *gpu, struct totals *of, double 
             of[k].bytes[link] += seconds * gpu->engines[k].link_bytes[link];
     }
     of[WHOLE].joules += seconds * gpu->power;
+    of[WHOLE].held += seconds * gpu->held;
     of[WHOLE].elapsed += cycles;
     of[WHOLE].tensor += cycles * gpu->engines[WHOLE].active[ANY_TENSOR];
 }
@@ -213,6 +214,8 @@ static void read_gpu_line(const char *rest) {
         gpu->power = strtod(value, NULL);
     else if (strcmp(word, "power_limit") == 0)
         gpu->power_limit = strtod(value, NULL);
+    else if (strcmp(word, "held") == 0)
+        gpu->held = strtod(value, NULL);
     else if (strcmp(word, "clock_reasons") == 0)
         gpu->clock_reasons = strtoull(value, NULL, 0);
     else if (strcmp(word, "instance") == 0)

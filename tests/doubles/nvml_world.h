@@ -55,7 +55,7 @@ struct gpu {
     int major, minor;
     unsigned gpm, mig, lost, nan, strict_ids, mute, dead, virtualization;
     enum cycles cycles;
-    double hang_seconds, power, power_limit;
+    double hang_seconds, power, power_limit, held;
     unsigned long long clock_reasons;
     struct engine engines[ENGINES];
     struct clocks clocks;
@@ -74,7 +74,7 @@ struct world {
 /* Integrals since the library was loaded. Activity is a share of `all`: of time, or with a curve of cycles. */
 struct totals {
     double active[PIPES], all, elapsed, tensor;
-    double engine, seconds, bytes[LINKS], joules; /* over time: the engine's share is not one of cycles */
+    double engine, seconds, bytes[LINKS], joules, held; /* over time: the engine's share is not one of cycles */
 };
 
 typedef struct device {

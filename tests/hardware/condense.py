@@ -24,10 +24,7 @@ def products(rows: Sequence[Row]) -> Iterator[Row]:
     """Each product: FLOP/s and clock by the SMs' own counters, activity and clock by NVML over the same windows."""
     for row in rows:
         times = row["times"]
-        first = next(i for i, at in enumerate(times) if at > times[0] + SETTLING_SECONDS)
-        windows = [
-            w for w in row["windows"] if w["start"] >= times[first] and w["end"] <= times[-2]
-        ]
+        windows = steady(row)
         begin = _nearest(times, windows[0]["start"])
         end = _nearest(times, windows[-1]["end"])
         pairs = list(zip(row["notes"][begin], row["notes"][end], strict=True))
@@ -45,6 +42,13 @@ def products(rows: Sequence[Row]) -> Iterator[Row]:
             ),
             "true_clock_hz": round(cycles / seconds),
         }
+
+
+def steady(row: Row) -> list[Row]:
+    """The windows of a product after the clock has settled."""
+    times = row["times"]
+    first = next(i for i, at in enumerate(times) if at > times[0] + SETTLING_SECONDS)
+    return [w for w in row["windows"] if w["start"] >= times[first] and w["end"] <= times[-2]]
 
 
 def loads(rows: Sequence[Row], windows: Sequence[Row]) -> Iterator[Row]:

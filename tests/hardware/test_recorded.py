@@ -11,17 +11,13 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.hardware import gpu_models, tiles
-from ofu_exporter.hardware.tiles import Gemm
 from ofu_exporter.ofu import formula
 from ofu_exporter.ofu.parts import believable, losses
-from ofu_exporter.traces import kernel_names
-from ofu_exporter.values.gpu import Gpu
 from ofu_exporter.values.losses import Loss
 from ofu_exporter.values.reading import Activity
+from tests.hardware.clock_error import adjusted_points, rating
 
 MEASURED = Path(__file__).parents[1] / "measured"
-H100 = Gpu(index="0", uuid="GPU-a", name="NVIDIA H100 80GB HBM3", sm_count=132)
 Row = Mapping[str, Any]
 
 
@@ -29,33 +25,15 @@ def recorded(name: str) -> list[Row]:
     return list(json.loads((MEASURED / name).read_text()))
 
 
-def rating() -> Any:
-    rated = gpu_models.rate(H100)
-    assert rated is not None
-    return rated
-
-
-def adjusted_points(row: Row, clock: str) -> float:
-    """Adjusted OFU minus MFU, in points; the kernel's name says the tiles."""
-    rated = rating()
-    ofu = formula.utilization(
-        row["tensor_active"], row[clock], rated.tensor_clock_hz["low_precision"]
-    )
-    gemm = Gemm(row["n"], row["m"], row["k"])  # row-major: the kernel sees the product transposed
-    overhead = tiles.cost(kernel_names.parse(row["kernel"]), [gemm]).overhead_ratio
-    mfu = row["flops_per_second"] / rated.peak_flops[row["precision"]]
-    return float(100 * (tiles.adjusted_utilization(ofu, overhead) - mfu))
-
-
 def test_adjusted_ofu_is_mfu_within_half_a_point_over_36_products() -> None:
     rows = recorded("h100-products.json")
     assert len(rows) == 36
-    assert statistics.fmean(abs(adjusted_points(row, "nvml_clock_hz")) for row in rows) < 0.5
+    assert statistics.fmean(abs(adjusted_points(row, row["nvml_clock_hz"])) for row in rows) < 0.5
 
 
 def test_with_the_clock_that_the_sms_count_themselves_it_is_mfu_within_a_tenth() -> None:
     rows = recorded("h100-products.json")
-    errors = [abs(adjusted_points(row, "true_clock_hz")) for row in rows]
+    errors = [abs(adjusted_points(row, row["true_clock_hz"])) for row in rows]
     assert statistics.fmean(errors) < 0.1
     assert max(errors) < 0.7
 

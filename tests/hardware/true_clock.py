@@ -1,27 +1,34 @@
 """Compares what NVML says of the SM clock with cycles that the SMs count themselves, under products of known FLOPs.
 
-    python -m tests.hardware.true_clock FILE SECONDS PRODUCTS
+    python -m tests.hardware.true_clock FILE SECONDS PRODUCTS [stand-in]
 
 A tiny kernel between the products notes each SM's own cycle counter (`clock64`) and the time (`globaltimer`). Their
 differences are the true mean clock, and the launches between two notes the true FLOPs: neither comes from NVML. FILE
 gets a JSON line for each product: the tiles, the notes, and all windows and clock reads of NVML meanwhile
-(`tests/hardware/gpm_log.py`). Needs torch and cupy.
+(`tests/hardware/gpm_log.py`), with all that might tell when that clock is wrong; `clock_error.py` finds what does.
+Needs torch and cupy; with `stand-in` neither, but the driver's stand-in (`stand_in.py`).
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ofu_exporter.validation import Product, session
 from ofu_exporter.validation.cuda import CudaMachine, build
 from ofu_exporter.validation.session import tiling
+from tests.doubles.nvml import SCENARIO_VARIABLE
+from tests.hardware import stand_in
+from tests.hardware.counters import pause
 
 PRECISIONS = ("bf16", "fp16", "fp8")
 KERNEL = r"""
@@ -34,6 +41,8 @@ extern "C" __global__ void note(long long* out, int place, int sms) {
   row[1] = at;
 }
 """
+LOOK = ("sh", "-c", "sleep 1; nvidia-smi -q -d VOLTAGE")
+"""NVML has no call for it."""
 CHUNK_SECONDS = 0.05
 MOST_NOTES = 4096
 
@@ -83,16 +92,21 @@ class NotedProduct:
             launches *= 2
 
 
-def measured(machine: CudaMachine, product: Product) -> dict[str, Any]:
+def measured(
+    machine: CudaMachine | stand_in.Machine,
+    running: NotedProduct | stand_in.NotedProduct,
+    product: Product,
+    log: Path,
+) -> dict[str, Any]:
     """One product, and what NVML said meanwhile."""
     tiles = tiling(machine.profile(product))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gpm.jsonl"
-        log = [sys.executable, "-m", "tests.hardware.gpm_log", str(path), "600", "0.25", "50"]
-        with subprocess.Popen(log) as logging:
-            times, notes, launches = NotedProduct(product).run(product.seconds)
-            logging.kill()
-        windows = [json.loads(line) for line in path.read_text().splitlines()[:-1]]
+    looks = subprocess.Popen(LOOK, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    times, notes, launches = running.run(product.seconds)
+    voltage = re.search(r"Graphics\s*: ([\d.]+) mV", looks.communicate()[0])
+    lines = log.read_text().split("\n")[:-1]  # the last may be half of one
+    windows = [
+        w for w in map(json.loads, lines) if times[0] <= w["start"] and w["end"] <= times[-1]
+    ]
     noted = [  # an SM that no block of a note ran on has zeros in it
         [[int(c), int(t)] for c, t in row[:: max(1, len(row) // 4)]] for row in notes
     ]
@@ -101,6 +115,7 @@ def measured(machine: CudaMachine, product: Product) -> dict[str, Any]:
         "kernels": tiles.kernels,
         "tile_overhead": tiles.overhead_ratio,
         "bound": tiles.bound,
+        "millivolts": float(voltage[1]) if voltage else None,
         "flops_per_chunk": launches * product.flops,
         "times": times,
         "notes": noted,
@@ -112,6 +127,8 @@ def measured(machine: CudaMachine, product: Product) -> dict[str, Any]:
                 "clocks_mhz": w["clocks_mhz"],
                 "reasons": w["clock_reasons"],
                 "power_watts": w["power_watts"],
+                "cycles": {id_: w["metrics"].get(id_) for id_ in ("248", "250")},
+                "beside": w["beside"],
             }
             for w in windows
         ],
@@ -119,14 +136,37 @@ def measured(machine: CudaMachine, product: Product) -> dict[str, Any]:
 
 
 def main(args: list[str]) -> None:
-    if len(args) != 3:
+    if len(args) not in (3, 4):
         raise SystemExit(__doc__)
-    machine = CudaMachine(0)
+    machine: CudaMachine | stand_in.Machine
+    noted: Callable[[Product], NotedProduct | stand_in.NotedProduct]
+    if args[3:] == ["stand-in"]:
+        scenario = Path(os.environ[SCENARIO_VARIABLE])
+        machine, noted = stand_in.Machine(), partial(stand_in.NotedProduct, scenario=scenario)
+    else:
+        machine, noted = CudaMachine(0), NotedProduct
     size = session.Size(int(args[2]), 0, (), float(args[1]), 0.0)
-    with Path(args[0]).open("w", encoding="utf-8") as out:
-        for product in session.products(size, PRECISIONS, seed=7):
-            out.write(json.dumps(measured(machine, product)) + "\n")
-            out.flush()
+    log = Path(f"{args[0]}.gpm")
+    logs = [
+        sys.executable,
+        "-m",
+        "tests.hardware.gpm_log",
+        str(log),
+        "3600",
+        "0.25",
+        "50",
+        "beside",
+    ]
+    with Path(args[0]).open("w", encoding="utf-8") as out, subprocess.Popen(logs) as logging:
+        while not log.exists() and logging.poll() is None:
+            pause(0.05)
+        try:
+            for product in session.products(size, PRECISIONS, seed=7):
+                row = measured(machine, noted(product), product, log)
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+        finally:
+            logging.kill()
 
 
 if __name__ == "__main__":

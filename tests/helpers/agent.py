@@ -33,7 +33,8 @@ SIMULATED = ("demo", "--source", "simulate")
 
 def bare_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment without anybody's settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OFU_")}
+    ours = re.compile("OFU_(?!TEST_)")
+    kept = {name: value for name, value in os.environ.items() if not ours.match(name)}
     return {**kept, **(extra or {})}
 
 

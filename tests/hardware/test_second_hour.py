@@ -1,0 +1,64 @@
+"""The second hour on a card, tried without one: the driver's stand-in has a cause planted, and steps fail and last."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hardware import second_hour
+from tests.hardware.second_hour import Hour, Step
+
+
+def tried(folder: Path, *args: str, python: str = sys.executable) -> dict[str, Any]:
+    """The steps' answers of a try without a GPU."""
+    command = [python, "-m", "tests.hardware.second_hour", str(folder), "--stand-in", *args]
+    subprocess.run(command, check=True)
+    found = json.loads((folder / "second-hour.json").read_text())
+    assert {step["outcome"] for step in found["steps"].values()} == {"done"}, found
+    return {name: step["answer"] for name, step in found["steps"].items()}
+
+
+def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(tmp_path: Path) -> None:
+    found = tried(tmp_path, "gpm-times", "true-clock", "clock-error", "memory")
+    clock = found["clock-error"]
+    assert clock["mean_points"]["nvml_clock_hz"] > 1
+    assert clock["mean_points"]["true_clock_hz"] < 0.01
+    best, second, third, *_ = clock["predictors"]
+    planted = {"sw_power_cap_share", "violation_power_share"}
+    assert {best["predictor"], second["predictor"]} == planted
+    assert best["corrected_mean_points"] < 0.15 < third["corrected_mean_points"]
+    assert "celsius" in clock["never_varied"]
+    assert {"d/1"} == {each["unit"] for each in found["gpm-times"]["times"]}
+    taken = [found["memory"][each] for each in ("interpreter", "with_driver", "agent")]
+    assert taken[0]["rss"] < taken[1]["rss"] < taken[2]["rss"]
+    assert all(each["files"]["libnvidia-ml.so.1"] > 0 for each in taken[1:])
+    with tarfile.open(tmp_path / "raw.tar.gz") as raw:
+        assert "raw/true-clock.jsonl" in raw.getnames()
+
+
+def test_a_step_that_fails_or_lasts_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_hour, "LEAST_SECONDS", 1.0)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    hour = Hour(tmp_path, scratch, second_hour.environment(scratch, True, None), True)
+    hour.take(Step("wrong", "gpm_times", 60.0), 60.0)
+    hour.take(Step("slow", "gpm_log OUT 60", 60.0), 2.0)
+    hour.take(Step("last", "gpm_log OUT 60", 60.0), 0.5)
+    steps = json.loads((tmp_path / "second-hour.json").read_text())["steps"]
+    outcomes = [re.split(r"[:0-9]", step["outcome"])[0] for step in steps.values()]
+    assert outcomes == ["ended with code ", "stopped after ", "did not fit"]
+
+
+def test_nothing_of_a_card_is_ever_set() -> None:
+    for path in Path(second_hour.__file__).parent.glob("*.py"):
+        sets = r"nvml\w*(Set|Clear|Reset)[A-Z]|nvidia-smi -[^q]"
+        assert path.name.startswith("test_") or not re.search(sets, path.read_text())
