@@ -11,13 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from tests.bench.process import cpu_seconds
 from tests.fleet.reports.test_from_dcgm import HIGH, LOW, wave_pages
 from tests.fleet.reports.test_funnel import told
-from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, reading, stored_pages
 
 MODEL = "NVIDIA H100 80GB HBM3"
 SERIES = (("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.4), ("DCGM_FI_DEV_SM_CLOCK", 1700.0))
@@ -37,10 +35,11 @@ def pages(gpus: int, hours: int) -> Iterator[str]:
 def print_waves() -> None:
     """OFU of square waves against the waves' own, four GPUs of each period, over two hours."""
     truth = sum(activity * mhz for activity, mhz in (HIGH, LOW)) / 2 / 1830
-    with tempfile.TemporaryDirectory() as name:
-        read_in(Path(name), wave_pages(4))
-        with stored(Path(name)) as prometheus:
-            found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + 2 * HOUR, hours=2)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        stored_pages(Path(name), wave_pages(4)) as prometheus,
+    ):
+        found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + 2 * HOUR, hours=2)
     print("# OFU from dcgm-exporter's history where the clock follows the load\n")
     print("    python -m tests.bench.dcgm_history --waves > tests/measured/dcgm-history.md\n")
     print(
@@ -64,14 +63,12 @@ def main() -> None:
     if options.waves:
         print_waves()
         return
-    with tempfile.TemporaryDirectory() as name:
-        read_in(Path(name), "\n".join(pages(options.gpus, options.hours)))
-        with stored(Path(name)) as prometheus:
-            before = cpu_seconds(prometheus.process.pid)
-            client = PrometheusClient(prometheus.url)
-            read_dcgm_history(PartReader(client), BEGIN, BEGIN + options.hours * HOUR)
-            client.close()
-            spent = cpu_seconds(prometheus.process.pid) - before
+    text = "\n".join(pages(options.gpus, options.hours))
+    with tempfile.TemporaryDirectory() as name, stored_pages(Path(name), text) as prometheus:
+        before = cpu_seconds(prometheus.process.pid)
+        with reading(prometheus.url) as reader:
+            read_dcgm_history(reader, BEGIN, BEGIN + options.hours * HOUR)
+        spent = cpu_seconds(prometheus.process.pid) - before
     each = spent / options.gpus / options.hours
     print(f"{spent:.1f} s of the server's CPU, {1000 * each:.2f} ms for each GPU-hour")
     print(f"10,000 GPUs and 14 days: {each * 10_000 * 336 / 3600:.1f} hours of CPU")

@@ -25,7 +25,7 @@ from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored, stored_pages
 from tests.simulated_history import fleet
 
 pytestmark = [
@@ -49,9 +49,7 @@ DAY = ("--since", "24h", "--until", "2025-08-28T00:00Z")
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages(NODES, JOBS, 4))
-    with stored(folder) as running:
+    with stored_pages(tmp_path_factory.mktemp("stored"), pages(NODES, JOBS, 4)) as running:
         yield running
 
 

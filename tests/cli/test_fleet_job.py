@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from click.testing import CliRunner, Result
 
@@ -11,20 +9,8 @@ from ofu_exporter.cli import cli
 from ofu_exporter.fleet.reports.job_result import JobResult
 from ofu_exporter.fleet.reports.one_job import UnknownJobError
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
-
-NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
-JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
-
-
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages([NODE], [JOB], 4))
-    with stored(folder) as running:
-        yield running
 
 
 def run(prometheus: Prometheus, job_id: str, *flags: str) -> Result:

@@ -6,7 +6,7 @@ The SDK is imported by the tests alone that need it: it takes a tenth of the tim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,24 +15,13 @@ import pytest
 from tests.helpers.agent import COMMAND, bare_environment, call
 from tests.helpers.impatience import IMPATIENT
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
-JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
 TIME = ("--since", "4h", "--until", "2026-01-05T04:00Z")
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
-
-
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages([NODE], [JOB], 4))
-    with stored(folder) as running:
-        yield running
 
 
 def asked(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,20 @@ from click.testing import CliRunner, Result
 from ofu_exporter.cli import cli
 from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.reports.result import FleetReport
+from tests.cli.conftest import JOB, NODE
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, ScheduledJob, StoredNode, pages, read_in, stored
+from tests.helpers.stored_fleet import (
+    BEGIN,
+    ScheduledJob,
+    pages,
+    read_in,
+    stored,
+    stored_pages,
+)
 
-NODE = StoredNode("", "n1:9846", "NVIDIA H100 80GB HBM3", 4)
-JOB = ScheduledJob("7", "alice", (NODE,), 1, 3, 0.3, 0.6, verdict="mfu_above_ofu")
 UNTIL = ("--since", "4h", "--until", "2026-01-05T04:00Z")
-
-
-@pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages([NODE], [JOB], 4))
-    with stored(folder) as running:
-        yield running
 
 
 def run(url: str, *flags: str) -> Result:
@@ -146,8 +143,7 @@ class TestOnARealPrometheus:
         page = pages([NODE], [job], 0.5).replace(
             "# EOF", "\n".join(["# TYPE fleet:ofu_target:ratio gauge", *target, "# EOF"])
         )
-        read_in(tmp_path, page)
-        with stored(tmp_path) as young:
+        with stored_pages(tmp_path, page) as young:
             result = run(young.url, "--since", "14d", "--until", "2026-01-05T00:29:00Z")
         assert result.exit_code == 0, result.output
         assert "1 job on" in result.stdout

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from tests.helpers.stored_fleet import BEGIN, HOUR, labelled
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, openmetrics
 
 SCRAPE = 120
 """Rates of five minutes need two samples."""
@@ -191,11 +191,7 @@ class Pages:
         lines += [f"{start} {value!r} {begin + time}" for time, value in points]
 
     def text(self) -> str:
-        lines = []
-        for name, samples in self._families.items():
-            kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# TYPE {name.removesuffix('_total')} {kind}", *samples]
-        return "\n".join([*lines, "# EOF", ""])
+        return openmetrics(self._families)
 
 
 def times_of(node: str) -> list[int]:

@@ -24,7 +24,7 @@ from ofu_exporter.support.percent import percent
 from tests.helpers import progress_fleet
 from tests.helpers.progress_fleet import Kind, ProgressFleet
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, record_in, stored
+from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, record_in, stored, stored_pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("progress")]
 
@@ -151,8 +151,7 @@ def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_without_rules_the_chain_is_rough_and_says_so(seed: int, tmp_path: Path) -> None:
     fleet = progress_fleet.planned(seed)
-    read_in(tmp_path, fleet.pages())
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, fleet.pages()) as prometheus:
         client = PrometheusClient(prometheus.url)
         reader = PartReader(client)
         history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)

@@ -7,8 +7,8 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.helpers import steady_fleet
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.steady_fleet import CLUSTERS, HOURS, JOBS, NODES
-from tests.helpers.stored_fleet import HOUR, RETENTION, layers, read_in, record, stored
+from tests.helpers.stored_fleet import HOUR, layers, read_in, record, stored
 
 SCALE = ROOT / "deploy" / "scale"
 WANTED = {
@@ -62,7 +62,7 @@ def begin_of(end: float) -> float:
 def fill(folder: Path, end: float, nodes: Iterable[str], **how: bool) -> None:
     """Read the pages of some nodes into `folder`/data."""
     folder.mkdir(exist_ok=True)
-    read_in(folder, "".join(steady_fleet.pages(begin_of(end), nodes, **how)))
+    read_in(folder, steady_fleet.pages(begin_of(end), nodes, **how))
 
 
 def answer_of(found: Iterable[Mapping[str, Any]]) -> Answer:
@@ -80,7 +80,7 @@ def recorded_at(server: Prometheus, at: float) -> Answer:
 @pytest.fixture(scope="module")
 def everything(end: float) -> str:
     """The pages of all nodes."""
-    return "".join(steady_fleet.pages(begin_of(end)))
+    return steady_fleet.pages(begin_of(end))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_three_shards_and_the_prometheus_above_them(
             fill(tmp_path / f"shard{number}", end, own)
             labels = {"external_labels": {"shard": str(number)}}
             shard = stack.enter_context(
-                stored_as(tmp_path / f"shard{number}", **{"global": labels})
+                stored(tmp_path / f"shard{number}", (), **{"global": labels})
             )
             text = json.dumps(config["remote_read"])
             config["remote_read"] = json.loads(
@@ -148,7 +148,7 @@ def test_three_shards_and_the_prometheus_above_them(
         above.mkdir()
 
         def server(folder: Path) -> Any:
-            return stored_as(folder, remote_read=config["remote_read"])
+            return stored(folder, remote_read=config["remote_read"])
 
         record(above, begin_of(end), end, TEXT, server)
         with stored(above) as alone:
@@ -157,17 +157,6 @@ def test_three_shards_and_the_prometheus_above_them(
 
 def address(server: Prometheus) -> str:
     return f"127.0.0.1:{server.port}"
-
-
-@contextmanager
-def stored_as(folder: Path, *flags: str, **sections: Any) -> Iterator[Prometheus]:
-    """A Prometheus over what is in `folder`/data, with sections of a configuration."""
-    server = Prometheus(folder, {}, (*RETENTION, *flags), **sections)
-    try:
-        until(server.ready, seconds=60)
-        yield server
-    finally:
-        server.stop()
 
 
 def test_vmalert_over_victoriametrics(
@@ -246,7 +235,7 @@ def test_federation_of_what_each_cluster_records(
         fill(folder, end, own, with_cluster=False)
         record(folder, begin_of(end), end, TEXT)
         labels = {"external_labels": {"cluster": cluster}}
-        with stored_as(folder, LOOK_BACK, **{"global": labels}) as server:
+        with stored(folder, (LOOK_BACK,), **{"global": labels}) as server:
             url = f"{server.url}{job['metrics_path']}?{asked}"
             with urllib.request.urlopen(url, timeout=60) as answer:
                 text = answer.read().decode()

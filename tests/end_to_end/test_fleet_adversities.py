@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,15 +24,13 @@ from tests.deploy.promtool import RULES, groups
 from tests.helpers import stored_fleet
 from tests.helpers.agent import bare_environment
 from tests.helpers.stored_fleet import (
+    ENGINES,
     HOUR,
     ScheduledJob,
     StoredNode,
+    Twice,
     pages,
-    read_in,
-    record,
-    record_in,
     stored,
-    victoria_with,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
@@ -67,7 +64,7 @@ TEXT = " ".join(
 TEXT += Path(queries.__file__).read_text()
 
 
-def twice() -> Iterator[str]:
+def scraped_twice() -> Iterator[str]:
     """The pages as two replicas have them, with one set of uuids for the renamed node."""
     text = pages(NODES, JOBS, HOURS).replace(f"GPU-{NEW_NAME.name}", f"GPU-{OLD_NAME.name}")
     for line in text.splitlines():
@@ -89,29 +86,15 @@ def night() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def folders(night: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    raw, recorded = (tmp_path_factory.mktemp(name) for name in ("raw", "recorded"))
-    read_in(raw, "\n".join([*twice(), ""]))
-    shutil.copytree(raw, recorded, dirs_exist_ok=True)
-    record(recorded, NIGHT, END, TEXT)
-    return {"raw": raw, "recorded": recorded}
+def folders(night: None, tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    return Twice.of("\n".join([*scraped_twice(), ""]), (NIGHT, END), TEXT, tmp_path_factory.mktemp)
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded", "victoria raw", "victoria recorded"])
+@pytest.fixture(scope="module", params=ENGINES)
 def url(
-    request: pytest.FixtureRequest,
-    folders: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, folders: Twice, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    engine, _, kind = request.param.rpartition(" ")
-    if not engine:
-        with stored(folders[kind]) as prometheus:
-            yield prometheus.url
-        return
-    folder = tmp_path_factory.mktemp("victoria")
-    with stored(folders["raw"]) as prometheus, victoria_with(prometheus, folder) as server:
-        if kind == "recorded":
-            record_in(server, NIGHT, END, TEXT)
+    with folders.served(request.param, tmp_path_factory.mktemp("victoria")) as server:
         yield server.url
 
 
@@ -200,8 +183,8 @@ def test_days_end_where_they_do_in_utc(report: FleetReport) -> None:
 
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "html", "csv", "focus", "json"])
-def test_an_ugly_name_is_a_name_in_every_format(folders: dict[str, Path], format_: str) -> None:
-    with stored(folders["recorded"]) as server:
+def test_an_ugly_name_is_a_name_in_every_format(folders: Twice, format_: str) -> None:
+    with stored(folders.recorded) as server:
         text = asked(server.url, format_)
     assert "\x1b" not in text
     if format_ in ("csv", "focus"):

@@ -14,7 +14,7 @@ import pytest
 from tests.doubles.query_server import Question, ServerAnswer, query_server
 from tests.helpers.in_process import call
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored_pages
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus]
 
@@ -77,9 +77,9 @@ CHANGES: dict[str, Change] = {
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages([*NODES, AWAY], [JOB], 4))
-    with stored(folder) as running:
+    with stored_pages(
+        tmp_path_factory.mktemp("stored"), pages([*NODES, AWAY], [JOB], 4)
+    ) as running:
         yield running
 
 

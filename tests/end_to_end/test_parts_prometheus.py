@@ -14,7 +14,7 @@ from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.ofu.gpu_state import GpuState, take_reading
 from ofu_exporter.values.reading import Activity
 from ofu_exporter.values.snapshot import GpuView
-from tests.helpers.stored_fleet import BEGIN, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, stored_pages
 from tests.helpers.values import H100_RATING, gpu, reading
 
 WINDOW, SCRAPE, RESTART, SECONDS = 5, 15, 1800, 3600
@@ -64,8 +64,7 @@ def counters(state: GpuState) -> dict[str, float]:
 @pytest.mark.slow
 @pytest.mark.prometheus
 def test_rates_add_up_over_failed_scrapes_and_a_restart(tmp_path: Path) -> None:
-    read_in(tmp_path, pages())
-    with stored(tmp_path) as running:
+    with stored_pages(tmp_path, pages()) as running:
         client = PrometheusClient(running.url)
         left = (
             "sum(rate(ofu_gpu_lost_seconds_total[10m])) + sum(rate(ofu_gpu_utilization_seconds_total[10m]))"

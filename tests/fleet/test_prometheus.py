@@ -21,7 +21,7 @@ from tests.doubles.query_server import Question, ServerAnswer, error, query_serv
 from tests.helpers.agent import SIMULATED, agent, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, stored_pages
 
 TOO_MUCH: Sequence[tuple[str, ServerAnswer]] = (
     (
@@ -336,8 +336,7 @@ def test_a_real_prometheus_lets_in_who_has_certificate_and_password(
 @pytest.mark.prometheus
 def test_samples_at_both_ends_of_a_range_are_counted_once(tmp_path: Path) -> None:
     lines = [f"x {n} {BEGIN + 600 * n:.3f}" for n in range(13)]
-    read_in(tmp_path, "\n".join(["# TYPE x gauge", *lines, "# EOF", ""]))
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, "\n".join(["# TYPE x gauge", *lines, "# EOF", ""])) as prometheus:
         asked = client(prometheus.url)
         found = [
             value

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, stored_pages
 from tests.simulated_history import fleet, history
 
 END = "2026-01-19T00:00Z"
@@ -64,6 +64,5 @@ def changed_fleet(folder: Path) -> Iterator[Prometheus]:
     made = fleet.read(path)
     series = [one for one in history.recorded(made, BEGIN) if is_asked_for(one.name)]
     texts = (text for text, _ in history.lines(series, (0, made.spec.length + 1), BEGIN))
-    read_in(folder, "".join(texts) + history.END)
-    with stored(folder) as prometheus:
+    with stored_pages(folder, "".join(texts) + history.END) as prometheus:
         yield prometheus

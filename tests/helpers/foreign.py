@@ -14,7 +14,7 @@ from ofu_exporter.jobs.lookup import JobBook
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.quiet_server import QuietServer
 from tests.helpers.shown_node import LLAMA, node_after
-from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, read_in, stored
+from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored_pages
 
 SEEN = "FORGED"
 """What a reader sees of the name, whatever else was made of it."""
@@ -100,8 +100,7 @@ def hostile_fleet(folder: Path) -> Iterator[Prometheus]:
         )
         for number in (7, 8)
     ]
-    read_in(folder, pages([node], jobs, 4))
-    with stored(folder) as running:
+    with stored_pages(folder, pages([node], jobs, 4)) as running:
         yield running
 
 

@@ -21,6 +21,7 @@ from tests.helpers.stored_fleet import (
     HOUR,
     empty_victoria,
     labelled,
+    openmetrics,
     put_into,
     samples_of,
 )
@@ -167,11 +168,7 @@ class ProgressFleet:
             for name, labels, time, value in self._page(node):
                 where = labelled(cluster="a", instance=node, **labels)
                 families[name].append(f"{name}{where} {value!r} {BEGIN + time:.3f}")
-        lines = []
-        for name, samples in families.items():
-            kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# TYPE {name.removesuffix('_total')} {kind}", *_by_series(samples)]
-        return "\n".join([*lines, "# EOF", ""])
+        return openmetrics({name: _by_series(samples) for name, samples in families.items()})
 
     def _times(self, node: str) -> Iterator[float]:
         chance = random.Random(f"{self.seed} {node}")

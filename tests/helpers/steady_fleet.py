@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tests.helpers.stored_fleet import HOUR, labelled
+from tests.helpers.stored_fleet import HOUR, labelled, openmetrics
 
 HOURS = 27
 SCRAPE = 60
@@ -59,19 +59,14 @@ Sample = tuple[str, str, int, float]
 """A name, labels, a second and a value."""
 
 
-def pages(
-    begin: float, nodes: Iterable[str] = tuple(NODES), with_cluster: bool = True
-) -> Iterator[str]:
+def pages(begin: float, nodes: Iterable[str] = tuple(NODES), with_cluster: bool = True) -> str:
     """What scrapes of some nodes bring from a time on, as OpenMetrics: family by family."""
     chosen = frozenset(nodes)
     families: dict[str, list[str]] = {}
     for name, labels, second, value in _scraped(chosen, with_cluster):
         line = f"{name}{labels} {value!r} {begin + second:.0f}"
         families.setdefault(name, []).append(line)
-    for name, lines in families.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        yield f"# TYPE {name.removesuffix('_total')} {kind}\n" + "\n".join(lines) + "\n"
-    yield "# EOF\n"
+    return openmetrics(families)
 
 
 def _scraped(nodes: frozenset[str], with_cluster: bool) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import urllib.parse
 import urllib.request
@@ -15,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from ofu_exporter.fleet.parts import HOURS_AT_ONCE, PartReader
 from ofu_exporter.fleet.prometheus import LOOK_BACK, PrometheusClient
 from tests.deploy.monitoring import VictoriaMetrics, free_port, program
 from tests.deploy.promtool import ORDER, RULES, groups
@@ -145,6 +147,11 @@ def pages(nodes: Iterable[StoredNode], jobs: Sequence[ScheduledJob], hours: floa
     for job in jobs:
         for node in job.nodes:
             put_job(put, job, node, [time for time in times if not node.is_away(time)])
+    return openmetrics(families)
+
+
+def openmetrics(families: Mapping[str, Iterable[str]]) -> str:
+    """The samples of each family, as a file that promtool reads."""
     lines = []
     for name, samples in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
@@ -239,6 +246,59 @@ def read_in(folder: Path, text: str) -> None:
         [*CREATE_BLOCKS, str(file), str(folder / "data")], check=True, capture_output=True
     )
     file.unlink()
+
+
+@contextmanager
+def stored_pages(folder: Path, text: str) -> Iterator[Prometheus]:
+    """A Prometheus that has these pages, and nothing else."""
+    read_in(folder, text)
+    with stored(folder) as prometheus:
+        yield prometheus
+
+
+@contextmanager
+def reading(url: str, at_once: int = HOURS_AT_ONCE) -> Iterator[PartReader]:
+    """Reads from a server, of which nothing may be missing in the end."""
+    reader = PartReader(PrometheusClient(url), hours_at_once=at_once)
+    try:
+        yield reader
+    finally:
+        reader.client.close()
+    assert reader.missing == []
+
+
+ENGINES = ("raw", "recorded", "victoria raw", "victoria recorded")
+
+
+class Twice(NamedTuple):
+    """The same pages twice: alone, and with what the rules that `rules` names record of them."""
+
+    raw: Path
+    recorded: Path
+    span: tuple[float, float]
+    rules: str
+
+    @classmethod
+    def of(
+        cls, text: str, span: tuple[float, float], rules: str, folder: Callable[[str], Path]
+    ) -> Twice:
+        made = cls(folder("raw"), folder("recorded"), span, rules)
+        read_in(made.raw, text)
+        shutil.copytree(made.raw, made.recorded, dirs_exist_ok=True)
+        record(made.recorded, *span, rules)
+        return made
+
+    @contextmanager
+    def served(self, engine: str, empty: Path) -> Iterator[HasUrl]:
+        """One of ENGINES that has them; a VictoriaMetrics keeps them in `empty`."""
+        if engine in ("raw", "recorded"):
+            with stored(getattr(self, engine)) as prometheus:
+                yield prometheus
+            return
+        with stored(self.raw) as prometheus, victoria_with(prometheus, empty) as server:
+            if engine == "victoria recorded":
+                record_in(server, *self.span, self.rules)
+            yield server
 
 
 def record(folder: Path, begin: float, end: float, text: str, server: Server | None = None) -> None:

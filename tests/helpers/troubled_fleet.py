@@ -17,6 +17,7 @@ from tests.helpers.stored_fleet import (
     ScheduledJob,
     StoredNode,
     labelled,
+    openmetrics,
     put_job,
     put_node,
     runs,
@@ -88,11 +89,7 @@ def pages(nodes: Iterable[StoredNode] = NODES, jobs: Iterable[ScheduledJob] = JO
             _put_parts(put, job, node, seen)
             if job in SERVED:
                 _put_serving(put, job, node, seen)
-    lines = []
-    for name, samples in families.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE {name.removesuffix('_total')} {kind}", *samples]
-    return "\n".join([*lines, "# EOF", ""])
+    return openmetrics(families)
 
 
 def _forgotten(points: list[tuple[float, float]]) -> Iterator[tuple[float, float]]:

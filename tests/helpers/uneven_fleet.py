@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.helpers.stored_fleet import BEGIN, HOUR, SCRAPE, labelled
+from tests.helpers.stored_fleet import BEGIN, HOUR, SCRAPE, labelled, openmetrics
 
 NODES, GPUS = 5, 4
 JOBS = {"1": (0.0, 9.0), "2": (10.0, 20.0)}
@@ -24,11 +24,7 @@ def pages() -> str:
     for name, labels, step, value in _samples():
         time = BEGIN + SCRAPE * step
         families.setdefault(name, []).append(f"{name}{labels} {value!r} {time:.3f}")
-    lines = []
-    for name, samples in families.items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE {name.removesuffix('_total')} {kind}", *samples]
-    return "\n".join([*lines, "# EOF", ""])
+    return openmetrics(families)
 
 
 def job_at(hours: float) -> str | None:

@@ -11,8 +11,6 @@ import pytest
 from ofu_exporter.fleet.changes import peer_hours
 from ofu_exporter.fleet.digest import signs
 from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, read_signs
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.history import read_history
@@ -26,8 +24,10 @@ from tests.helpers.stored_fleet import (
     labelled,
     pages,
     read_in,
+    reading,
     record,
     stored,
+    stored_pages,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("digest-signs")]
@@ -47,14 +47,9 @@ DRAM_BUSY = {N1.name: 0.75, N2.name: 0.2}
 
 
 def read_all(url: str, hours: float, with_dram: bool, at_once: int = 24) -> FleetSigns:
-    reader = PartReader(PrometheusClient(url), hours_at_once=at_once)
-    try:
+    with reading(url, at_once) as reader:
         history = read_history(reader, BEGIN, BEGIN + hours * HOUR)
-        found = read_signs(reader, history, with_dram)
-    finally:
-        reader.client.close()
-    assert reader.missing == []
-    return found
+        return read_signs(reader, history, with_dram)
 
 
 def read(
@@ -88,8 +83,9 @@ def targets() -> Iterator[str]:
 def even(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSigns]:
     folder = tmp_path_factory.mktemp("even")
     text = pages((N1, N2, N3), (EVEN, SLOW, IDLE), STORED_HOURS).replace("# EOF\n", "")
-    read_in(folder, "\n".join([text.rstrip("\n"), *busy_memory(), *targets(), "# EOF", ""]))
-    with stored(folder) as prometheus:
+    with stored_pages(
+        folder, "\n".join([text.rstrip("\n"), *busy_memory(), *targets(), "# EOF", ""])
+    ) as prometheus:
         yield read_all(prometheus.url, STORED_HOURS, True)
 
 

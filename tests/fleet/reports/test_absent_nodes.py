@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,15 +19,13 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport
 from tests.helpers.stored_fleet import (
     BEGIN,
+    ENGINES,
     HOUR,
     ScheduledJob,
     StoredNode,
+    Twice,
     pages,
-    read_in,
-    record,
-    record_in,
-    stored,
-    victoria_with,
+    reading,
 )
 
 pytestmark = [
@@ -59,41 +56,23 @@ SPAN = (BEGIN, BEGIN + HOURS * HOUR)
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    raw, recorded = (tmp_path_factory.mktemp(name) for name in ("raw", "recorded"))
-    read_in(raw, pages((STAYS, BACK, GONE, SHORT), (JOB, LEFT, ENDS, BEGINS), HOURS))
-    shutil.copytree(raw, recorded, dirs_exist_ok=True)
-    record(recorded, *SPAN, RULES)
-    return {"raw": raw, "recorded": recorded}
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
+    text = pages((STAYS, BACK, GONE, SHORT), (JOB, LEFT, ENDS, BEGINS), HOURS)
+    return Twice.of(text, SPAN, RULES, tmp_path_factory.mktemp)
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded", "victoria raw", "victoria recorded"])
+@pytest.fixture(scope="module", params=ENGINES)
 def url(
-    request: pytest.FixtureRequest,
-    folders: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, twice: Twice, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    engine, _, kind = request.param.rpartition(" ")
-    if not engine:
-        with stored(folders[kind]) as prometheus:
-            yield prometheus.url
-        return
-    folder = tmp_path_factory.mktemp("victoria")
-    with stored(folders["raw"]) as prometheus, victoria_with(prometheus, folder) as server:
-        if kind == "recorded":
-            record_in(server, *SPAN, RULES)
+    with twice.served(request.param, tmp_path_factory.mktemp("victoria")) as server:
         yield server.url
 
 
 @pytest.fixture(scope="module")
 def history(url: str) -> FleetHistory:
-    reader = PartReader(PrometheusClient(url))
-    try:
-        found = read_history(reader, *SPAN)
-    finally:
-        reader.client.close()
-    assert reader.missing == []
-    return found
+    with reading(url) as reader:
+        return read_history(reader, *SPAN)
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +133,8 @@ def test_what_a_job_may_lack_that_ended_while_its_node_was_away_is_said(
 
 
 def test_the_job_itself_has_the_same_sums_and_a_row_for_every_gpu(url: str) -> None:
-    reader = PartReader(PrometheusClient(url))
-    try:
+    with reading(url) as reader:
         story = read_story(reader, SPAN, ClusterJob("", "7"))
-    finally:
-        reader.client.close()
     assert story.job.total.held == pytest.approx(JOB.held, rel=0.01)
     assert {(gpu.node, gpu.gpu) for gpu in story.gpus} == {
         (node.name, str(gpu)) for node in (STAYS, BACK) for gpu in range(8)

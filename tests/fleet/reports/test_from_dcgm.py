@@ -26,7 +26,7 @@ from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
 from tests.fleet.reports.test_funnel import told
 from tests.helpers.every import every
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, read_in, stored
+from tests.helpers.stored_fleet import BEGIN, HOUR, labelled, reading, stored_pages
 
 H100, A100, T4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Some GPU of tomorrow"
 
@@ -99,9 +99,7 @@ def pages(gpus: Sequence[DcgmGpu] = GPUS) -> str:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("dcgm")
-    read_in(folder, pages())
-    with stored(folder) as running:
+    with stored_pages(tmp_path_factory.mktemp("dcgm"), pages()) as running:
         yield running
 
 
@@ -111,11 +109,8 @@ def history(prometheus: Prometheus) -> FleetHistory:
 
 
 def read(prometheus: Prometheus, at_once: int) -> FleetHistory:
-    reader = PartReader(PrometheusClient(prometheus.url), hours_at_once=at_once)
-    found = read_dcgm_history(reader, BEGIN, BEGIN + 6 * HOUR)
-    reader.client.close()
-    assert reader.missing == []
-    return found
+    with reading(prometheus.url, at_once) as reader:
+        return read_dcgm_history(reader, BEGIN, BEGIN + 6 * HOUR)
 
 
 @pytest.mark.slow
@@ -125,8 +120,9 @@ def test_the_chain_says_in_which_hours_all_gpus_of_a_job_worked(tmp_path: Path) 
     labels = [gpu(number, H100, hpc_job="9") for number in (0, 1)]
     stood = DcgmGpu(labels[0], 0.0, 1410.0, end=2, engine=0.0)
     worked = DcgmGpu(labels[0], 0.4, 1410.0, begin=2, engine=0.9)
-    read_in(tmp_path, pages([stood, worked, DcgmGpu(labels[1], 0.4, 1410.0, engine=0.9)]))
-    with stored(tmp_path) as running:
+    with stored_pages(
+        tmp_path, pages([stood, worked, DcgmGpu(labels[1], 0.4, 1410.0, engine=0.9)])
+    ) as running:
         history = read(running, 24)
     report = fleet_report(
         history, ReportOptions("user", Prices()), PartReader(PrometheusClient("http://x"))
@@ -342,8 +338,7 @@ def test_the_stated_bound_holds_where_clock_and_load_change_within_an_interval(
     tmp_path: Path,
 ) -> None:
     """Some periods divide the interval, so that each of their GPUs shows one clock alone."""
-    read_in(tmp_path, wave_pages(4))
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, wave_pages(4)) as prometheus:
         found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + 2 * HOUR, hours=2)
     truth = (HIGH[0] * HIGH[1] + LOW[0] * LOW[1]) / 2 / 1830
     off = {row.job_id: (row.ofu or 0.0) / truth - 1 for row in found.jobs}
@@ -359,8 +354,7 @@ def test_the_stated_bound_holds_where_clock_and_load_change_within_an_interval(
 @pytest.mark.xdist_group("dcgm history")
 def test_pages_of_every_form_come_to_what_their_rows_say(tmp_path: Path) -> None:
     """By the command, from a Prometheus that has scraped each page for an hour, each in a cluster of its own."""
-    read_in(tmp_path, replayed(PAGES))
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, replayed(PAGES)) as prometheus:
         found = told(prometheus.url, "--from", "dcgm-exporter", end=BEGIN + HOUR, hours=1)
     wanted = {page.stem: on_page(page) for page in PAGES}
     steps = {step.name: step.gpu_hours for step in found.funnel}

@@ -31,6 +31,7 @@ from tests.helpers.stored_fleet import (
     read_in,
     record,
     stored,
+    stored_pages,
 )
 from tests.simulated_history.raw_pages import raw_lines
 
@@ -178,8 +179,7 @@ def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(
     truth = {job["name"]: job for job in fleet_truth.facts(made)}
     raw = raw_lines(made, SIMULATED_BEGIN, (0, 4 * 60))
     assert raw is not None
-    read_in(tmp_path, "".join(text for text, _ in raw) + "# EOF\n")
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, "".join(text for text, _ in raw) + "# EOF\n") as prometheus:
         found = told(prometheus.url, end=SIMULATED_BEGIN + 4 * HOUR, hours=4)
     assert [row.job_name for row in found.jobs] == ["told"]
     hours = hours_of(found)

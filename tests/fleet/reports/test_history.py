@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory, JobSums
 from ofu_exporter.fleet.reports.history import read_history
@@ -27,8 +25,10 @@ from tests.helpers.stored_fleet import (
     labelled,
     pages,
     read_in,
+    reading,
     record,
     stored,
+    stored_pages,
     victoria_with,
 )
 
@@ -113,14 +113,9 @@ def history(request: pytest.FixtureRequest) -> FleetHistory:
 def read(
     prometheus: Server, at_once: int = 24, begin: float = BEGIN, end: float = END
 ) -> FleetHistory:
-    reader = PartReader(PrometheusClient(prometheus.url), hours_at_once=at_once)
-    try:
+    with reading(prometheus.url, at_once) as reader:
         assert reader.client.server_time() > BEGIN
-        found = read_history(reader, begin, end)
-    finally:
-        reader.client.close()
-    assert reader.missing == []
-    return found
+        return read_history(reader, begin, end)
 
 
 def total(history: FleetHistory, cluster: str, job: ScheduledJob) -> JobSums:
@@ -316,8 +311,7 @@ def test_two_replicas_that_tell_the_same_hours_count_once(tmp_path: Path) -> Non
                 f"job:{name}_gpu_hours:increase1h{labels} {value * share} {BEGIN + 3600 * n + 1800}"
                 for n in range(4)
             ]
-    read_in(tmp_path, "\n".join([*lines, "# EOF", ""]))
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, "\n".join([*lines, "# EOF", ""])) as prometheus:
         found = read(prometheus, end=BEGIN + 4 * HOUR)
     (job,) = found.jobs.values()
     assert (job.total.held, job.total.observed, job.total.utilized) == (32.0, 24.0, 12.0)
@@ -330,8 +324,7 @@ LATE = ScheduledJob("4", "eve", (N1,), 0.5, 0.9, 0.4)
 
 def test_a_fleet_of_some_minutes_has_the_gpu_hours_of_these_minutes(tmp_path: Path) -> None:
     job = ScheduledJob("4", "eve", (N1,), 0.0, 1.0, 0.4)
-    read_in(tmp_path, pages((N1, YOUNG), (job,), 0.2))
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, pages((N1, YOUNG), (job,), 0.2)) as prometheus:
         history = read(prometheus, begin=BEGIN - 0.8 * HOUR, end=BEGIN + 0.2 * HOUR)
     (models,) = history.models.values()
     assert models.installed == pytest.approx(4 * 0.2 + 4 * 0.15, rel=0.05)
@@ -345,8 +338,7 @@ def test_the_first_hour_on_record_does_not_hide_what_came_after_it(tmp_path: Pat
     read_in(tmp_path, pages((N1,), (LATE,), 0.9))
     name = queries.MODEL_HOURS[0].recorded
     record = f"{name}{labelled(cluster='a', model=H100)} 0.8 {BEGIN + 0.2 * HOUR}"
-    read_in(tmp_path, f"# TYPE {name} gauge\n{record}\n# EOF\n")
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, f"# TYPE {name} gauge\n{record}\n# EOF\n") as prometheus:
         history = read(prometheus, begin=BEGIN - 0.1 * HOUR, end=BEGIN + 0.9 * HOUR)
     assert history.span.end == BEGIN + 0.9 * HOUR
     assert total(history, "a", LATE).held == pytest.approx(LATE.held, rel=0.05)

@@ -27,8 +27,8 @@ from tests.helpers.stored_fleet import (
     ScheduledJob,
     StoredNode,
     pages,
-    read_in,
-    stored,
+    reading,
+    stored_pages,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("one job")]
@@ -50,20 +50,16 @@ NOTHING_MISSING = PartReader(PrometheusClient("http://prometheus"))
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    folder = tmp_path_factory.mktemp("stored")
-    read_in(folder, pages((N1, N2, M1, C1), (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP), 16))
-    with stored(folder) as running:
+    jobs = (EARLIER, OTHER, JOB, ELSEWHERE, AGAIN, MADE_UP)
+    with stored_pages(
+        tmp_path_factory.mktemp("stored"), pages((N1, N2, M1, C1), jobs, 16)
+    ) as running:
         yield running
 
 
 def story(prometheus: Prometheus, key: ClusterJob) -> JobStory:
-    reader = PartReader(PrometheusClient(prometheus.url))
-    try:
-        found = read_story(reader, (BEGIN, END), key)
-    finally:
-        reader.client.close()
-    assert reader.missing == []
-    return found
+    with reading(prometheus.url) as reader:
+        return read_story(reader, (BEGIN, END), key)
 
 
 @pytest.fixture(scope="module")

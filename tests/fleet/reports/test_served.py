@@ -7,16 +7,12 @@ The truth is added up here from the schedule: rates x time, and prices by hand.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from ofu_exporter.cli.fleet_report import rendered
-from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports import queries, served
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
@@ -27,17 +23,17 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
 from tests.helpers.stored_fleet import (
     BEGIN,
+    ENGINES,
     HOUR,
     SCRAPE,
     HasUrl,
     ScheduledJob,
     StoredNode,
+    Twice,
+    openmetrics,
     pages,
-    read_in,
-    record,
+    reading,
     seconds_of,
-    stored,
-    victoria_with,
 )
 
 pytestmark = [
@@ -123,15 +119,7 @@ def history() -> str:
     for each in ALL:
         for node in each.job.nodes:
             _put_engines(put, each, node)
-    lines = [
-        line
-        for name, samples in families.items()
-        for line in (
-            f"# TYPE {name.removesuffix('_total')} {'counter' if name.endswith('_total') else 'gauge'}",
-            *samples,
-        )
-    ]
-    return whole.replace("# EOF", "\n".join([*lines, "# EOF"]))
+    return whole.removesuffix("# EOF\n") + openmetrics(families)
 
 
 def _put_engines(put: object, each: Serving, node: StoredNode) -> None:
@@ -168,45 +156,25 @@ def _put_engines(put: object, each: Serving, node: StoredNode) -> None:
 
 
 @pytest.fixture(scope="module")
-def raw_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("raw")
-    read_in(folder, history())
-    return folder
-
-
-@pytest.fixture(scope="module")
-def recorded_folder(raw_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recorded")
-    shutil.copytree(raw_folder, folder, dirs_exist_ok=True)
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Twice:
     asked = (*queries.JOB_HOURS, *queries.MODEL_HOURS, served.TOKENS, *served.BESIDE, served.ROLES)
-    record(folder, BEGIN, END, " ".join(each.recorded for each in asked))
-    return folder
+    rules = " ".join(each.recorded for each in asked)
+    return Twice.of(history(), (BEGIN, END), rules, tmp_path_factory.mktemp)
 
 
-@pytest.fixture(scope="module", params=["raw", "recorded", "victoria"])
+@pytest.fixture(scope="module", params=ENGINES[:3])
 def prometheus(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, twice: Twice, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HasUrl]:
-    """A Prometheus with the pages, one with what rules recorded of them too, and a VictoriaMetrics with the pages."""
-    name = "raw" if request.param == "victoria" else request.param
-    with stored(request.getfixturevalue(f"{name}_folder")) as server:
-        if request.param != "victoria":
-            yield server
-            return
-        with victoria_with(server, tmp_path_factory.mktemp("victoria")) as victoria:
-            yield victoria
+    with twice.served(request.param, tmp_path_factory.mktemp("victoria")) as server:
+        yield server
 
 
 def made(server: HasUrl, **wanted: object) -> FleetReport:
-    reader = PartReader(PrometheusClient(server.url))
     prices = Prices(gpu_hour={"*H100*": PRICE}) if wanted.pop("priced", True) else Prices()
     options = ReportOptions(wanted.pop("by", "user"), prices, 0.4)  # type: ignore[arg-type]
-    try:
-        found = fleet_report(read_history(reader, BEGIN, END), options, reader)
-    finally:
-        reader.client.close()
-    assert reader.missing == []
-    return found
+    with reading(server.url) as reader:
+        return fleet_report(read_history(reader, BEGIN, END), options, reader)
 
 
 @pytest.fixture(scope="module")
@@ -345,13 +313,9 @@ def test_a_fleet_that_serves_nothing_has_no_such_table(report: FleetReport) -> N
 def test_the_story_of_a_job_says_what_it_served_and_what_bounds_it(
     prometheus: HasUrl, job_id: str, words: str, bound: str
 ) -> None:
-    reader = PartReader(PrometheusClient(prometheus.url))
-    try:
+    with reading(prometheus.url) as reader:
         story = read_story(reader, (BEGIN, END), ClusterJob("", job_id))
         told = job_result(story, reader).headline
-    finally:
-        reader.client.close()
-    assert reader.missing == []
     assert words in told
     assert ("Served" in told) == bool(words)
     assert bound in told
