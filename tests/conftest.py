@@ -132,6 +132,12 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--regenerate"))
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """What runs the tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The one Slurm that all tests of a real one share: they are of one xdist group."""

@@ -20,6 +20,8 @@ from tests.helpers.passwords import basic, hashed, web_file
 from tests.helpers.server import Client
 from tests.helpers.slow_tls import SlowTls
 
+pytestmark = pytest.mark.anyio
+
 MANY = 100
 
 
@@ -41,45 +43,37 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_of_many_that_are_asked_for_during_one_only_one_follows(
+async def test_of_many_that_are_asked_for_during_one_only_one_follows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reloads, "REST_SECONDS", 0.0)
-
-    async def run() -> tuple[int, int]:
-        slow = Slow()
-        running = asyncio.create_task(slow.reloads.run())
-        for _ in range(MANY):
-            slow.reloads.ask()
-            await asyncio.sleep(0)
-        at_once = slow.begun
-        for _ in range(MANY):
-            slow.may_end.release()
-        await turns()
-        running.cancel()
-        return at_once, slow.begun
-
-    assert asyncio.run(run()) == (1, 2)
+    slow = Slow()
+    running = asyncio.create_task(slow.reloads.run())
+    for _ in range(MANY):
+        slow.reloads.ask()
+        await asyncio.sleep(0)
+    at_once = slow.begun
+    for _ in range(MANY):
+        slow.may_end.release()
+    await turns()
+    running.cancel()
+    assert (at_once, slow.begun) == (1, 2)
 
 
-def test_after_one_there_is_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_one_there_is_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reloads, "REST_SECONDS", 3600.0)
-
-    async def run() -> int:
-        slow = Slow()
-        running = asyncio.create_task(slow.reloads.run())
-        for _ in range(MANY):
-            slow.may_end.release()
-            slow.reloads.ask()
-            await asyncio.sleep(0)
-        await turns()
-        running.cancel()
-        return slow.begun
-
-    assert asyncio.run(run()) == 1
+    slow = Slow()
+    running = asyncio.create_task(slow.reloads.run())
+    for _ in range(MANY):
+        slow.may_end.release()
+        slow.reloads.ask()
+        await asyncio.sleep(0)
+    await turns()
+    running.cancel()
+    assert slow.begun == 1
 
 
-def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reloads, "FILE_CHECK_SECONDS", 0.0)
     monkeypatch.setattr(reloads, "REST_SECONDS", 0.0)
     file = tmp_path / "ofu.yaml"
@@ -100,19 +94,16 @@ def test_a_changed_file_asks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await asyncio.sleep(0.001)
         return slow.begun
 
-    async def run() -> tuple[int, int]:
-        slow = Slow(file)
-        tasks = [asyncio.create_task(slow.reloads.run()), asyncio.create_task(slow.reloads.watch())]
-        for _ in range(MANY):
-            slow.may_end.release()
-        unchanged = await look_again(slow)
-        file.write_text("a: 2\nb: 3\n")
-        changed = await look_again(slow)
-        for task in tasks:
-            task.cancel()
-        return unchanged, changed
-
-    assert asyncio.run(run()) == (0, 1)
+    slow = Slow(file)
+    tasks = [asyncio.create_task(slow.reloads.run()), asyncio.create_task(slow.reloads.watch())]
+    for _ in range(MANY):
+        slow.may_end.release()
+    unchanged = await look_again(slow)
+    file.write_text("a: 2\nb: 3\n")
+    changed = await look_again(slow)
+    for task in tasks:
+        task.cancel()
+    assert (unchanged, changed) == (0, 1)
 
 
 FAST = ("--source", "simulate", "--scheduler", "none", "--interval", "1s")

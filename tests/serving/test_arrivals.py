@@ -14,6 +14,8 @@ from ofu_exporter.serving.arrivals import Arrival, ArrivalQueue
 from ofu_exporter.serving.connection_limit import ConnectionLimit, RequestPhase
 from tests.helpers.server import Client, serving, tell
 
+pytestmark = pytest.mark.anyio
+
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 HELLO = b"\x16\x03\x01\x00\x05hello"
 """A record of TLS, whose head says five bytes."""
@@ -44,31 +46,28 @@ async def settle() -> None:
 
 
 @pytest.mark.parametrize(("is_tls", "said"), [(False, GET), (True, HELLO)])
-def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel(
+async def test_it_comes_when_the_last_byte_is_there_which_stays_in_the_kernel(
     is_tls: bool, said: bytes
 ) -> None:
-    async def body() -> None:
-        crowd = Crowd(is_tls)
-        client, arrival = crowd.arrive()
-        for byte in said[:-1]:
-            client.sendall(bytes([byte]))
-            await settle()
-        assert (crowd.come, arrival.phase) == ([], RequestPhase.HELLO)
-        client.sendall(said[-1:])
+    crowd = Crowd(is_tls)
+    client, arrival = crowd.arrive()
+    for byte in said[:-1]:
+        client.sendall(bytes([byte]))
         await settle()
-        assert (crowd.come, arrival.phase) == ([arrival], RequestPhase.TURN)
-        assert arrival.socket.recv(100) == said
-        client.close()
-        arrival.socket.close()
-
-    asyncio.run(body())
+    assert (crowd.come, arrival.phase) == ([], RequestPhase.HELLO)
+    client.sendall(said[-1:])
+    await settle()
+    assert (crowd.come, arrival.phase) == ([arrival], RequestPhase.TURN)
+    assert arrival.socket.recv(100) == said
+    client.close()
+    arrival.socket.close()
 
 
 @pytest.mark.parametrize(
     ("is_tls", "said"),
     [(False, b""), (False, GET[:-2]), (True, b""), (True, HELLO[:3]), (True, HELLO[:-1])],
 )
-def test_whoever_leaves_before_is_forgotten_after_few_looks(
+async def test_whoever_leaves_before_is_forgotten_after_few_looks(
     is_tls: bool, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
@@ -79,47 +78,37 @@ def test_whoever_leaves_before_is_forgotten_after_few_looks(
         return measure(arrival)
 
     monkeypatch.setattr(arrivals.Arrival, "_has_enough", counted)
-
-    async def body() -> None:
-        crowd = Crowd(is_tls)
-        client, _ = crowd.arrive()
-        client.sendall(said)
-        await settle()
-        client.shutdown(socket.SHUT_WR)
-        await settle()
-        assert (crowd.come, len(crowd.limit)) == ([], 0)
-        with suppress(ConnectionResetError):  # what it has said was never read
-            assert client.recv(1) == b""
-        assert len(looks) <= 3
-        client.close()
-
-    asyncio.run(body())
+    crowd = Crowd(is_tls)
+    client, _ = crowd.arrive()
+    client.sendall(said)
+    await settle()
+    client.shutdown(socket.SHUT_WR)
+    await settle()
+    assert (crowd.come, len(crowd.limit)) == ([], 0)
+    with suppress(ConnectionResetError):  # what it has said was never read
+        assert client.recv(1) == b""
+    assert len(looks) <= 3
+    client.close()
 
 
-def test_what_is_no_tls_is_closed_at_once() -> None:
-    async def body() -> None:
-        crowd = Crowd(is_tls=True)
-        client, _ = crowd.arrive()
-        client.sendall(GET)
-        await settle()
-        assert (crowd.come, len(crowd.limit)) == ([], 0)
-        client.close()
-
-    asyncio.run(body())
+async def test_what_is_no_tls_is_closed_at_once() -> None:
+    crowd = Crowd(is_tls=True)
+    client, _ = crowd.arrive()
+    client.sendall(GET)
+    await settle()
+    assert (crowd.come, len(crowd.limit)) == ([], 0)
+    client.close()
 
 
 @pytest.mark.parametrize("said", [b"\x16\x03\x01", b"\x00", b"x" * (16 << 10)])
-def test_what_can_be_no_head_is_the_parsers_to_refuse(said: bytes) -> None:
-    async def body() -> None:
-        crowd = Crowd(is_tls=False)
-        client, arrival = crowd.arrive()
-        client.sendall(said)
-        await settle()
-        assert crowd.come == [arrival]
-        client.close()
-        arrival.socket.close()
-
-    asyncio.run(body())
+async def test_what_can_be_no_head_is_the_parsers_to_refuse(said: bytes) -> None:
+    crowd = Crowd(is_tls=False)
+    client, arrival = crowd.arrive()
+    client.sendall(said)
+    await settle()
+    assert crowd.come == [arrival]
+    client.close()
+    arrival.socket.close()
 
 
 def test_over_the_unix_socket_a_head_may_come_in_pieces(tmp_path: Path) -> None:
@@ -130,24 +119,21 @@ def test_over_the_unix_socket_a_head_may_come_in_pieces(tmp_path: Path) -> None:
         assert client.answer()[0] == 200
 
 
-def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newest() -> None:
-    async def body() -> None:
-        crowd = Crowd(is_tls=True)
-        went: list[Arrival] = []
-        line = ArrivalQueue(went.append)
-        flood = [crowd.arrive("flood") for _ in range(3)]
-        other = crowd.arrive("prometheus")
-        gone = crowd.arrive("left")
-        for _, arrival in (*flood, other, gone):
-            line.add(arrival)
-        crowd.limit.close(gone[1])
-        for count in range(1, 5):
-            await asyncio.sleep(0)
-            assert len(went) == count
-        assert went == [other[1], *(arrival for _, arrival in reversed(flood))]
-        for client, arrival in (*flood, other):
-            arrival.abort()
-            client.close()
-        gone[0].close()
-
-    asyncio.run(body())
+async def test_one_goes_on_in_each_turn_of_the_peer_with_fewest_and_of_these_the_newest() -> None:
+    crowd = Crowd(is_tls=True)
+    went: list[Arrival] = []
+    line = ArrivalQueue(went.append)
+    flood = [crowd.arrive("flood") for _ in range(3)]
+    other = crowd.arrive("prometheus")
+    gone = crowd.arrive("left")
+    for _, arrival in (*flood, other, gone):
+        line.add(arrival)
+    crowd.limit.close(gone[1])
+    for count in range(1, 5):
+        await asyncio.sleep(0)
+        assert len(went) == count
+    assert went == [other[1], *(arrival for _, arrival in reversed(flood))]
+    for client, arrival in (*flood, other):
+        arrival.abort()
+        client.close()
+    gone[0].close()

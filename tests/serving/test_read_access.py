@@ -11,9 +11,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import bcrypt
 import pytest
@@ -38,6 +37,8 @@ from tests.helpers.agent import SOON, until
 from tests.helpers.passwords import basic, hashed
 from tests.helpers.server import Client, behind, post, serving, tell
 from tests.helpers.values import FakeClock
+
+pytestmark = pytest.mark.anyio
 
 WEB = WebConfig(
     file=Path("web.yml"),
@@ -234,7 +235,6 @@ def test_without_the_library_closed_reading_is_refused(monkeypatch: pytest.Monke
         ReadAccess(WEB)
 
 
-ValueT = TypeVar("ValueT")
 ALICE = {"alice": hashed("wonder").encode()}
 
 
@@ -254,219 +254,179 @@ class CountedCheck:
         return bcrypt.checkpw(password, against)
 
 
-def asked(
-    body: Callable[[Passwords, CountedCheck], Awaitable[ValueT]], users: dict[str, bytes] = ALICE
-) -> ValueT:
-    async def run() -> ValueT:
-        check = CountedCheck()
-        return await body(Passwords(users, check), check)
-
-    return asyncio.run(run())
+def counted(users: dict[str, bytes] = ALICE) -> tuple[Passwords, CountedCheck]:
+    check = CountedCheck()
+    return Passwords(users, check), check
 
 
-def test_a_right_password_is_hashed_once_and_each_guess() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        for _ in range(3):
-            assert await passwords.are_right("a", "alice", b"wonder")
-        assert len(check.hashes) == 1
-        for guess in (b"1", b"2", b"1"):
-            assert not await passwords.are_right("a", "alice", guess)
-        assert len(check.hashes) == 4
-
-    asked(body)
+async def test_a_right_password_is_hashed_once_and_each_guess() -> None:
+    passwords, check = counted()
+    for _ in range(3):
+        assert await passwords.are_right("a", "alice", b"wonder")
+    assert len(check.hashes) == 1
+    for guess in (b"1", b"2", b"1"):
+        assert not await passwords.are_right("a", "alice", guess)
+    assert len(check.hashes) == 4
 
 
-def test_a_wrong_password_that_is_tried_again_keeps_nobody_of_the_same_address_out() -> None:
+async def test_a_wrong_password_that_is_tried_again_keeps_nobody_of_the_same_address_out() -> None:
     """As when a Prometheus with an old password always scrapes a moment before one with the right one."""
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        assert not await passwords.are_right("a", "alice", b"old")
-        check.gate.clear()
-        assert not await passwords.are_right("a", "alice", b"old")
-        right = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
-        await asyncio.sleep(0)
-        assert not await passwords.are_right("a", "alice", b"old")
-        check.gate.set()
-        assert await right
-        assert len(check.hashes) == 2
-
-    asked(body)
+    passwords, check = counted()
+    assert not await passwords.are_right("a", "alice", b"old")
+    check.gate.clear()
+    assert not await passwords.are_right("a", "alice", b"old")
+    right = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+    await asyncio.sleep(0)
+    assert not await passwords.are_right("a", "alice", b"old")
+    check.gate.set()
+    assert await right
+    assert len(check.hashes) == 2
 
 
-def test_a_password_that_was_wrong_is_right_once_the_users_say_so() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        assert not await passwords.are_right("a", "alice", b"land")
-        assert not await passwords.are_right("a", "bob", b"x")
-        passwords.renew({"alice": hashed("land").encode(), "bob": hashed("x").encode()})
-        assert await passwords.are_right("a", "alice", b"land")
-        assert await passwords.are_right("a", "bob", b"x")
-
-    asked(body)
+async def test_a_password_that_was_wrong_is_right_once_the_users_say_so() -> None:
+    passwords, _ = counted()
+    assert not await passwords.are_right("a", "alice", b"land")
+    assert not await passwords.are_right("a", "bob", b"x")
+    passwords.renew({"alice": hashed("land").encode(), "bob": hashed("x").encode()})
+    assert await passwords.are_right("a", "alice", b"land")
+    assert await passwords.are_right("a", "bob", b"x")
 
 
-def test_an_unknown_user_costs_what_the_dearest_hash_costs() -> None:
+async def test_an_unknown_user_costs_what_the_dearest_hash_costs() -> None:
     users = {**ALICE, "bob": hashed("x", cost=5).encode()}
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        for password in (b"wonder", b"x", b"", b"." * 53):
-            assert not await passwords.are_right("a", "carol", password)
-        assert [each[:7] for each in check.hashes] == [b"$2b$05$"] * 4
-
-    asked(body, users)
+    passwords, check = counted(users)
+    for password in (b"wonder", b"x", b"", b"." * 53):
+        assert not await passwords.are_right("a", "carol", password)
+    assert [each[:7] for each in check.hashes] == [b"$2b$05$"] * 4
 
 
-def test_bytes_that_bcrypt_does_not_take_are_wrong_and_cost_the_same() -> None:
+async def test_bytes_that_bcrypt_does_not_take_are_wrong_and_cost_the_same() -> None:
     users = {"empty": hashed("").encode(), "long": hashed("x" * 72).encode()}
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        assert not await passwords.are_right("a", "empty", b"\0")
-        assert not await passwords.are_right("a", "empty", b"\0x")
-        assert len(check.hashes) == 2
-        assert await passwords.are_right("a", "long", b"x" * 100)  # as htpasswd and Go have it
-        assert not await passwords.are_right("a", "long", b"\xff" * 71)
-
-    asked(body, users)
+    passwords, check = counted(users)
+    assert not await passwords.are_right("a", "empty", b"\0")
+    assert not await passwords.are_right("a", "empty", b"\0x")
+    assert len(check.hashes) == 2
+    assert await passwords.are_right("a", "long", b"x" * 100)  # as htpasswd and Go have it
+    assert not await passwords.are_right("a", "long", b"\xff" * 71)
 
 
-def test_an_address_has_one_attempt_at_a_time_and_all_together_few() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        assert await passwords.are_right("known", "alice", b"wonder")
-        check.gate.clear()
-        first = [
-            asyncio.create_task(passwords.are_right(f"a{number}", "alice", b"guess"))
-            for number in range(MOST_WAITING)
-        ]
-        await asyncio.sleep(0)
-        for address in ("a0", "b"):
-            with pytest.raises(BusyError):
-                await passwords.are_right(address, "alice", b"guess")
-        assert await passwords.are_right("known", "alice", b"wonder")  # needs no hash
-        check.gate.set()
-        assert await asyncio.gather(*first) == [False] * MOST_WAITING
-        assert not await passwords.are_right("a0", "alice", b"guess")
-
-    asked(body)
+async def test_an_address_has_one_attempt_at_a_time_and_all_together_few() -> None:
+    passwords, check = counted()
+    assert await passwords.are_right("known", "alice", b"wonder")
+    check.gate.clear()
+    first = [
+        asyncio.create_task(passwords.are_right(f"a{number}", "alice", b"guess"))
+        for number in range(MOST_WAITING)
+    ]
+    await asyncio.sleep(0)
+    for address in ("a0", "b"):
+        with pytest.raises(BusyError):
+            await passwords.are_right(address, "alice", b"guess")
+    assert await passwords.are_right("known", "alice", b"wonder")  # needs no hash
+    check.gate.set()
+    assert await asyncio.gather(*first) == [False] * MOST_WAITING
+    assert not await passwords.are_right("a0", "alice", b"guess")
 
 
-def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
+async def test_after_a_wrong_password_the_next_hash_waits_four_times_as_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr("ofu_exporter.serving.read_access.time.monotonic", lambda: next(clock))
     rests: list[float] = []
+    passwords, _ = counted()
+    sleep = asyncio.sleep
 
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        sleep = asyncio.sleep
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        await sleep(0)
 
-        async def rest(seconds: float) -> None:
-            rests.append(seconds)
-            await sleep(0)
-
-        monkeypatch.setattr("ofu_exporter.serving.read_access.asyncio.sleep", rest)
-        assert await passwords.are_right("a", "alice", b"wonder")
-        assert not await passwords.are_right("a", "alice", b"guess")
-        assert not await passwords.are_right("a", "alice", b"another")
-
-    asked(body)
+    monkeypatch.setattr("ofu_exporter.serving.read_access.asyncio.sleep", rest)
+    assert await passwords.are_right("a", "alice", b"wonder")
+    assert not await passwords.are_right("a", "alice", b"guess")
+    assert not await passwords.are_right("a", "alice", b"another")
     assert len(rests) >= 1
     assert all(seconds >= REST and seconds % REST == 0 for seconds in rests)
 
 
-def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
+async def test_who_was_not_wrong_lately_goes_before_any_number_of_guessers() -> None:
     """Else a flood from many addresses would keep Prometheus out after a restart of the agent."""
     guessers = [f"a{number}" for number in range(MOST_WAITING)]
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        for address in guessers:
-            assert not await passwords.are_right(address, "bob", b"guess")
-        check.gate.clear()
-        tasks, busy = [], 0
-        for address in guessers:
-            tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"another")))
-            await asyncio.sleep(0)
-        busy = sum(task.done() for task in tasks)
-        assert busy == MOST_WAITING - MOST_WAITING_AGAIN
-        good = asyncio.create_task(passwords.are_right("new", "alice", b"wonder"))
+    passwords, check = counted()
+    for address in guessers:
+        assert not await passwords.are_right(address, "bob", b"guess")
+    check.gate.clear()
+    tasks, busy = [], 0
+    for address in guessers:
+        tasks.append(asyncio.create_task(passwords.are_right(address, "bob", b"another")))
         await asyncio.sleep(0)
-        check.hashes.clear()
-        check.gate.set()
-        assert await good
-        assert check.hashes.index(ALICE["alice"]) <= 1, "at once after the hash that was under way"
-        await asyncio.gather(*tasks, return_exceptions=True)
+    busy = sum(task.done() for task in tasks)
+    assert busy == MOST_WAITING - MOST_WAITING_AGAIN
+    good = asyncio.create_task(passwords.are_right("new", "alice", b"wonder"))
+    await asyncio.sleep(0)
+    check.hashes.clear()
+    check.gate.set()
+    assert await good
+    assert check.hashes.index(ALICE["alice"]) <= 1, "at once after the hash that was under way"
+    await asyncio.gather(*tasks, return_exceptions=True)
 
-    asked(body)
 
-
-def test_a_stop_tells_all_who_wait_for_a_hash_and_who_come_after_it() -> None:
+async def test_a_stop_tells_all_who_wait_for_a_hash_and_who_come_after_it() -> None:
     """The agent's end waits for requests that are under way."""
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        check.gate.clear()
-        hashed_now = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
-        assert await asyncio.to_thread(check.entered.wait, 20)
-        waiting = [
-            asyncio.create_task(passwords.are_right(name, "alice", b"wonder")) for name in "bc"
-        ]
-        await asyncio.sleep(0)
-        passwords.begin_stop()
-        with pytest.raises(BusyError):
-            await asyncio.wait_for(passwords.are_right("d", "alice", b"guess"), 20)
-        check.gate.set()
-        assert await hashed_now
-        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-        assert [type(each) for each in told] == [BusyError, BusyError]
-        assert len(check.hashes) == 1
-        assert await passwords.are_right("e", "alice", b"wonder"), "it is remembered"
-
-    asked(body)
+    passwords, check = counted()
+    check.gate.clear()
+    hashed_now = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+    assert await asyncio.to_thread(check.entered.wait, 20)
+    waiting = [asyncio.create_task(passwords.are_right(name, "alice", b"wonder")) for name in "bc"]
+    await asyncio.sleep(0)
+    passwords.begin_stop()
+    with pytest.raises(BusyError):
+        await asyncio.wait_for(passwords.are_right("d", "alice", b"guess"), 20)
+    check.gate.set()
+    assert await hashed_now
+    told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+    assert [type(each) for each in told] == [BusyError, BusyError]
+    assert len(check.hashes) == 1
+    assert await passwords.are_right("e", "alice", b"wonder"), "it is remembered"
 
 
-def test_a_client_that_leaves_has_its_place_until_its_hash_is_done() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        check.gate.clear()
-        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        with pytest.raises(BusyError):
-            await passwords.are_right("a", "alice", b"wonder")
-        check.gate.set()
-        assert not await passwords.are_right("b", "alice", b"guess")  # after it in the queue
-        assert await passwords.are_right("a", "alice", b"wonder")
-
-    asked(body)
+async def test_a_client_that_leaves_has_its_place_until_its_hash_is_done() -> None:
+    passwords, check = counted()
+    check.gate.clear()
+    task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    with pytest.raises(BusyError):
+        await passwords.are_right("a", "alice", b"wonder")
+    check.gate.set()
+    assert not await passwords.are_right("b", "alice", b"guess")  # after it in the queue
+    assert await passwords.are_right("a", "alice", b"wonder")
 
 
-def test_another_hash_or_no_user_ends_what_was_remembered() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        assert await passwords.are_right("a", "alice", b"wonder")
-        passwords.renew({"alice": hashed("land").encode()})
-        assert not await passwords.are_right("a", "alice", b"wonder")
-        assert await passwords.are_right("a", "alice", b"land")
-        passwords.renew({"bob": hashed("x").encode()})
-        assert not await passwords.are_right("a", "alice", b"land")
-
-    asked(body)
+async def test_another_hash_or_no_user_ends_what_was_remembered() -> None:
+    passwords, _ = counted()
+    assert await passwords.are_right("a", "alice", b"wonder")
+    passwords.renew({"alice": hashed("land").encode()})
+    assert not await passwords.are_right("a", "alice", b"wonder")
+    assert await passwords.are_right("a", "alice", b"land")
+    passwords.renew({"bob": hashed("x").encode()})
+    assert not await passwords.are_right("a", "alice", b"land")
 
 
-def test_a_password_withdrawn_while_it_is_checked_is_wrong() -> None:
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        check.gate.clear()
-        task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
-        await asyncio.sleep(0)
-        passwords.renew({"bob": hashed("x").encode()})
-        check.gate.set()
-        assert not await task
-
-    asked(body)
+async def test_a_password_withdrawn_while_it_is_checked_is_wrong() -> None:
+    passwords, check = counted()
+    check.gate.clear()
+    task = asyncio.create_task(passwords.are_right("a", "alice", b"wonder"))
+    await asyncio.sleep(0)
+    passwords.renew({"bob": hashed("x").encode()})
+    check.gate.set()
+    assert not await task
 
 
-def test_few_right_passwords_are_remembered() -> None:
+async def test_few_right_passwords_are_remembered() -> None:
     users = {f"u{number}": hashed("x").encode() for number in range(MOST_REMEMBERED + 1)}
-
-    async def body(passwords: Passwords, check: CountedCheck) -> None:
-        for user in (*users, "u0"):
-            assert await passwords.are_right("a", user, b"x")
-        assert len(check.hashes) == MOST_REMEMBERED + 2
-
-    asked(body, users)
+    passwords, check = counted(users)
+    for user in (*users, "u0"):
+        assert await passwords.are_right("a", user, b"x")
+    assert len(check.hashes) == MOST_REMEMBERED + 2
