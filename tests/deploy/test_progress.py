@@ -5,6 +5,7 @@ Scrapes fail, agents are started anew, jobs are requeued and continued under ano
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
 from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.reports.tables import facts
 from ofu_exporter.support.percent import percent
 from tests.helpers import progress_fleet
@@ -76,8 +78,9 @@ def over(client: PrometheusClient, name: str, by: str, end: float) -> dict[tuple
     }
 
 
-def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> None:
-    """The report multiplies out to the work of the progress, and says what else was worked."""
+def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> dict[tuple[str, ...], float]:
+    """The report multiplies out to the work of the progress, and says what else was worked; gives what it says that
+    jobs lost, by job and reason."""
     reader = PartReader(client)
     history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
     prices = Prices(currency="EUR", gpu_hour={"*": 2.0})
@@ -101,6 +104,12 @@ def check_chain(client: PrometheusClient, fleet: ProgressFleet) -> None:
     )
     assert f"{percent(steps['ofu'].share)} of the peak became progress." in next(facts(report))
     assert {row.by for row in report.progress} == {"all", "user", "account", "job"}
+    jobs = [row for row in report.progress if row.by == "job"]
+    lost_by = itertools.product(jobs, NoProgress)
+    return {
+        (row.name, each.value): getattr(row, f"{each.value}_gpu_hours") or 0.0
+        for row, each in lost_by
+    }
 
 
 def check_before(client: PrometheusClient, fleet: ProgressFleet) -> None:
@@ -120,14 +129,25 @@ def check_before(client: PrometheusClient, fleet: ProgressFleet) -> None:
         assert now.ratio_before == pytest.approx(then.ratio, abs=OF_PEAK), now.factor
 
 
-@pytest.mark.parametrize(("name", "seed"), [("prometheus", 1), ("victoria", 2)])
-def test_each_loss_is_what_was_planted(name: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "seed", "vanish"),
+    [
+        ("prometheus", 1, False),
+        ("victoria", 2, False),
+        ("prometheus", 3, True),
+        ("victoria", 4, True),
+    ],
+)
+def test_each_loss_is_what_was_planted(name: str, seed: int, vanish: bool, tmp_path: Path) -> None:
     fleet = progress_fleet.planned(seed)
+    if vanish:
+        fleet = progress_fleet.with_vanished(fleet)
     end = BEGIN + fleet.hours * HOUR
     with engine(name, fleet, f"{NAMES} {HOURS}", tmp_path) as client:
-        found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
-        check_chain(client, fleet)
-        check_before(client, fleet)
+        found = check_chain(client, fleet)
+        if not vanish:  # what was not seen is in the report alone
+            found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
+            check_before(client, fleet)
         used = over(client, "job:lost_progress_utilized_gpu_hours:sum1h", "cluster", end)
     planted, held = fleet.lost(), fleet.held()
     reasons = {reason for _, reason in planted}

@@ -6,11 +6,12 @@ truth is the sum of the stretches' GPU-seconds: nothing of the package computes 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -134,12 +135,19 @@ class ProgressFleet:
     restarts: dict[str, float] = field(default_factory=dict)
     """When the agent of a node is started anew, seconds after BEGIN: it is away for 20 s, and its GPUs' counters begin
     at 0; those of jobs go on from its state file."""
+    away: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """From and until when a node does not answer, in seconds after BEGIN; what it has counted goes on."""
     seed: int = 1
 
     @property
     def installed(self) -> float:
-        """GPU-hours."""
-        return GPUS * len(self.nodes) * self.hours
+        """GPU-hours, of a node that is gone for good until then."""
+        end = self.hours * HOUR
+        lasts = (
+            begin if until >= end else end
+            for begin, until in (self.away.get(node, (end, end)) for node in self.nodes)
+        )
+        return GPUS * sum(lasts) / HOUR
 
     def held(self) -> dict[str, float]:
         """GPU-hours by job."""
@@ -173,9 +181,11 @@ class ProgressFleet:
     def _times(self, node: str) -> Iterator[float]:
         chance = random.Random(f"{self.seed} {node}")
         restart = self.restarts.get(node, -1000.0)
+        away, back = self.away.get(node, (-1.0, -1.0))
         for step in range(round(self.hours * HOUR / SCRAPE)):
             at = LATE + SCRAPE * step
-            if chance.random() >= self.missed and not 0 <= at - restart < 20:
+            is_missed = chance.random() < self.missed
+            if not (is_missed or 0 <= at - restart < 20 or away <= at < back):
                 yield at
 
     def _page(self, node: str) -> Iterator[tuple[str, dict[str, str], float, float]]:
@@ -340,6 +350,44 @@ def planned(seed: int, hours: float = 8.0, jobs: int = 10) -> ProgressFleet:
                 job = f"{200 + 10 * number + run}"  # a new job continues the old one
     restarts = {nodes[0]: 2.5 * HOUR, nodes[-1]: 4.2 * HOUR}
     return ProgressFleet(nodes, runs, hours, missed=0.03, restarts=restarts, seed=seed)
+
+
+def with_vanished(fleet: ProgressFleet) -> ProgressFleet:
+    """The same with a node that is gone for good in the middle of a job, whose others then stand until it is started
+    again on another node, and with two that do not answer for half an hour: in steps that are done again, and beyond
+    the end of an hour."""
+    chance = random.Random(fleet.seed)
+    lost = next(run for run in fleet.runs if len(run.nodes) > 1 and run.seconds > 6000)
+    gone, at = lost.nodes[-1], lost.begin + chance.uniform(2500, lost.seconds - 1500)
+    others = lost.nodes[:-1]
+    runs = []
+    for run in fleet.runs:
+        if run is lost:
+            cut = [
+                Stretch(s.kind, min(to, at) - begin) for begin, to, s in run.spans() if begin < at
+            ]
+            runs.append(replace(run, stretches=cut))
+            stands = replace(run, nodes=others, begin=at, stretches=[Stretch("hang", 900)])
+            runs.append(stands)
+        elif gone in run.nodes:
+            nodes = [*others, f"spare-{gone}"] if run.begin > at else run.nodes
+            runs.append(replace(run, nodes=nodes))
+        else:
+            runs.append(run)
+    away = {gone: (at, 2 * fleet.hours * HOUR)}
+    whole = [run for run in fleet.runs if not {*run.nodes} & {*lost.nodes, *fleet.restarts}]
+    starts_again = next(run for run in whole if run.stretches[1].kind == "again")
+    begin = starts_again.begin + starts_again.stretches[0].seconds + chance.uniform(0, 300)
+    away[starts_again.nodes[0]] = (begin, begin + 1800)
+    node, hour = next(
+        (run.nodes[-1], hour * HOUR)
+        for run, hour in itertools.product(whole, (2, 3, 4, 5))
+        if run.begin + 1300 < hour * HOUR < run.end - 1300
+        if run.nodes[-1] not in starts_again.nodes
+    )
+    away[node] = (hour - chance.uniform(600, 1200), hour + chance.uniform(600, 1200))
+    nodes = [*fleet.nodes, f"spare-{gone}"]
+    return replace(fleet, nodes=nodes, runs=runs, away=away)
 
 
 def _happenings(chance: random.Random, states_steps: bool, is_first: bool) -> Iterator[Stretch]:

@@ -15,6 +15,7 @@ from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, ClusterJob, JobSums
+from ofu_exporter.fleet.reports.progress_sums import ProgressSums
 from ofu_exporter.fleet.reports.queries import Quantity, any_of, matcher
 from ofu_exporter.fleet.series import Series
 
@@ -38,6 +39,11 @@ class _Gap(NamedTuple):
 
 
 class AbsentNodeReader(HistoryAnswers):
+    def _about(self, gap: _Gap) -> TimeSpan:
+        """The gap with the hours beside it: some minutes of them, which may belong to it, are too few to be seen."""
+        whole = self._history.clock.span(gap.first - 1, gap.last + 1)
+        return whole._replace(end=min(whole.end, self._history.span.end))
+
     def read(self) -> None:
         """Name the nodes that were away, and bridge their gaps."""
         for gap in self._gaps():
@@ -97,12 +103,12 @@ class AbsentNodeReader(HistoryAnswers):
 
     def _around(self, gap: _Gap) -> tuple[_GpusOfNodes, set[str]]:
         """Which GPUs the nodes had before, and which nodes are there again."""
-        span = self._history.clock.span(gap.first, gap.last)
+        begin = self._history.clock.end_of(gap.first - 1)
         before: _GpusOfNodes = defaultdict(dict)
-        for one in self._of_nodes(gap, gap.nodes, span.start, queries.NODE_GPUS):
+        for one in self._of_nodes(gap, gap.nodes, begin, queries.NODE_GPUS):
             gpus = before[one.labels.get("instance", "")]
             gpus[one.labels.get("model", "")] = one.points[-1][1]
-        present = self._of_nodes(gap, gap.nodes, span.end, queries.PRESENT)
+        present = self._of_nodes(gap, gap.nodes, self._about(gap).end, queries.PRESENT)
         return before, {one.labels.get("instance", "") for one in present}
 
     def _renamed(self, gap: _Gap, gone: Iterable[str]) -> Iterator[str]:
@@ -144,8 +150,8 @@ class AbsentNodeReader(HistoryAnswers):
         wanted = f"{matcher('cluster', gap.cluster)},{any_of('instance', nodes)}"
         named = expression.replace("NODES", wanted)
         spans = [TimeSpan(ends(gap.first) - 2 * HOUR, ends(gap.first))]
-        if gap.last > gap.first:
-            spans.append(TimeSpan(ends(gap.last) - HOUR, ends(gap.last)))
+        after = TimeSpan(max(ends(gap.last) - HOUR, ends(gap.first)), self._about(gap).end)
+        spans += [after] if after.hours else []
         seen: dict[tuple[str, ClusterJob], set[float]] = defaultdict(set)
         for span in spans:
             for one in self._reader.series("nodes that were away", named, span, _STEP_SECONDS):
@@ -165,7 +171,20 @@ class AbsentNodeReader(HistoryAnswers):
                     sums.add_one(quantity.name, part)
                     key = self._history.owned(job_of(labels), hour)
                     self._history.add_hour(self._history.job(key), hour, sums)
-        for quantity in queries.MODEL_HOURS if not self._jobs else ():
+        if not self._jobs:
+            self._bridge_progress(gap, wanted)
+            self._bridge_models(gap, wanted, before)
+
+    def _bridge_progress(self, gap: _Gap, wanted: str) -> None:
+        by_reason = wanted, f"{queries.NODE_JOB}, reason"
+        for labels, hours in self._beyond(gap, queries.LOST_PROGRESS, by_reason):
+            for hour, part in _spread(hours, gap.nodes[labels["instance"]]):
+                key = self._history.owned(job_of(labels), hour)
+                sums = self._history.progress.setdefault(key, ProgressSums())
+                sums.lose(labels["reason"], hour, part)
+
+    def _bridge_models(self, gap: _Gap, wanted: str, before: _GpusOfNodes) -> None:
+        for quantity in queries.MODEL_HOURS:
             for labels, hours in self._beyond(gap, quantity, (wanted, queries.GPU)):
                 gpus = before[labels["instance"]] or {"": 0.0}
                 model = max(gpus, key=gpus.__getitem__)
@@ -182,7 +201,7 @@ class AbsentNodeReader(HistoryAnswers):
         """
         matchers, by = wanted
         counter = f"{quantity.counter}{{{matchers}}}"
-        span = self._history.clock.span(gap.first, gap.last)
+        span = self._about(gap)
         length = f"[{span.hours}h]"
         whole = queries.over_gap(counter, length, by)
 

@@ -103,10 +103,7 @@ class ProgressReader(HistoryAnswers):
         watched: set[tuple[ClusterJob, int]] = set()
         for (*key, reason), hours in self.largest(lost, _reason_of).items():
             for hour, value in sorted(hours.items()):
-                sums = self._sums(ClusterJob(*key), hour)
-                sums.lost[reason] = sums.lost.get(reason, 0.0) + value
-                if value and reason in (NoProgress.STARTING, NoProgress.DONE_AGAIN):
-                    sums.recovering[hour] = sums.recovering.get(hour, 0.0) + value
+                self._sums(ClusterJob(*key), hour).lose(reason, hour, value)
                 if reason == NoProgress.HELD_IDLE:
                     watched.add((ClusterJob(*key), hour))
         return watched

@@ -60,6 +60,12 @@ class ProgressSums:
         else:
             self.lost[reason.value] = self.lost.get(reason.value, 0.0) + hours
 
+    def lose(self, reason: str, hour: int, hours: float) -> None:
+        """Add what was lost in an hour of the clock."""
+        self.lost[reason] = self.lost.get(reason, 0.0) + hours
+        if hours and reason in (NoProgress.STARTING, NoProgress.DONE_AGAIN):
+            self.recovering[hour] = self.recovering.get(hour, 0.0) + hours
+
     def cut(self, held: float) -> dict[NoProgress, float]:
         """What was lost of these GPU-hours, none of them twice."""
         left, found = held, {}

@@ -108,6 +108,8 @@ JOB_HOURS = (
     _job_hours("compared_utilized", "ofu_job_compared_utilization_seconds_total"),
 )
 """GPU-hours of a job in an hour. Recorded, they are samples of their own."""
+LOST_PROGRESS = Quantity("no progress", "", "", counter="ofu_job_lost_progress_gpu_seconds_total")
+"""What agents count of it, by reason."""
 
 
 def _by_model(gpus: str, info: str) -> str:
