@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.monitoring import free_port
 from tests.doubles.nvml import Scenario
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import (
@@ -259,11 +260,6 @@ def test_json_logs_are_one_object_a_line() -> None:
         running.stop()
         lines = [json.loads(line) for line in running.log]
     assert {"time", "level", "logger", "message"} <= set(lines[0])
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 def test_a_standard_error_that_nobody_reads_freezes_neither_http_nor_the_stop() -> None:

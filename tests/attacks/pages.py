@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from tests.attacks.attack import Attack
 from tests.attacks.target import GPUS, PACE, Setup
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 COLLECT_SECONDS = 1.0
 UNKNOWN = 3000
@@ -60,24 +58,15 @@ def with_page(
 
     def setup(folder: Path, stack: ExitStack) -> Setup:
         handler = partial(_Handler, pieces)
-        server = stack.enter_context(QuietServer(("127.0.0.1", 0), handler))
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        stack.callback(server.shutdown)
-        url = f"http://127.0.0.1:{server.server_port}/metrics"
-        source = [
-            "--source",
-            "dcgm-exporter",
-            "--url",
-            url,
-            "--collect-interval",
-            f"{COLLECT_SECONDS}s",
-        ]
+        url = f"{stack.enter_context(answering(handler)).url}/metrics"
+        source = ["--source", "dcgm-exporter", "--url", url]
+        source += ["--collect-interval", f"{COLLECT_SECONDS}s"]
         return Setup([*source, "--scheduler", "none", *PACE], has_counters=has_counters)
 
     return setup
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     def __init__(self, pieces: Callable[[], Iterable[bytes]], *given: object) -> None:
         self._pieces = pieces
         super().__init__(*given)  # type: ignore[arg-type]
@@ -91,9 +80,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
         except OSError:
             return  # the agent has had enough
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
 
 
 ATTACKS = (

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.process import cpu_seconds, free_port, resident_mib
+from tests.bench.process import cpu_seconds, resident_mib
+from tests.deploy.monitoring import free_port
 from tests.doubles.nvml import Scenario
 
 GPUS = 8

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.values.losses import Loss
+from tests.bench.process import cpu_seconds
 from tests.deploy.monitoring import free_port
 from tests.helpers.agent import until
 
@@ -193,12 +194,6 @@ class Cost(NamedTuple):
     server_cpu: float
     wall: float
     mib: float
-
-
-def cpu_seconds(process: int) -> float:
-    """CPU time of a process that runs."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(server: tuple[str, int], days: int, flags: Sequence[str], output: Path) -> Cost:

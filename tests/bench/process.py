@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections import Counter
 from pathlib import Path
@@ -48,8 +47,3 @@ def _kind(path: str) -> str:
     if file.startswith(("python", "libpython")):
         return "interpreter"
     return file.split(".")[0]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])

@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from tests.bench.process import cpu_seconds
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
 from tests.helpers.prometheus_server import Prometheus
@@ -259,12 +260,6 @@ def imported(fleet: Fleet, hours: float, until_: float, folder: Path, load: Load
 def write(to: Callable[[str], object], samples: Iterable[Sample], at: float) -> None:
     """Samples of one time as lines of OpenMetrics."""
     to("".join(f"{series} {value:.9g} {at:.0f}\n" for series, value in samples))
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time of all threads of a process, in nanoseconds' resolution."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
 
 def is_idle(pid: int) -> bool:

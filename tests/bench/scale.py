@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.rules import cpu_seconds
+from tests.bench.process import cpu_seconds, resident_mib
 from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ALERTS, RULES
 from tests.helpers.agent import COMMAND, until
@@ -105,13 +105,6 @@ def configuration(fleet: str, folder: Path, remote: str) -> Path:
     return path
 
 
-def mebibytes(pid: int, field: str) -> float:
-    """What /proc says of a process's memory; VmHWM is the most that it has had."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (found,) = (line.split()[1] for line in lines if line.startswith(field))
-    return int(found) / 1024
-
-
 class Storage:
     """A Prometheus or a VictoriaMetrics, and what may be asked of both."""
 
@@ -138,7 +131,7 @@ class Storage:
         return int(status.get("headStats", {}).get("numSeries", 0) or status["totalSeries"])
 
     def memory(self) -> float:
-        return mebibytes(self.pid, "VmRSS")
+        return resident_mib(self.pid, "VmRSS")
 
 
 @contextlib.contextmanager
@@ -197,7 +190,7 @@ def row(nodes: int, minutes: float, into: str) -> str:
         lasted = time.monotonic() - middle
         cores = (cpu_seconds(storage.pid) - cpu) / lasted
         used = (cpu_seconds(simulator) - own) / lasted
-        most = mebibytes(simulator, "VmHWM")
+        most = resident_mib(simulator, "VmHWM")
         print(f"simulator: {used:.2f} cores, {most:.0f} MiB at most", file=sys.stderr)
         print(f"targets: {kept(storage, nodes, minutes)}", file=sys.stderr)
         series = storage.series()

@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.bench.process import cpu_seconds, free_port
+from tests.bench.process import cpu_seconds
+from tests.deploy.monitoring import free_port
 from tests.helpers.agent import COMMAND, agent, until
 
 ROUNDS = 7

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 from pydantic import BaseModel
 
 from ofu_exporter import __version__, sources
@@ -22,15 +21,9 @@ from ofu_exporter.cli.settings import flag_of
 from ofu_exporter.serving import metrics
 from ofu_exporter.settings import FILE_ONLY, Settings
 from tests.helpers.agent import COMMAND
-from tests.helpers.in_process import call
+from tests.helpers.in_process import call, shown
 
 FOLDER = Path(sources.__file__).parents[1] / "cli"
-
-
-def shown(*args: str) -> str:
-    result = CliRunner().invoke(cli, args)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def test_version() -> None:

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
-from tests.helpers.in_process import call
+from tests.helpers.in_process import as_json, call, shown
 
 ROOT = Path(__file__).parents[2]
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
 H100 = ("--gpu", "NVIDIA H100 80GB HBM3")
 
 
-def shown(*args: str) -> str:
-    result = CliRunner().invoke(cli, ["explain", *args])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def report(*args: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
-    return read
-
-
 def test_json() -> None:
-    out = report("--mfu", "0.26", "--ofu", "0.34")
+    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34")
     assert list(out) == ["observed_ratio", "verdict", "advice", "tied", "not_tried", "causes"]
     assert out["not_tried"]["hybrid_as_dense"] == ["config"]
     assert out["observed_ratio"] == pytest.approx(0.26 / 0.34)
@@ -43,22 +28,22 @@ def test_json() -> None:
 
 
 def test_agreement_and_no_cause_are_empty_lists() -> None:
-    agree = report("--mfu", "0.33", "--ofu", "0.34")
+    agree = as_json("explain", "--mfu", "0.33", "--ofu", "0.34")
     assert (agree["verdict"], agree["causes"]) == ("agree", [])
-    unknown = report("--mfu", "700%", "--ofu", "0.34", "--ofu-stderr", "0.001")
+    unknown = as_json("explain", "--mfu", "700%", "--ofu", "0.34", "--ofu-stderr", "0.001")
     assert (unknown["verdict"], unknown["causes"]) == ("mfu_above_ofu", [])
 
 
 @pytest.mark.parametrize("ofu", ["0", "0.0001", "0.02", "0.03"])
 def test_gpus_that_did_next_to_nothing_have_no_cause_in_the_report(ofu: str) -> None:
-    out = report("--mfu", "0.5", "--ofu", ofu, *LLAMA, *H100, "--precision", "bf16")
+    out = as_json("explain", "--mfu", "0.5", "--ofu", ofu, *LLAMA, *H100, "--precision", "bf16")
     assert (out["verdict"], out["causes"]) == ("mfu_above_ofu", [])
     assert "the GPUs did almost nothing" in out["advice"]
-    assert "GPUs did almost nothing" in shown("--mfu", "0.5", "--ofu", ofu)
+    assert "GPUs did almost nothing" in shown("explain", "--mfu", "0.5", "--ofu", ofu)
 
 
 def test_an_error_as_large_as_ofu_tells_nothing() -> None:
-    out = report("--mfu", "0.9", "--ofu", "0.2", "--ofu-stderr", "0.1")
+    out = as_json("explain", "--mfu", "0.9", "--ofu", "0.2", "--ofu-stderr", "0.1")
     assert "OFU may be 0" in out["advice"]
 
 
@@ -72,7 +57,7 @@ def test_an_error_as_large_as_ofu_tells_nothing() -> None:
 )
 def test_an_ofu_that_contradicts_the_throughput_is_said(mfu: str, ofu: str, words: str) -> None:
     args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e6")
-    out = report("--mfu", mfu, "--ofu", ofu, *args)
+    out = as_json("explain", "--mfu", mfu, "--ofu", ofu, *args)
     assert words in out["advice"]
     assert out["causes"] == []
 
@@ -83,40 +68,53 @@ def test_a_throughput_of_one_gpu_is_asked_about_only_where_it_is_half_of_what_ra
 ) -> None:
     """12 % by the throughput and 24 % reported on two GPUs: of OFU 22 % that is more than half."""
     args = (*LLAMA, *H100, "--gpus", "2", "--precision", "bf16", "--tokens-per-second", "4614")
-    assert "MFU from the throughput: 12.00%" in shown("--mfu", "0.24", "--ofu", ofu, *args)
-    advice = report("--mfu", "0.24", "--ofu", ofu, *args)["advice"]
+    assert "MFU from the throughput: 12.00%" in shown(
+        "explain", "--mfu", "0.24", "--ofu", ofu, *args
+    )
+    advice = as_json("explain", "--mfu", "0.24", "--ofu", ofu, *args)["advice"]
     assert ("of all GPUs together" in advice) is is_asked
 
 
 def test_a_throughput_that_cannot_be_is_no_percentage() -> None:
     args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16", "--tokens-per-second", "2e9")
-    out = report("--mfu", "0.4", "--ofu", "0.4", *args)
+    out = as_json("explain", "--mfu", "0.4", "--ofu", "0.4", *args)
     assert "needs an OFU of at least 40640" in out["advice"]
 
 
 def test_more_than_100_percent_is_named() -> None:
-    assert "MFU over 100 % is impossible" in shown("--mfu", "170%", "--ofu", "0.4")
+    assert "MFU over 100 % is impossible" in shown("explain", "--mfu", "170%", "--ofu", "0.4")
 
 
 def test_facts_exclude() -> None:
-    out = report("--mfu", "0.26", "--ofu", "0.34", "--recompute", "none")
+    out = as_json("explain", "--mfu", "0.26", "--ofu", "0.34", "--recompute", "none")
     assert "activation_recompute" not in str(out["causes"])
-    told = report("--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
+    told = as_json("explain", "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
     assert told["causes"][0]["cause"] == "sparse_peak"
-    right = report(
-        "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16", "--peak-tflops", "989.4"
+    right = as_json(
+        "explain",
+        "--mfu",
+        "0.2",
+        "--ofu",
+        "0.4",
+        *H100,
+        "--precision",
+        "bf16",
+        "--peak-tflops",
+        "989.4",
     )
     assert "peak" not in str([each["cause"] for each in right["causes"]])
 
 
 def test_the_throughput_tells_a_small_mistake() -> None:
     args = (*LLAMA, *H100, "--gpus", "256", "--precision", "bf16")
-    noisy = report("--mfu", "0.431", "--ofu", "0.41", "--ofu-stderr", "0.01", *args)
+    noisy = as_json("explain", "--mfu", "0.431", "--ofu", "0.41", "--ofu-stderr", "0.01", *args)
     assert (noisy["verdict"], noisy["causes"]) == ("agree", [])
-    exact = report("--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6")
+    exact = as_json(
+        "explain", "--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6"
+    )
     assert exact["causes"][0]["cause"] == "embedding_counted"
     assert "MFU from the throughput: 40.64%" in shown(
-        "--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6"
+        "explain", "--mfu", "0.431", "--ofu", "0.41", *args, "--tokens-per-second", "2e6"
     )
 
 
@@ -169,28 +167,30 @@ def test_what_cannot_be_used(args: tuple[str, ...], message: str) -> None:
 
 
 def test_accumulation_and_packs_that_are_told_are_tried() -> None:
-    out = report("--mfu", "0.05", "--ofu", "0.41", *H100, "--accumulation", "8")
+    out = as_json("explain", "--mfu", "0.05", "--ofu", "0.41", *H100, "--accumulation", "8")
     assert out["causes"][0]["cause"] == "gradient_accumulation"
     args = (*LLAMA[:2], "--seq-len", "1024", "--batch-size", "64", "--pack-length", "8192")
-    out = report("--mfu", "0.46", "--ofu", "0.41", *args, *H100, "--precision", "bf16")
+    out = as_json("explain", "--mfu", "0.46", "--ofu", "0.41", *args, *H100, "--precision", "bf16")
     assert "pack_as_one_sequence" in {each["cause"] for each in out["causes"]}
 
 
 def test_what_would_tell_causes_apart_is_named_by_its_options() -> None:
-    text = shown("--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
+    text = shown("explain", "--mfu", "0.2", "--ofu", "0.4", *H100, "--precision", "bf16")
     assert re.search(r"^\d+ causes fit as well as the best .*--peak-tflops.* can tell", text, re.M)
     assert "Order: misfit²/2 + rarity" in text
 
 
 def test_csv_has_a_row_for_each_cause_and_one_where_there_is_none() -> None:
     found = [
-        *csv.DictReader(io.StringIO(shown("--mfu", "0.26", "--ofu", "0.34", "--format", "csv")))
+        *csv.DictReader(
+            io.StringIO(shown("explain", "--mfu", "0.26", "--ofu", "0.34", "--format", "csv"))
+        )
     ]
     assert [row["cause"] for row in found] == [
-        each["cause"] for each in report("--mfu", "0.26", "--ofu", "0.34")["causes"]
+        each["cause"] for each in as_json("explain", "--mfu", "0.26", "--ofu", "0.34")["causes"]
     ]
     assert {row["verdict"] for row in found} == {"mfu_below_ofu"}
     (agree,) = csv.DictReader(
-        io.StringIO(shown("--mfu", "0.33", "--ofu", "0.34", "--format", "csv"))
+        io.StringIO(shown("explain", "--mfu", "0.33", "--ofu", "0.34", "--format", "csv"))
     )
     assert (agree["verdict"], agree["cause"]) == ("agree", "")

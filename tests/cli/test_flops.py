@@ -6,14 +6,11 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
-from tests.helpers.in_process import call
+from tests.helpers.in_process import as_json, call, shown
 
 LLAMA = str(CONFIGS / "llama-3-8b.json")
 QWEN_VL = str(CONFIGS / "qwen3-vl-8b.json")
@@ -36,19 +33,8 @@ KEYS = [
 ]
 
 
-def shown(*args: str) -> str:
-    result = CliRunner().invoke(cli, args)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def report(*args: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
-    return read
-
-
 def test_the_report_of_a_model() -> None:
-    out = report("flops", LLAMA, "--seq-len", "8192")
+    out = as_json("flops", LLAMA, "--seq-len", "8192")
     assert list(out) == KEYS
     assert (out["family"], out["convention"]) == ("decoder", "model")
     assert out["parameters"] == {
@@ -66,7 +52,7 @@ def test_the_report_of_a_model() -> None:
 
 def test_a_batch_is_so_many_sequences() -> None:
     one, many = (
-        report("flops", LLAMA, "--seq-len", "4096", "--batch-size", size) for size in ("1", "512")
+        as_json("flops", LLAMA, "--seq-len", "4096", "--batch-size", size) for size in ("1", "512")
     )
     assert many["model_flops_per_step"] == 512 * one["model_flops_per_step"]
     assert many["model_flops_per_token"] == one["model_flops_per_token"]
@@ -83,18 +69,18 @@ def test_a_batch_is_so_many_sequences() -> None:
     ],
 )
 def test_what_changes_the_count(args: list[str], times_megatron: float) -> None:
-    out = report("flops", LLAMA, "--seq-len", "8192", *args)
+    out = as_json("flops", LLAMA, "--seq-len", "8192", *args)
     assert out["model_flops_per_step"] / 421_645_529_382_912 == pytest.approx(
         times_megatron, abs=5e-5
     )
 
 
 def test_recomputation() -> None:
-    full = report(
+    full = as_json(
         "flops", LLAMA, "--seq-len", "4096", "--recompute", "full", "--convention", "palm"
     )
     assert 3 * full["hardware_flops_per_token"] == 4 * full["model_flops_per_token"]
-    some = report(
+    some = as_json(
         "flops", LLAMA, "--seq-len", "4096", "--recompute", "full", "--recompute-layers", "8"
     )
     assert 1 < some["hardware_flops_per_token"] / some["model_flops_per_token"] < 1.1
@@ -103,19 +89,19 @@ def test_recomputation() -> None:
 def test_packed_lengths(tmp_path: Path) -> None:
     file = tmp_path / "lengths"
     file.write_text("1024\n3072\n")
-    packed = report("flops", LLAMA, "--lengths", str(file))
-    moments = report(
+    packed = as_json("flops", LLAMA, "--lengths", str(file))
+    moments = as_json(
         "flops", LLAMA, "--batch-size", "2", "--moments", f"2048,{(1024**2 + 3072**2) / 2}"
     )
     assert packed["model_flops_per_step"] == moments["model_flops_per_step"]
-    equal = report("flops", LLAMA, "--seq-len", "2048", "--batch-size", "2")
+    equal = as_json("flops", LLAMA, "--seq-len", "2048", "--batch-size", "2")
     assert packed["model_flops_per_step"] > equal["model_flops_per_step"]
 
 
 def test_padding(tmp_path: Path) -> None:
     file = tmp_path / "lengths"
     file.write_text("1024\n3072\n")
-    padded = report("flops", LLAMA, "--lengths", str(file), "--padded-to", "4096")
+    padded = as_json("flops", LLAMA, "--lengths", str(file), "--padded-to", "4096")
     assert padded["hardware_flops_per_token"] > 1.9 * padded["model_flops_per_token"]
 
 
@@ -132,12 +118,12 @@ def test_what_is_known_is_listed() -> None:
 
 def test_streams_frozen_parts_and_adapters() -> None:
     streams = ("--length", "latent=4096", "--length", "prompt=77", "--repeats", "20")
-    image = report("flops", str(CONFIGS / "qwen-image.json"), *streams)
+    image = as_json("flops", str(CONFIGS / "qwen-image.json"), *streams)
     assert image["family"] == "qwen_image"
     seen = (str(CONFIGS / "qwen2-vl-7b.json"), "--seq-len", "1024", "--length", "image=1024")
-    trained, frozen = report("flops", *seen), report("flops", *seen, "--freeze", "vision")
+    trained, frozen = as_json("flops", *seen), as_json("flops", *seen, "--freeze", "vision")
     assert frozen["model_flops_per_step"] < trained["model_flops_per_step"]
-    adapted = report(
+    adapted = as_json(
         "flops", LLAMA, "--seq-len", "64", "--lora-rank", "8", "--lora-targets", "q_proj"
     )
     assert [term["name"] for term in adapted["terms"]][-1] == "attention.q_proj.lora"
@@ -157,7 +143,7 @@ def test_an_image_that_does_not_fit_its_sequence_is_told(
 ) -> None:
     """Four patches are a token of the sequence (Qwen2.5-VL, arXiv:2502.13923, section 2.1)."""
     model = str(CONFIGS / "qwen2.5-vl-7b.json")
-    told = report("flops", model, "--seq-len", tokens, "--length", f"image={image}")["warnings"]
+    told = as_json("flops", model, "--seq-len", tokens, "--length", f"image={image}")["warnings"]
     assert len(told) == len(warnings)
     assert all(text.startswith(start) for text, start in zip(told, warnings, strict=True))
 
@@ -167,7 +153,7 @@ MFU = ("mfu", LLAMA, "--seq-len", "8192", "--gpu", H100, "--gpus", "256")
 
 
 def test_the_mfu_of_a_job() -> None:
-    out = report(*MFU, "--tokens-per-second", "2e6")
+    out = as_json(*MFU, "--tokens-per-second", "2e6")
     assert list(out) == KEYS
     assert out["peak_tflops"] == pytest.approx(989.4, abs=0.1)
     tflops = out["model_flops_per_token"] * 2e6 / 256 / 1e12
@@ -175,7 +161,7 @@ def test_the_mfu_of_a_job() -> None:
     assert out["mfu"] == pytest.approx(
         out["model_flops_per_token"] * 2e6 / 256 / (out["peak_tflops"] * 1e12)
     )
-    mixed = report(*MFU, "--tokens-per-second", "2e6", "--precision", "bf16=0.3,fp8=0.7")
+    mixed = as_json(*MFU, "--tokens-per-second", "2e6", "--precision", "bf16=0.3,fp8=0.7")
     assert mixed["peak_tflops"] == pytest.approx(989.4 / (0.3 + 0.7 / 2), abs=0.2)
 
 
@@ -183,7 +169,7 @@ def test_the_mfu_of_a_job() -> None:
 def test_what_torch_executes_of_a_model() -> None:
     pytest.importorskip("transformers", reason="pip install --group test-torch")
     step = ("flops", LLAMA, "--seq-len", "256", "--batch-size", "8")
-    executed, counted = report(*step, "--executed"), report(*step, "--full-attention")
+    executed, counted = as_json(*step, "--executed"), as_json(*step, "--full-attention")
     assert executed["executed_flops_per_step"] == counted["model_flops_per_step"]
     assert executed["executed_flops_per_token"] == counted["model_flops_per_token"]
     assert executed["parameters"]["total"] == counted["parameters"]["total"]
@@ -195,15 +181,15 @@ def test_what_torch_executes_of_a_model() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    sparse = report(*MFU, "--tokens-per-second", "2e6", "--peak-tflops", "1979")
+    sparse = as_json(*MFU, "--tokens-per-second", "2e6", "--peak-tflops", "1979")
     assert "sparse" in sparse["warnings"][0]
-    above = report(*MFU, "--tokens-per-second", "2e7")
+    above = as_json(*MFU, "--tokens-per-second", "2e7")
     assert "over 100 %" in above["warnings"][0]
 
 
 def test_the_cause_of_a_reported_mfu_is_named() -> None:
-    right = report(*MFU, "--tokens-per-second", "2e6")["mfu"]
-    reported = report(*MFU, "--tokens-per-second", "2e6", "--reported-mfu", str(right * 1.1252))
+    right = as_json(*MFU, "--tokens-per-second", "2e6")["mfu"]
+    reported = as_json(*MFU, "--tokens-per-second", "2e6", "--reported-mfu", str(right * 1.1252))
     causes = " ".join(reported["warnings"])
     assert "full_attention_counted makes it 1.125" in causes
     assert "other_convention" in causes

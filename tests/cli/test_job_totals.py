@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import http.server
 import io
 import json
 import socket
@@ -21,6 +20,7 @@ from ofu_exporter.values.job import Job
 from tests.helpers.agent import Agent, agent, page_server, until
 from tests.helpers.in_process import call
 from tests.helpers.job_node import WINDOW, Node, seconds
+from tests.helpers.quiet_server import QuietHandler, answering
 from tests.helpers.stranger import UID, stranger
 
 pytestmark = pytest.mark.slow
@@ -263,17 +263,10 @@ def test_names_in_an_answer_cannot_command_the_terminal() -> None:
 
 
 def test_a_redirect_is_not_followed(running: Agent) -> None:
-    class Moved(http.server.BaseHTTPRequestHandler):
+    class Moved(QuietHandler):
         def do_GET(self) -> None:
-            self.send_response(302)
-            self.send_header("Location", running.url + self.path)
-            self.end_headers()
+            self.reply(status=302, headers={"Location": running.url + self.path})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Moved) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        shown = call("job", "show", "7", "--agent", f"http://127.0.0.1:{server.server_port}")
-        server.shutdown()
+    with answering(Moved) as server:
+        shown = call("job", "show", "7", "--agent", server.url)
     assert "answers 302" in shown.stderr

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ofu_exporter.cli import cli
 from ofu_exporter.cli.profile import NO_KERNELS
 from ofu_exporter.traces.formats import NO_SHAPE
-from tests.helpers.in_process import call
+from tests.helpers.in_process import as_json, call, shown
 from tests.traces.formats import tracing
 from tests.traces.formats.test_ncu import BF16, long
 from tests.traces.formats.test_nsys_csv import SUM
@@ -34,19 +30,8 @@ def trace(tmp_path: Path) -> Path:
     )
 
 
-def shown(*args: object) -> str:
-    result = CliRunner().invoke(cli, ["profile", *map(str, args)])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def report(*args: object) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
-    return read
-
-
 def test_a_trace_says_all(trace: Path) -> None:
-    out = report(trace)
+    out = as_json("profile", trace)
     bf16, fp8 = 2 * 2304 * 3072 * 4096, 2 * 2048 * 1024 * 2048
     useful = 2 * 2176 * 3000 * 4096 + 2 * 2048 * 1000 * 2048
     assert (out["executed_flops"], out["theoretical_flops"]) == (bf16 + fp8, useful)
@@ -65,13 +50,13 @@ def test_a_trace_says_all(trace: Path) -> None:
 
 
 def test_an_ofu_is_adjusted(trace: Path) -> None:
-    out = report(trace, "--ofu", "0.5")
+    out = as_json("profile", trace, "--ofu", "0.5")
     assert out["adjusted_ofu"] == pytest.approx(0.5 / (1 + out["overhead_ratio"]))
-    assert f"Adjusted OFU {out['adjusted_ofu']:.2%}" in shown(trace, "--ofu", "0.5")
+    assert f"Adjusted OFU {out['adjusted_ofu']:.2%}" in shown("profile", trace, "--ofu", "0.5")
 
 
 def test_a_table(trace: Path) -> None:
-    text = shown(trace)
+    text = shown("profile", trace)
     time, _, tiles = text.partition("\n\n")
     assert time.splitlines()[1].split()[:3] == ["-", "0", "NVIDIA"]
     assert tiles.splitlines()[1].split() == [
@@ -85,10 +70,10 @@ def test_a_table(trace: Path) -> None:
 def test_a_profile_without_shapes_says_what_is_missing(tmp_path: Path) -> None:
     table = tmp_path / "sum.csv"
     table.write_text(SUM)
-    out = report(table)
+    out = as_json("profile", table)
     assert (out["overhead_ratio"], out["precision"], out["attributed_share"]) == (None, {}, 0.0)
     assert {each["why"] for each in out["unattributed"]} == {NO_SHAPE}
-    text = shown(table)
+    text = shown("profile", table)
     assert "Overhead not known: no kernel has both known sides and known tiles\n" in text
 
 
@@ -96,7 +81,7 @@ def test_shapes_make_up_for_it(tmp_path: Path) -> None:
     table, shapes = tmp_path / "sum.csv", tmp_path / "shapes.csv"
     table.write_text(SUM)
     shapes.write_text(f"kernel,m,n,k\n{NVJET},2176,3000,4096\n")
-    out = report(table, "--shapes", shapes)
+    out = as_json("profile", table, "--shapes", shapes)
     assert out["theoretical_flops"] == 3 * 2 * 2176 * 3000 * 4096
     assert out["overhead_ratio"] == pytest.approx(0.084235, abs=1e-6)
 
@@ -107,30 +92,33 @@ def test_counted_flops_make_an_effective_peak(tmp_path: Path) -> None:
         (NVJET, {f"{BF16}.sum": ("", "3000")}),
         (FP8, {"sm__ops_path_tensor_src_fp8.sum": ("", "1000")}),
     )
-    out = report(table, "--gpu", H100)
+    out = as_json("profile", table, "--gpu", H100)
     assert out["precision"] == {"bf16": 0.75, "fp8": 0.25}
     assert out["effective_peak_tflops"] == pytest.approx(989.4 / (0.75 + 0.125), rel=1e-3)
 
 
 def test_many_files_are_one_job(trace: Path) -> None:
-    assert report(trace, trace)["theoretical_flops"] == 2 * report(trace)["theoretical_flops"]
+    assert (
+        as_json("profile", trace, trace)["theoretical_flops"]
+        == 2 * as_json("profile", trace)["theoretical_flops"]
+    )
 
 
 def test_a_gpu_of_the_profile_that_is_not_known_has_no_peak(tmp_path: Path) -> None:
     trace = tracing.recorded()
     path = write(tmp_path / "t.json", kernel(NVJET, tracing.MM), trace=trace)
     path.write_text(path.read_text().replace(H100, "NVIDIA Unheard Of"))
-    out = report(path)
+    out = as_json("profile", path)
     assert (out["gpu"], out["effective_peak_tflops"]) == ("NVIDIA Unheard Of", None)
 
 
 def test_a_profile_without_kernels_says_so(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('{"traceEvents": []}')
-    assert shown(path).splitlines()[-1] == NO_KERNELS
-    assert report(path)["bound"] is None
+    assert shown("profile", path).splitlines()[-1] == NO_KERNELS
+    assert as_json("profile", path)["bound"] is None
     write(path, kernel(ADD))
-    assert shown(path).splitlines()[-1] == "No kernel of it runs on a tensor pipe"
+    assert shown("profile", path).splitlines()[-1] == "No kernel of it runs on a tensor pipe"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +137,11 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str, trace: Path
 
 
 def test_csv_has_a_row_for_each_family_of_kernels(trace: Path) -> None:
-    rows = [*csv.DictReader(io.StringIO(shown(trace, "--format", "csv")))]
+    rows = [*csv.DictReader(io.StringIO(shown("profile", trace, "--format", "csv")))]
     assert [row["precision"] for row in rows] == [
-        each["precision"] for each in report(trace)["kernels"]
+        each["precision"] for each in as_json("profile", trace)["kernels"]
     ]
-    assert sum(int(row["executed_flops"]) for row in rows) == report(trace)["executed_flops"]
+    assert (
+        sum(int(row["executed_flops"]) for row in rows)
+        == as_json("profile", trace)["executed_flops"]
+    )

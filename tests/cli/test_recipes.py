@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +13,7 @@ from click.testing import CliRunner
 from ofu_exporter.cli import cli
 from tests.flops.counting import CONFIGS
 from tests.flops.test_recipes import RECIPE, forward
+from tests.helpers.in_process import as_json, shown
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -25,39 +25,28 @@ def recipe(tmp_path: Path) -> str:
     return str(path)
 
 
-def shown(*args: str) -> str:
-    result = CliRunner().invoke(cli, args)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def data(*args: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
-    return read
-
-
 def test_flops_of_a_recipe_at_its_own_lengths_and_at_others(recipe: str) -> None:
-    own = data("flops", recipe, "--forward-only")
+    own = as_json("flops", recipe, "--forward-only")
     assert own["model_flops_per_step"] == forward(64, 1)
-    other = data("flops", recipe, "--forward-only", "--seq-len", "40", "--length", "images=3")
+    other = as_json("flops", recipe, "--forward-only", "--seq-len", "40", "--length", "images=3")
     assert other["model_flops_per_step"] == forward(40, 3)
     assert other["family"] == "recipe"
-    half = data("flops", recipe, "--forward-only", "--full-attention")
+    half = as_json("flops", recipe, "--forward-only", "--full-attention")
     assert half["model_flops_per_step"] == forward(64, 1, every_pair=True)
 
 
 def test_mfu_of_a_recipe_is_its_throughput_over_the_peak(recipe: str) -> None:
     """FLOPs of a step of 64 tokens, 1e9 steps a second, on 8 GPUs of 989.4 TFLOP/s."""
-    step = data("flops", recipe)["model_flops_per_step"]
-    out = data("mfu", recipe, "--gpu", H100, "--gpus", "8", "--tokens-per-second", "64e9")
+    step = as_json("flops", recipe)["model_flops_per_step"]
+    out = as_json("mfu", recipe, "--gpu", H100, "--gpus", "8", "--tokens-per-second", "64e9")
     assert out["mfu"] == pytest.approx(step * 1e9 / (8 * 989.4e12), rel=1e-3)
 
 
 def test_explain_takes_a_recipe(recipe: str) -> None:
     """A job that reports at every pair, where the model attends to half of them."""
-    step = data("flops", recipe)["model_flops_per_step"]
-    every = data("flops", recipe, "--full-attention")["model_flops_per_step"]
-    found = data(
+    step = as_json("flops", recipe)["model_flops_per_step"]
+    every = as_json("flops", recipe, "--full-attention")["model_flops_per_step"]
+    found = as_json(
         *("explain", "--config", recipe, "--mfu", str(0.2 * every / step), "--ofu", "0.2"),
         *("--training", "--recompute", "none", "--gpu", H100, "--gpus", "8"),
         *("--precision", "bf16", "--ofu-stderr", "0.001"),
@@ -66,7 +55,7 @@ def test_explain_takes_a_recipe(recipe: str) -> None:
 
 
 def test_a_ready_recipe_is_named() -> None:
-    out = data("flops", "clip-vit-large-patch14")
+    out = as_json("flops", "clip-vit-large-patch14")
     assert out["parameters"]["total"] == 427_616_513
 
 
@@ -102,8 +91,8 @@ def test_an_execution_is_saved_and_counted_in_a_process_without_torch(tmp_path: 
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     counted = json.loads(run.stdout)
-    closed = data("flops", model, "--seq-len", "4096")
+    closed = as_json("flops", model, "--seq-len", "4096")
     assert counted["model_flops_per_step"] == closed["model_flops_per_step"]
     assert counted["parameters"] == closed["parameters"]
     pace = ("--gpu", H100, "--gpus", "8", "--tokens-per-second", "8e4", "--seq-len", "512")
-    assert data("mfu", model, "--executed", *pace)["mfu"] == data("mfu", model, *pace)["mfu"]
+    assert as_json("mfu", model, "--executed", *pace)["mfu"] == as_json("mfu", model, *pace)["mfu"]

@@ -6,27 +6,13 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from ofu_exporter.cli import cli
-from tests.helpers.in_process import call
+from tests.helpers.in_process import as_json, call, shown
 
 NVJET = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT"
 XMMA = "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_warpgroupsize1x1x1"
-
-
-def shown(*args: str) -> str:
-    result = CliRunner().invoke(cli, ["tile", *args])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def report(*args: str) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
-    return read
 
 
 def sides(m: int, n: int, k: int) -> tuple[str, ...]:
@@ -34,7 +20,7 @@ def sides(m: int, n: int, k: int) -> tuple[str, ...]:
 
 
 def test_json() -> None:
-    out = report(NVJET, *sides(2176, 3000, 4096))
+    out = as_json("tile", NVJET, *sides(2176, 3000, 4096))
     assert list(out) == [
         "effective",
         "executed_flops",
@@ -50,14 +36,14 @@ def test_json() -> None:
 
 
 def test_a_table_says_what_the_name_does_not() -> None:
-    text = shown(XMMA, *sides(100, 100, 100))
+    text = shown("tile", XMMA, *sides(100, 100, 100))
     assert "Family xmma, sm90, tf32\nTile 128 x 128 x 32, stages ?, cluster ? x ?\n" in text
     assert "Overhead:     at least 109.715% (lower)\n" in text
     assert "Lower bound: the name does not carry the cluster\n" in text
 
 
 def test_a_batch_multiplies() -> None:
-    one, three = (report(NVJET, *sides(100, 100, 100), "--batch", batch) for batch in "13")
+    one, three = (as_json("tile", NVJET, *sides(100, 100, 100), "--batch", batch) for batch in "13")
     assert three["executed_flops"] == 3 * one["executed_flops"]
     assert three["overhead_ratio"] == one["overhead_ratio"]
 
@@ -66,14 +52,16 @@ def test_groups_from_options_and_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "groups.csv"
     file.write_text("m,n,k\n100,4096,1024\n0,4096,1024\n700,4096,1024\n")
     groups = [f"--group={line}" for line in file.read_text().split()[1:]]
-    out = report(NVJET, *groups)
-    assert out == report(NVJET, "--groups", str(file))
+    out = as_json("tile", NVJET, *groups)
+    assert out == as_json("tile", NVJET, "--groups", str(file))
     assert out["effective"] == [[256, 4096, 1024], [0, 4096, 1024], [768, 4096, 1024]]
-    assert "Effective:    3 groups\n" in shown(NVJET, *groups)
+    assert "Effective:    3 groups\n" in shown("tile", NVJET, *groups)
 
 
 def test_row_major_sides_are_swapped() -> None:
-    assert report(NVJET, *sides(100, 300, 64), "--row-major") == report(NVJET, *sides(300, 100, 64))
+    assert as_json("tile", NVJET, *sides(100, 300, 64), "--row-major") == as_json(
+        "tile", NVJET, *sides(300, 100, 64)
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +85,9 @@ def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:
 
 
 def test_csv_is_the_same_in_one_row() -> None:
-    out = report(NVJET, *sides(2176, 3000, 4096))
-    (row,) = csv.DictReader(io.StringIO(shown(NVJET, *sides(2176, 3000, 4096), "--format", "csv")))
+    out = as_json("tile", NVJET, *sides(2176, 3000, 4096))
+    (row,) = csv.DictReader(
+        io.StringIO(shown("tile", NVJET, *sides(2176, 3000, 4096), "--format", "csv"))
+    )
     assert (int(row["executed_flops"]), row["bound"]) == (out["executed_flops"], out["bound"])
     assert json.loads(row["effective"]) == out["effective"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import socket
 import subprocess
-import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +14,7 @@ from typing import Any
 
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 Alert = dict[str, Any]
 
@@ -148,19 +146,10 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
     """A web hook; gives what it received, and its URL."""
     received = Receiver()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.alerts.extend(json.loads(body)["alerts"])
-            self.send_response(200)
-            self.end_headers()
+            received.alerts.extend(json.loads(self.sent())["alerts"])
+            self.reply()
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield received, f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
+    with answering(Handler) as server:
+        yield received, f"{server.url}/"

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import trustme
 import yaml
 
 from ofu_exporter.cli.fleet_report import report
@@ -29,7 +28,8 @@ from tests.deploy.chart import (
     template,
 )
 from tests.deploy.value_sets import VALUE_SETS
-from tests.helpers.agent import Agent, page_server
+from tests.helpers.agent import agent, page_server
+from tests.helpers.certificates import Certificates
 from tests.helpers.in_process import call
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
@@ -498,31 +498,11 @@ def look(url: str, access: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-class ClosedAgent(Agent):
-    """An agent that lets in nobody without a certificate."""
-
-    def __init__(self, folder: Path) -> None:
-        authority, files = trustme.CA(), [folder / name for name in ("ca", "cert", "key")]
-        issued = authority.issue_cert("127.0.0.1")
-        blobs = (authority.cert_pem, issued.cert_chain_pems[0], issued.private_key_pem)
-        for file, blob in zip(files, blobs, strict=True):
-            file.touch(0o600)
-            blob.write_to_path(file)
-        names = ("--tls-client-ca", "--tls-cert", "--tls-key")
-        flags = [word for pair in zip(names, map(str, files), strict=True) for word in pair]
-        super().__init__(["run", "--source", "simulate", "--listen", "127.0.0.1:0", *flags], None)
-
-    def _serving(self) -> str | None:
-        urls = [line.partition("serving on ")[2] for line in self.log if "serving on " in line]
-        return urls[0] if urls else None
-
-
 def test_the_test_sees_that_an_exporter_is_closed_and_that_it_is_gone(tmp_path: Path) -> None:
-    running = ClosedAgent(tmp_path)
-    try:
+    own = Certificates(tmp_path / "tls")
+    flags = ("--tls-client-ca", own.ca, "--tls-cert", own.cert, "--tls-key", own.key)
+    with agent("run", "--source", "simulate", *map(str, flags)) as running:
         code, said = look(running.url, "closed")
-    finally:
-        running.stop()
     assert (code, "lets in nobody" in said) == (0, True), said
     code, said = look(running.url, "closed")
     assert (code, "does not answer" in said) == (1, True), said

@@ -20,7 +20,7 @@ import yaml
 
 from tests.helpers.browser import BROWSER, seen, violations
 from tests.helpers.markdown import anchors, blocks
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import answering
 from tests.helpers.screenshots import LOOKS, QUIET
 
 ROOT = Path(__file__).parents[2]
@@ -221,11 +221,9 @@ def test_a_search_behind_a_server_asks_no_other_host(site: Path, tmp_path: Path)
     (site / "probed.html").write_text((site / "index.html").read_text().replace("</body>", PROBE))
     Held.found = threading.Event()
     handler = functools.partial(Held, directory=str(site))
-    with QuietServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/"
+    with answering(handler) as server:
+        address = f"{server.url}/"
         text = shown(f"{address}probed.html?q=divergence", tmp_path)
-        server.shutdown()
     assert FOUND.search(text)
     (loaded,) = re.findall(r'<pre id="loaded">(.*?)</pre>', text, re.DOTALL)
     assert "search_index.json" in loaded

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import trustme
 
-Answer = Callable[[BaseHTTPRequestHandler, threading.Event], None]
+from tests.helpers.quiet_server import QuietHandler, StoppedServer
+
+Answer = Callable[[QuietHandler, threading.Event], None]
 """Answers a request; the event says that the server is to stop."""
 
 Document = dict[str, object]
@@ -110,23 +109,6 @@ def review(pod: str, namespace: str = "ns", audience: str = "ofu-exporter") -> D
     return {"authenticated": True, "user": user, "audiences": [audience]}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for them
-
-    def __init__(self, handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.connections: list[socket.socket] = []
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        connection, address = super().get_request()
-        self.connections.append(connection)
-        return connection, address
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hung up is no news here."""
-
-
 class ApiServer:
     """Serves `objects` by path, and 404 for the rest; what goes wrong is set by the test."""
 
@@ -141,20 +123,18 @@ class ApiServer:
         self.token = "t0ken"
         self.seen: list[str] = []
         """Every path that was asked for, with what was asked about it."""
-        self._stopped = threading.Event()
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("127.0.0.1").configure_cert(context)
         account.mkdir(exist_ok=True)
         authority.cert_pem.write_to_path(str(account / "ca.crt"))
         (account / "token").write_text(self.token + "\n")
-        self._server = _Server(self._handler(), context)
+        self._server = StoppedServer(self._handler(), tls=context)
+        self.stop = self._server.stop
         self.environ = {
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self._server.server_port),
         }
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
 
     def add(self, document: Document, namespace: str = "ns") -> None:
         """A pod."""
@@ -162,33 +142,30 @@ class ApiServer:
         assert isinstance(metadata, dict)
         self.objects[pod_path(metadata["name"], namespace)] = document
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[QuietHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
                 server.seen.append(self.path)
                 if server.answer is not None:
-                    server.answer(self, server._stopped)
+                    server.answer(self, server._server.stopped)
                 else:
                     server._reply(self)
 
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked = json.loads(self.sent())
                 server.seen.append(asked["spec"]["token"])
                 if server.answer is not None:
-                    server.answer(self, server._stopped)
+                    server.answer(self, server._server.stopped)
                 else:
                     server._review(self, asked)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Quiet."""
-
         return Handler
 
-    def _reply(self, handler: BaseHTTPRequestHandler) -> None:
+    def _reply(self, handler: QuietHandler) -> None:
         path = handler.path.partition("?")[0]
         status = 200 if path in self.objects else 404
         if handler.headers["Authorization"] != f"Bearer {self.token}":
@@ -198,7 +175,7 @@ class ApiServer:
         said = self.objects[path] if status == 200 else {"kind": "Status", "code": status}
         send(handler, json.dumps(said).encode(), status)
 
-    def _review(self, handler: BaseHTTPRequestHandler, asked: Document) -> None:
+    def _review(self, handler: QuietHandler, asked: Document) -> None:
         """As kubernetes/pkg/registry/authentication/tokenreview/storage.go answers: 201, also about a bad token."""
         status = next((code for path, code in self.statuses.items() if path in handler.path), 201)
         spec = asked["spec"]
@@ -207,19 +184,6 @@ class ApiServer:
         answer = {**asked, "metadata": {}, "status": self.reviews.get(spec["token"], unknown)}
         send(handler, json.dumps(answer).encode(), status)
 
-    def stop(self) -> None:
-        self._stopped.set()
-        self._server.shutdown()
-        self._thread.join()
-        for connection in self._server.connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._server.server_close()
 
-
-def send(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
-    handler.wfile.write(body)
+def send(handler: QuietHandler, body: bytes, status: int = 200) -> None:
+    handler.reply(body, status, {"Content-Type": "application/json"})

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 
 class HookAnswer(NamedTuple):
@@ -35,24 +33,12 @@ def hook_server() -> Iterator[HookServer]:
     """A server on a port of its own."""
     server = HookServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            server.got.append(json.loads(self.sent()))
             answer = server.answers.pop(0) if server.answers else HookAnswer(200)
-            self.send_response(answer.status)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+            self.reply(answer.body, answer.status)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("127.0.0.1", 0), Handler) as http:
-        server.url = f"http://127.0.0.1:{http.server_address[1]}/hooks/s3cret"
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            http.shutdown()
-            thread.join()
+    with answering(Handler) as http:
+        server.url = f"{http.url}/hooks/s3cret"
+        yield server

@@ -7,15 +7,13 @@ each use of this double.
 from __future__ import annotations
 
 import json
-import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 
 class ServerAnswer(NamedTuple):
@@ -61,30 +59,16 @@ def query_server(answer: Callable[[Question], ServerAnswer]) -> Iterator[QuerySe
     """A server that gives these answers."""
     server = QueryServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            form = dict(urllib.parse.parse_qsl(body.decode()))
+            form = dict(urllib.parse.parse_qsl(self.sent().decode()))
             question = Question(self.path, form, dict(self.headers.items()))
             server.asked.append(question)
             told = answer(question)
             content = told.body if isinstance(told.body, bytes) else json.dumps(told.body).encode()
-            self.send_response(told.status)
-            for name, value in told.headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            headers = {name.replace("_", "-"): value for name, value in told.headers.items()}
+            self.reply(content, told.status, headers)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with QuietServer(("127.0.0.1", 0), Handler) as http:
-        server.url = f"http://127.0.0.1:{http.server_address[1]}"
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            http.shutdown()
-            thread.join()
+    with answering(Handler) as http:
+        server.url = http.url
+        yield server

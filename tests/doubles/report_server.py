@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.doubles.agent_answer import PEAK_FLOPS, answer_of, refusal_of
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 Answer = tuple[int, dict[str, Any] | bytes, dict[str, str]]
 """Status, body, headers."""
@@ -42,34 +40,19 @@ class ReportServer:
 def report_server() -> Iterator[ReportServer]:
     state = ReportServer()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
             assert self.path == "/v1/mfu"
             assert self.headers["Content-Type"] == "application/json"
-            report = json.loads(body)
+            report = json.loads(self.sent())
             status, answer, headers = state.answer(report)
             state.tokens.append(self.headers["Authorization"])
             state.reports.append(report)
             content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(content, status, {**headers, "Content-Type": "application/json"})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        state.url = f"http://127.0.0.1:{server.server_port}"
-        try:
-            yield state
-        finally:
-            server.shutdown()
+    with answering(Handler) as server:
+        state.url = server.url
+        yield state

@@ -11,6 +11,7 @@ import pytest
 from ofu_exporter.jobs.gpu_totals import GpuTotals
 from ofu_exporter.jobs.state_file import open_store
 from ofu_exporter.jobs.totals import JobTotals
+from tests.bench.process import resident_mib
 from tests.helpers.agent import agent, until
 
 JOBS, GPUS = 200, 72
@@ -54,16 +55,11 @@ def test_all_are_told_of_once_and_never_are_in_memory_at_once(tmp_path: Path) ->
                 until(lambda: node.get("/v1/jobs")[1].strip("[]") and node.get("/v1/jobs")[1])
             )
         ]
-        before = most_mib(node.process.pid)
+        before = resident_mib(node.process.pid, "VmHWM")
         told = node.get("/v1/jobs?ended=true")[1]
-        assert most_mib(node.process.pid) - before < MOST_MORE_MIB
+        assert resident_mib(node.process.pid, "VmHWM") - before < MOST_MORE_MIB
     ids = [job["job_id"] for job in json.loads(told)]
     old = [each for each in ids if int(each) >= 5000]
     assert old == [f"{5000 + number}" for number in range(JOBS)]
     assert {*ids} >= {*here}
     assert len({*ids}) == len(ids)
-
-
-def most_mib(process: int) -> float:
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024

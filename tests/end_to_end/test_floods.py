@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ofu_exporter.serving.connection_limit import MOST_CONNECTIONS
+from tests.bench.process import resident_mib
 from tests.helpers.agent import Agent, agent, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.server import Client
@@ -23,17 +24,8 @@ pytestmark = pytest.mark.slow
 
 FLOOD = 1500
 """Connections at once, thrice the limit."""
-MOST_BYTES = 100 << 20
+MOST_MIB = 100
 GET = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-class Https(Agent):
-    """An agent that serves https."""
-
-    def _serving(self) -> str | None:
-        return (super()._serving() if "serving on http:" in str(self.log) else None) or next(
-            (line.split("serving on ")[1] for line in self.log if "serving on https" in line), None
-        )
 
 
 @pytest.fixture
@@ -42,12 +34,10 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 @pytest.fixture
-def secure(certificates: Certificates) -> Iterator[Https]:
+def secure(certificates: Certificates) -> Iterator[Agent]:
     tls = ("--tls-cert", str(certificates.cert), "--tls-key", str(certificates.key))
-    running = Https(["run", "--source", "simulate", *tls, "--listen", "127.0.0.1:0"])
-    yield running
-    if running.process.poll() is None:
-        running.kill()
+    with agent("run", "--source", "simulate", *tls) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +50,6 @@ def many_descriptors() -> Iterator[None]:
 
 def address(running: Agent) -> tuple[str, int]:
     return "127.0.0.1", int(running.url.rpartition(":")[2])
-
-
-def resident_bytes(running: Agent) -> int:
-    with open(f"/proc/{running.process.pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def descriptors(running: Agent) -> int:
@@ -99,7 +84,7 @@ def plain_http() -> bytes:
 
 @pytest.mark.parametrize("said", [nothing, half_a_hello, plain_http])
 def test_a_flood_that_never_shakes_hands_costs_little_and_keeps_no_scrape_out(
-    secure: Https, certificates: Certificates, said: Callable[[], bytes]
+    secure: Agent, certificates: Certificates, said: Callable[[], bytes]
 ) -> None:
     context, first = certificates.context(False), said()
     most = 0
@@ -111,13 +96,13 @@ def test_a_flood_that_never_shakes_hands_costs_little_and_keeps_no_scrape_out(
                 assert scraped(secure, context) == b"HTTP/1.1 200"
                 most = max(most, descriptors(secure))
         assert most < MOST_CONNECTIONS + 100
-        assert resident_bytes(secure) < MOST_BYTES
+        assert resident_mib(secure.process.pid) < MOST_MIB
     assert secure.stop() == 0
     assert not secure.logged("Traceback")
 
 
 def test_connections_that_have_shaken_hands_cost_little_as_well(
-    secure: Https, certificates: Certificates
+    secure: Agent, certificates: Certificates
 ) -> None:
     context = certificates.context(False)
     with ExitStack() as stack:
@@ -126,7 +111,7 @@ def test_connections_that_have_shaken_hands_cost_little_as_well(
             client = context.wrap_socket(plain, server_hostname="127.0.0.1")
             stack.enter_context(client)
         assert scraped(secure, context) == b"HTTP/1.1 200"
-        assert resident_bytes(secure) < MOST_BYTES
+        assert resident_mib(secure.process.pid) < MOST_MIB
     assert secure.stop() == 0
 
 

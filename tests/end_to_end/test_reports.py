@@ -15,6 +15,7 @@ import pytest
 
 from ofu_exporter.jobs.reported_mfu import ReportedMfu
 from ofu_exporter.jobs.totals import JobTotals
+from tests.bench.process import resident_mib
 from tests.helpers.agent import SOON, Agent, agent, until
 from tests.helpers.job_node import Node, seconds
 from tests.helpers.post import post
@@ -292,14 +293,8 @@ def test_a_reload_changes_what_reports_are_compared_over(node: Node, tmp_path: P
 def test_large_wrong_bodies_do_not_gather_in_memory(running: Agent) -> None:
     """The chart's limit is 128 MiB, and each of these is some 3 MiB once it is read."""
     body = json.dumps({f"field-{number}": 1 for number in range(14_000)}).encode()
-    before = peak_mib(running)
+    before = resident_mib(running.process.pid, "VmHWM")
     statuses = [post(running, body).status for _ in range(64)]
     assert statuses[:16] == [422] * 16
     assert {*statuses} <= {422, 429}, "after some the rest is refused unread"
-    assert peak_mib(running) < before + 32
-
-
-def peak_mib(running: Agent) -> float:
-    """The most memory that the agent has had."""
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    assert resident_mib(running.process.pid, "VmHWM") < before + 32

@@ -18,11 +18,13 @@ import httpx
 import pytest
 
 from ofu_exporter.schedulers.slurm import job_tokens
+from tests.bench.process import resident_mib
 from tests.helpers.agent import COMMAND, SOON, Agent, agent, bare_environment, until
 from tests.helpers.certificates import Certificates
 from tests.helpers.job_node import WINDOW, Node, seconds
 from tests.helpers.server import Client, post
 
+EVERYWHERE = "0.0.0.0"
 REPORT = {"job_id": "7", "mfu": 0.4}
 TOKEN, OTHER = secrets.token_hex(32), secrets.token_hex(32)
 
@@ -96,21 +98,6 @@ def on(address: str, running: Agent) -> str:
     return f"http://{address}:{running.url.rpartition(':')[2]}"
 
 
-class OpenAgent(Agent):
-    """An agent at every address of the machine."""
-
-    def __init__(self, *flags: str) -> None:
-        super().__init__([*flags, "--listen", "0.0.0.0:0"])
-        self.url = self.url.replace("0.0.0.0", "127.0.0.1")
-
-    def __enter__(self) -> OpenAgent:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.stop()
-
-
 def ready(running: Agent) -> None:
     until(lambda: seconds(running) > 0)
 
@@ -119,7 +106,7 @@ def test_from_this_node_without_a_token_and_from_elsewhere_not_at_all(
     node: Node, elsewhere: str
 ) -> None:
     node.start("7", "0")
-    with OpenAgent(*node.flags()) as running:
+    with agent(*node.flags(), host=EVERYWHERE) as running:
         ready(running)
         assert accepted(running.url)
         refused = (403, "not_local")
@@ -139,7 +126,8 @@ def test_from_elsewhere_with_the_sites_token_which_is_replaced(
     node: Node, token_file: Path, elsewhere: str
 ) -> None:
     node.start("7", "0")
-    with OpenAgent(*node.flags(), "--report-token-file", str(token_file)) as running:
+    flags = (*node.flags(), "--report-token-file", str(token_file))
+    with agent(*flags, host=EVERYWHERE) as running:
         ready(running)
         there = on(elsewhere, running)
         assert send(there) == (401, "no_token")
@@ -217,8 +205,7 @@ def test_certificates_are_demanded_and_read_anew(node: Node, tmp_path: Path) -> 
     node.start("7", "0")
     old, new = Certificates(tmp_path / "old"), Certificates(tmp_path / "new")
     flags = ["--tls-cert", old.cert, "--tls-key", old.key, "--tls-client-ca", old.ca]
-    running = TlsAgent([*node.flags(), *map(str, flags), "--listen", "127.0.0.1:0"])
-    with running:
+    with agent(*node.flags(), *map(str, flags)) as running:
         until(lambda: accepted_by_tls(running.url, old.context(True)))
         assert accepted_by_tls(running.url, old.context(False)) is None
         for name in ("cert", "key", "ca"):
@@ -243,8 +230,8 @@ def test_a_reload_that_drops_the_authority_makes_nobody_certified(
     file = tmp_path / "ofu.yaml"
     settings = f"tls_cert: {own.cert}\ntls_key: {own.key}\njob_tokens: true\n"
     file.write_text(f"{settings}tls_client_ca: {own.ca}\n")
-    flags = [*node.flags(), "--config", str(file), "--listen", "127.0.0.1:0"]
-    with TlsAgent(flags) as running, httpx.Client(verify=own.context(True)) as certified:
+    flags = (*node.flags(), "--config", str(file))
+    with agent(*flags) as running, httpx.Client(verify=own.context(True)) as certified:
         until(
             lambda: certified.post(f"{running.url}/v1/mfu", json=REPORT).status_code in (200, 409)
         )
@@ -262,23 +249,6 @@ def test_a_reload_that_drops_the_authority_makes_nobody_certified(
         assert again.status_code == 401, "the connection of the withdrawn authority has ended"
 
 
-class TlsAgent(Agent):
-    """An agent that serves https."""
-
-    def _serving(self) -> str | None:
-        if self.process.poll() is not None:
-            raise AssertionError("\n".join(self.log))
-        urls = [line.partition("serving on ")[2] for line in self.log if "serving on " in line]
-        return urls[0] if urls else None
-
-    def __enter__(self) -> TlsAgent:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.process.poll() is None:
-            self.stop()
-
-
 def accepted_by_tls(url: str, context: ssl.SSLContext) -> bool | None:
     """None when there is no conversation at all."""
     try:
@@ -288,11 +258,6 @@ def accepted_by_tls(url: str, context: ssl.SSLContext) -> bool | None:
 
 
 # What an attacker does.
-
-
-def resident_bytes(running: Agent) -> int:
-    with open(f"/proc/{running.process.pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def unobserved(running: Agent) -> float:
@@ -308,7 +273,7 @@ def address(running: Agent) -> tuple[str, int]:
 def test_bodies_of_100_mb_are_refused_and_never_in_memory(node: Node) -> None:
     with agent(*node.flags()) as running:
         until(lambda: running.value("ofu_exporter_source_up", source="simulate"))
-        before = resident_bytes(running)
+        before = resident_mib(running.process.pid)
         piece = b" " * (1 << 20)
         for chunked in (False, True) * 3:
             with Client(address(running)) as client:
@@ -318,7 +283,7 @@ def test_bodies_of_100_mb_are_refused_and_never_in_memory(node: Node) -> None:
                         client.send(*([b"100000\r\n", piece, b"\r\n"] if chunked else [piece]))
                 status, _, body = client.answer()
                 assert (status, body["detail"][0]["type"]) == (413, "too_large")
-                assert resident_bytes(running) - before < 48 << 20
+                assert resident_mib(running.process.pid) - before < 48
         assert running.value("ofu_exporter_rejected_reports_total", reason="too_large") == 6
 
 
@@ -327,7 +292,7 @@ def test_600_slow_connections_keep_nobody_from_reading(node: Node, so_far: bytes
     node.start("7", "0")
     with agent(*node.flags()) as running, ExitStack() as stack:
         ready(running)
-        before, lost_before = resident_bytes(running), unobserved(running)
+        before, lost_before = resident_mib(running.process.pid), unobserved(running)
         flood = [stack.enter_context(Client(address(running))) for _ in range(600)]
         for number, slow in enumerate(flood):
             with suppress(ConnectionError):  # those that had to give way
@@ -335,7 +300,7 @@ def test_600_slow_connections_keep_nobody_from_reading(node: Node, so_far: bytes
             if number % 20 == 0:
                 assert running.get("/metrics")[0] == 200
         assert accepted(running.url)
-        assert resident_bytes(running) - before < 64 << 20
+        assert resident_mib(running.process.pid) - before < 64
         until(lambda: unobserved(running) - lost_before < 2 * WINDOW)  # the last is under way
 
 
@@ -343,7 +308,7 @@ def test_a_reset_connection_is_not_taken_for_the_unix_socket(node: Node, elsewhe
     """Its peer has no address any more when the agent looks."""
     node.start("7", "0")
     body = json.dumps(REPORT).encode()
-    with OpenAgent(*node.flags()) as running:
+    with agent(*node.flags(), host=EVERYWHERE) as running:
         ready(running)
         port = address(running)[1]
         running.process.send_signal(signal.SIGSTOP)

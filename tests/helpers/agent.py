@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import os
 import re
 import signal
@@ -19,7 +18,7 @@ from typing import IO
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.helpers import warm
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 from tests.helpers.warm import PYTHON, WarmProcess
 
 SOON = 20.0
@@ -100,7 +99,7 @@ class Agent:
         if self.process.poll() is not None:
             raise AssertionError("\n".join(self.log))
         found = re.search(r"serving on (https?://[^\s\"]+)", "\n".join(self.log))
-        return found[1] if found else None
+        return found[1].replace("0.0.0.0", "127.0.0.1") if found else None
 
     def get(self, path: str) -> tuple[int, str]:
         try:
@@ -160,9 +159,12 @@ class Agent:
 
 @contextlib.contextmanager
 def agent(
-    *args: str, env: Mapping[str, str] | None = None, command: Sequence[str] | None = None
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    command: Sequence[str] | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Agent]:
-    running = Agent([*args, "--listen", "127.0.0.1:0"], env, command)
+    running = Agent([*args, "--listen", f"{host}:0"], env, command)
     try:
         yield running
     finally:
@@ -186,21 +188,9 @@ def until(wanted: Callable[[], object], seconds: float = PATIENCE) -> str:
 def page_server(page: Callable[[], str], content_type: str = "text/plain") -> Iterator[str]:
     """Another exporter: serves what `page` returns; gives its URL."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
-            body = page().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(page().encode(), headers={"Content-Type": content_type})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/metrics"
-        finally:
-            server.shutdown()
+    with answering(Handler) as server:
+        yield f"{server.url}/metrics"

@@ -6,13 +6,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler
 
 from ofu_exporter.serving.page import Page
 from ofu_exporter.values.job import Job
 from tests.helpers.desk import Desk
 from tests.helpers.node import EPOCH
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 GPUS = 2
 WARM = 300.0
@@ -59,21 +58,10 @@ def fleet(nodes: Sequence[Placed | None]) -> Iterator[list[str]]:
     """The addresses of nodes, each of which serves its /metrics: one port on as many loopback addresses."""
     by_host = {f"127.0.1.{number}": LiveNode(one) for number, one in enumerate(nodes, start=1)}
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             body = by_host[self.connection.getsockname()[0]].page()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(body, headers={"Content-Type": "text/plain; version=0.0.4"})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("0.0.0.0", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield [f"{host}:{server.server_port}" for host in by_host]
-        finally:
-            server.shutdown()
+    with answering(Handler, ("0.0.0.0", 0)) as server:
+        yield [f"{host}:{server.server_port}" for host in by_host]

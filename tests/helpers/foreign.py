@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 from ofu_exporter.jobs.lookup import JobBook
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 from tests.helpers.shown_node import LLAMA, node_after
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored_pages
 
@@ -59,31 +57,20 @@ def hostile_agent() -> Iterator[str]:
     node, job = shown.state().model_dump(mode="json"), found.model_dump(mode="json")
     answers = {"/v1/node": hostile(node), "/v1/jobs/7": {**hostile(job), "ended": job["updated"]}}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             self._send(200, answers.get(self.path.partition("?")[0], {"detail": HOSTILE}))
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.sent()
             self._send(422, {"detail": [{"loc": ["body"], "msg": HOSTILE, "type": "bad_value"}]})
 
         def _send(self, status: int, answer: Any) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            as_json = {"Content-Type": "application/json"}
+            self.reply(json.dumps(answer).encode(), status, as_json)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with QuietServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+    with answering(Handler) as server:
+        yield server.url
 
 
 @contextmanager

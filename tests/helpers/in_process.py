@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 from unittest import mock
 
-from ofu_exporter.cli import main
+from click.testing import CliRunner
+
+from ofu_exporter.cli import cli, main
 from tests.helpers.agent import bare_environment
 
 
@@ -32,6 +36,19 @@ def call(
     ):
         code = _exit_code(obj)
     return subprocess.CompletedProcess(args, code, *map(_written, (out, err)))
+
+
+def shown(*args: object) -> str:
+    """What a command writes that succeeds."""
+    result = CliRunner().invoke(cli, [*map(str, args)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def as_json(*args: object) -> dict[str, Any]:
+    """The same of a command that answers with one object of JSON."""
+    answer: dict[str, Any] = json.loads(shown(*args, "--format", "json"))
+    return answer
 
 
 def _written(stream: io.TextIOWrapper) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import socket
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from ofu_exporter.jobs.gather import NodeAgents, NodeAnswer, ask, gather
 from ofu_exporter.jobs.totals import JobTotals, merged
 from tests.helpers.every import every
+from tests.helpers.quiet_server import QuietHandler, QuietServer, answering
 
 JOB = JobTotals(scheduler="slurm", job_id="7", nodes=("n",), began=1.0, updated=2.0, ended=2.0)
 
@@ -46,35 +46,19 @@ def nodes(**answers: Answer) -> Iterator[tuple[list[str], int, dict[str, str]]]:
         yield list(addresses.values()), port, addresses
 
 
-class IPv6Server(http.server.ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-
-
 @contextlib.contextmanager
-def _server(address: str, port: int, answer: Answer) -> Iterator[http.server.ThreadingHTTPServer]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+def _server(address: str, port: int, answer: Answer) -> Iterator[QuietServer]:
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             assert self.requestline == "GET /v1/jobs/7 HTTP/1.1"  # as it was sent
             assert self.headers["Accept"] == "application/json"
             host = f"[{address}]" if ":" in address else address
             assert self.headers["Host"] == f"{host}:{server.server_port}"
             status, body = answer()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(body)
+            self.reply(body, status)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    kind = IPv6Server if ":" in address else http.server.ThreadingHTTPServer
-    with kind((address, port), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
+    with answering(Handler, (address, port)) as server:
+        yield server
 
 
 def test_every_node_adds_its_part() -> None:

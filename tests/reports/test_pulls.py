@@ -6,7 +6,6 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting, Settings
 from tests.helpers.agent import SOON, page_server, until
 from tests.helpers.every import every
+from tests.helpers.quiet_server import QuietHandler, answering
 
 NOW = 1_700_000_000.0
 
@@ -257,23 +257,15 @@ def test_each_outcome_is_logged_once_and_only_trouble_as_a_warning(
 
 
 def test_a_redirect_is_not_followed_and_nobody_is_unreachable() -> None:
-    class Redirect(BaseHTTPRequestHandler):
+    class Redirect(QuietHandler):
         def do_GET(self) -> None:
-            self.send_response(302)
-            self.send_header("Location", "/metrics")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.reply(status=302, headers={"Location": "/metrics"})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirect) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with answering(Redirect) as server:
         bench = Bench(f"http://user:secret@127.0.0.1:{server.server_port}/other")
         assert bench.pull() == "unreachable"
         assert "answers 302" in bench.pulls.engines[0].detail
         assert "secret" not in bench.pulls.engines[0].detail
-        server.shutdown()
     assert bench.pull() == "unreachable"
 
 

@@ -7,12 +7,10 @@ as DCGM gives them to dcgm-exporter; a value is there until the next replaces it
 from __future__ import annotations
 
 import socket
-import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler
 
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, StoppedServer
 from tests.simulator.curve import Curve
 from tests.simulator.score import Span
 
@@ -107,22 +105,13 @@ class PageServer:
     """Serves these pages."""
 
     def __init__(self, pages: Pages) -> None:
-        self._server = QuietServer(("127.0.0.1", 0), _handler(pages))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/metrics"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server = StoppedServer(_handler(pages))
+        self.url = f"{self._server.url}/metrics"
+        self.close = self._server.stop
 
 
-def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(pages: Pages) -> type[QuietHandler]:
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # head and body in one segment
 
@@ -132,15 +121,8 @@ def _handler(pages: Pages) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             page = pages.page()
-            self.send_response(200 if page is not None else 503)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            body = (page or "").encode()
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            text = {"Content-Type": "text/plain; version=0.0.4"}
+            self.reply((page or "").encode(), 200 if page is not None else 503, text)
             self.wfile.flush()
-
-        def log_message(self, format: str, *values: object) -> None:
-            """Nobody reads it."""
 
     return Handler

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import ssl
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,12 @@ import pytest
 from ofu_exporter.errors import PageError
 from ofu_exporter.support.page_client import PageClient
 from tests.helpers.certificates import Certificates
-from tests.helpers.quiet_server import QuietServer
+from tests.helpers.quiet_server import QuietHandler, answering
 
 
-class Page(http.server.BaseHTTPRequestHandler):
+class Page(QuietHandler):
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "4")
-        self.end_headers()
-        self.wfile.write(b"a 1\n")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        self.reply(b"a 1\n")
 
 
 def test_the_authority_of_a_site_is_named_by_the_environment(
@@ -32,10 +24,8 @@ def test_the_authority_of_a_site_is_named_by_the_environment(
     made = Certificates(tmp_path / "tls")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.cert, made.key)
-    with QuietServer(("127.0.0.1", 0), Page) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        url = f"https://127.0.0.1:{server.server_port}/metrics"
+    with answering(Page, tls=context) as server:
+        url = f"{server.url}/metrics"
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
         with pytest.raises(PageError, match="certificate verify failed"):
             PageClient(url, 5.0).fetch(100)
@@ -43,4 +33,3 @@ def test_the_authority_of_a_site_is_named_by_the_environment(
         client = PageClient(url, 5.0)
         assert client.fetch(100) == "a 1\n"
         client.close()
-        server.shutdown()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_explain import report, shown
 from tests.flops.causes.cards import DEEPSEEK_V32, GLM_5, LLAMA_70B, Card
 from tests.flops.counting import CONFIGS
+from tests.helpers.in_process import as_json, shown
 
 LLAMA = ("--config", str(CONFIGS / "llama-3-8b.json"), "--seq-len", "8192")
 BF16 = ("--precision", "bf16")
@@ -26,7 +26,7 @@ def of(tmp_path: Path, card: Card, length: int) -> tuple[str, ...]:
 
 
 def first(*args: str) -> dict[str, Any]:
-    cause: dict[str, Any] = report(*args)["causes"][0]
+    cause: dict[str, Any] = as_json("explain", *args)["causes"][0]
     return cause
 
 
@@ -52,7 +52,7 @@ def test_the_peak_of_an_h20_whose_name_is_in_that_of_an_h200(
 )
 def test_the_peak_of_an_h100_on_another_card(gpu: str, peak: float) -> None:
     mfu = f"{0.48 * 0.94 * peak / 989.4:.4f}"
-    found = report("--mfu", mfu, "--ofu", "48%", "--gpu", gpu, "--gpus", "8", *BF16)
+    found = as_json("explain", "--mfu", mfu, "--ofu", "48%", "--gpu", gpu, "--gpus", "8", *BF16)
     listed = [each for each in found["causes"][:3] if each["cause"] == "wrong_device"]
     assert listed
     assert "the peak is that of H100-SXM5-80GB" in listed[0]["evidence"]
@@ -77,12 +77,12 @@ def test_a_slow_job_whose_throughput_is_known_is_looked_at(tmp_path: Path) -> No
     """
     args = (*of(tmp_path, GLM_5, 2048), *H100, "--gpus", "512", *BF16, "--training")
     numbers = ("--mfu", "6.4%", "--ofu", "0.9%", "--tokens-per-second", "15400")
-    out = report(*numbers, *args)
+    out = as_json("explain", *numbers, *args)
     assert out["causes"][0]["evidence"].startswith("64 of the 512 GPUs are divided by")
     for length, gflops in ((2048, 262.7), (202752, 472.1)):
         assert 3 * GLM_5.forward(length) / length == pytest.approx(gflops * 1e9, rel=1e-3)
     assert out["advice"] is None
-    assert "MFU from the throughput: 0.80%" in shown(*numbers, *args)
+    assert "MFU from the throughput: 0.80%" in shown("explain", *numbers, *args)
 
 
 def test_the_length_is_the_longest_of_the_model(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_length_is_the_longest_of_the_model(tmp_path: Path) -> None:
     wrong = GLM_5.forward(202752) / 202752 / (GLM_5.forward(2048) / 2048)
     args = (*of(tmp_path, GLM_5, 2048), *H100, "--gpus", "512", *BF16, "--training")
     mfu = f"{0.00799 * wrong:.4f}"
-    out = report("--mfu", mfu, "--ofu", "0.9%", *args, "--tokens-per-second", "15400")
+    out = as_json("explain", "--mfu", mfu, "--ofu", "0.9%", *args, "--tokens-per-second", "15400")
     assert out["causes"][0]["cause"] == "longest_length_counted"
     assert "202752" in out["causes"][0]["evidence"]
 
@@ -106,10 +106,10 @@ def test_the_data_parallel_size_is_divided_by() -> None:
 
 def test_what_needs_an_option_stands_under_not_tried(tmp_path: Path) -> None:
     args = (*of(tmp_path, LLAMA_70B, 4096), *H100, "--gpus", "8", *BF16, "--training")
-    text = shown("--mfu", "55%", "--ofu", "41%", *args)
+    text = shown("explain", "--mfu", "55%", "--ofu", "41%", *args)
     assert "frozen_counted (--lora-rank)" in text
     assert "repeats_missed (--repeats)" in text
-    not_tried = report("--mfu", "55%", "--ofu", "41%", *args)["not_tried"]
+    not_tried = as_json("explain", "--mfu", "55%", "--ofu", "41%", *args)["not_tried"]
     assert not_tried["frozen_counted"] == ["lora_rank"]
     told = first("--mfu", "55%", "--ofu", "41%", *args, "--lora-rank", "16")
     assert told["cause"] == "frozen_counted"
@@ -131,7 +131,7 @@ def test_an_mlp_of_two_matrices_of_4h(tmp_path: Path) -> None:
 
 
 def test_ties_are_those_of_the_best_fit() -> None:
-    out = report("--mfu", "0.45", "--ofu", "0.40")
+    out = as_json("explain", "--mfu", "0.45", "--ofu", "0.40")
     best = min(each["misfit"] for each in out["causes"])
     named = [each for each in out["causes"] if each["cause"] != "undecided"]
     assert out["tied"] == sum(each["misfit"] ** 2 <= best**2 + 2 for each in named)
@@ -139,29 +139,31 @@ def test_ties_are_those_of_the_best_fit() -> None:
 
 def test_honest_recomputation_has_nothing_to_blame() -> None:
     args = (*LLAMA, *H100, "--gpus", "256", *BF16, "--training", "--recompute", "full")
-    found = report("--mfu", "35%", "--ofu", "53.12%", "--ofu-stderr", "0.3%", *args)
+    found = as_json("explain", "--mfu", "35%", "--ofu", "53.12%", "--ofu-stderr", "0.3%", *args)
     assert [each["cause"] for each in found["causes"]] == ["activation_recompute"]
 
 
 def test_a_throughput_of_one_gpu_is_named() -> None:
     """41 % on 64 GPUs; the rate is that of one."""
     args = (*LLAMA, *H100, "--gpus", "64", *BF16, "--training", "--tokens-per-second", "7882")
-    out = report("--mfu", "41%", "--ofu", "45%", *args)
+    out = as_json("explain", "--mfu", "41%", "--ofu", "45%", *args)
     assert out["causes"] == []
     assert "the tokens per second are those of one GPU" in out["advice"]
 
 
 def test_an_error_that_is_assumed_is_said_and_widens_no_limit() -> None:
-    text = shown("--mfu", "46.8%", "--ofu", "43.9%")
+    text = shown("explain", "--mfu", "46.8%", "--ofu", "43.9%")
     assert text.startswith("MFU 46.80%, OFU 43.90% ±1.00% (assumed: --ofu-stderr): mfu_above_ofu")
-    told = shown("--mfu", "46.8%", "--ofu", "43.9%", "--ofu-stderr", "0.01")
+    told = shown("explain", "--mfu", "46.8%", "--ofu", "43.9%", "--ofu-stderr", "0.01")
     assert told.startswith("MFU 46.80%, OFU 43.90% ±1.00%: agree")
 
 
 @pytest.mark.parametrize("mfu", [0.05, 0.2, 0.35, 0.45, 0.5, 0.62, 0.9, 1.9])
 @pytest.mark.parametrize("ofu", [0.2, 0.42, 0.6])
 def test_nothing_is_offered_for_the_wrong_direction(mfu: float, ofu: float) -> None:
-    out = report("--mfu", f"{100 * mfu}%", "--ofu", str(ofu), *LLAMA, *H100, "--gpus", "64", *BF16)
+    out = as_json(
+        "explain", "--mfu", f"{100 * mfu}%", "--ofu", str(ofu), *LLAMA, *H100, "--gpus", "64", *BF16
+    )
     for each in out["causes"]:
         assert (each["expected_ratio"] > 1) == (mfu > ofu) or each[
             "expected_ratio"

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import grpc
@@ -42,6 +41,7 @@ from tests.doubles.kubelet import (
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
 from tests.helpers.every import every
+from tests.helpers.quiet_server import QuietHandler
 from tests.helpers.values import FakeClock
 
 PAGE = Path(__file__).parents[3] / "docs" / "kubernetes.md"
@@ -915,17 +915,17 @@ def test_when_it_has_failed_for_long_a_new_pod_does_not_wait(bench: Bench) -> No
     assert set(bench.claims(holding("q", "GPU-a"))) == {"ns/q"}
 
 
-def waits(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def waits(handler: QuietHandler, stopped: threading.Event) -> None:
     stopped.wait()
 
 
-def drips_headers(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def drips_headers(handler: QuietHandler, stopped: threading.Event) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while not stopped.wait(0.02):
         handler.wfile.write(b"x")
 
 
-def drips_a_body(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def drips_a_body(handler: QuietHandler, stopped: threading.Event) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()
@@ -933,19 +933,19 @@ def drips_a_body(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> N
         handler.wfile.write(b" ")
 
 
-def hangs_up(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def hangs_up(handler: QuietHandler, stopped: threading.Event) -> None:
     handler.close_connection = True
 
 
-def speaks_html(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def speaks_html(handler: QuietHandler, stopped: threading.Event) -> None:
     doubles.send(handler, b"<html>")
 
 
-def nests(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def nests(handler: QuietHandler, stopped: threading.Event) -> None:
     doubles.send(handler, b"[" * 100_000)
 
 
-def has_no_end(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+def has_no_end(handler: QuietHandler, stopped: threading.Event) -> None:
     doubles.send(handler, b" " * 200_000)
 
 
@@ -971,7 +971,7 @@ def test_an_api_server_that_does_not_answer_costs_no_claim(
 def test_many_questions_together_have_no_more_time_than_one(bench: Bench) -> None:
     """What there was no time for is asked in the next round."""
 
-    def hangs_at_every_third(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+    def hangs_at_every_third(handler: QuietHandler, stopped: threading.Event) -> None:
         if len(bench.api.seen) % 3 == 0:
             stopped.wait()
         doubles.send(handler, b'{"metadata": {"name": "p"}, "status": {}}')

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +24,7 @@ from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, Places, parse
 from ofu_exporter.values.reading import Activity, ClockSample, Fault, Reading
 from ofu_exporter.values.reasons import Reason, Rejection
 from ofu_exporter.values.snapshot import GpuView
+from tests.helpers.quiet_server import QuietHandler, StoppedServer
 from tests.helpers.values import H100, FakeClock, health
 
 PAGES = Path(__file__).parents[2] / "pages"
@@ -42,7 +41,7 @@ BLANK_INT64 = "9223372036854775794"
 BLANK_INT32 = "2147483632"
 
 Event = Reading | Fault
-Answer = Callable[[BaseHTTPRequestHandler, threading.Event], None]
+Answer = Callable[[QuietHandler, threading.Event], None]
 
 
 @pytest.fixture(autouse=True)
@@ -84,22 +83,6 @@ def gpu_page(
     )
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for them
-
-    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", port), handler)
-        self.connections: list[socket.socket] = []
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        connection, address = super().get_request()
-        self.connections.append(connection)
-        return connection, address
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hung up is no news here."""
-
-
 class Exporter:
     """An HTTP server with keep-alive, as dcgm-exporter is; what it answers is set by the test."""
 
@@ -117,43 +100,24 @@ class Exporter:
 
     def start(self) -> None:
         exporter = self
-        self._stopped = threading.Event()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
                 if exporter.answer is not None:
-                    exporter.answer(self, exporter._stopped)
+                    exporter.answer(self, exporter._server.stopped)
                 else:
                     exporter.send(self)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Quiet."""
-
-        self._server = _Server(self._port, Handler)
+        self._server = StoppedServer(Handler, self._port)
         self._port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+        self.stop = self._server.stop
 
-    def send(self, handler: BaseHTTPRequestHandler) -> None:
+    def send(self, handler: QuietHandler) -> None:
         body = self.page if isinstance(self.page, bytes) else self.page.encode()
-        handler.send_response(self.status)
-        for name, value in self.headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._server.shutdown()
-        self._thread.join()
-        for connection in self._server.connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._server.server_close()
+        handler.reply(body, self.status, self.headers)
 
 
 class Bench:
@@ -474,11 +438,8 @@ def test_an_error_status_is_unreachable_and_named(bench: Bench, status: int) -> 
 
 
 def test_a_redirect_is_named_not_followed(bench: Bench) -> None:
-    def redirect(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
-        handler.send_response(302)
-        handler.send_header("Location", "/other")
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
+    def redirect(handler: QuietHandler, stopped: threading.Event) -> None:
+        handler.reply(status=302, headers={"Location": "/other"})
 
     bench.read(gpu_page())
     bench.exporter.answer = redirect
@@ -525,7 +486,7 @@ def test_what_is_wrong_with_the_page_is_said_when_opened(
 
 
 def test_a_server_that_does_not_answer_is_unreachable() -> None:
-    def silent(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+    def silent(handler: QuietHandler, stopped: threading.Event) -> None:
         stopped.wait(5)
 
     with Bench(timeout=0.05) as bench:
@@ -537,7 +498,7 @@ def test_a_server_that_does_not_answer_is_unreachable() -> None:
 def dripping(start: bytes) -> Answer:
     """Answers `start` and then a byte every 10 ms, for two seconds."""
 
-    def drip(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+    def drip(handler: QuietHandler, stopped: threading.Event) -> None:
         handler.close_connection = True
         handler.wfile.write(start)
         for _ in range(200):
@@ -557,7 +518,7 @@ def test_a_server_that_drips_its_page_is_an_error_not_a_hang() -> None:
 
 
 def test_a_page_cut_short_is_unreachable(bench: Bench) -> None:
-    def cut(handler: BaseHTTPRequestHandler, stopped: threading.Event) -> None:
+    def cut(handler: QuietHandler, stopped: threading.Event) -> None:
         handler.close_connection = True
         handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         handler.wfile.write(gpu_page().encode())
