@@ -73,7 +73,18 @@ class LineForm:
 ReadLine = Callable[[str, JobFacts], Statement | None]
 
 
-class Follower:
+class Follower(Protocol):
+    """Reads a log while it is written, and remembers earlier lines."""
+
+    def line(self, line: str) -> Statement | None:
+        """The statement on the `seconds` that end with this line; None when the line ends none.
+
+        A statement without a rate says which step was reached, and the next ones count from its line on. Raises
+        ConfigError for an unreadable statement; the caller may go on with the next line.
+        """
+
+
+class LineFollower:
     """Reads line by line: each line is about itself."""
 
     def __init__(self, read_line: ReadLine, job: JobFacts) -> None:
@@ -84,7 +95,7 @@ class Follower:
         return self._read_line(line, self._job)
 
 
-class SinceLast(Follower):
+class SinceLast(LineFollower):
     """Remembers the last logged step, because a line is about all steps since then."""
 
     _step: int | None = None
@@ -103,14 +114,8 @@ class SinceLast(Follower):
         return replace(one, seconds=seconds, flops=None if one.flops is None else one.flops * count)
 
 
-class Reads(Protocol):
-    """Reads a log line by line, and remembers earlier lines."""
-
-    def line(self, line: str) -> Statement | None: ...
-
-
 def read_following(
-    follower: Callable[[JobFacts], Reads], what: str, text: str, job: JobFacts
+    follower: Callable[[JobFacts], Follower], what: str, text: str, job: JobFacts
 ) -> list[Statement]:
     """The statements with a rate of a log whose lines belong together. Raises ConfigError with `what` without one."""
     following = follower(job)
@@ -120,4 +125,4 @@ def read_following(
 
 def read_lines(read_line: ReadLine, what: str, text: str, job: JobFacts) -> list[Statement]:
     """The statements of all lines that have a rate or an MFU. Raises ConfigError with `what` where none has."""
-    return read_following(partial(Follower, read_line), what, text, job)
+    return read_following(partial(LineFollower, read_line), what, text, job)

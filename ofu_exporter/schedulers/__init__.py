@@ -47,7 +47,7 @@ class Scheduler(Protocol):
         return
 
 
-class OptionsModule(Protocol):
+class SchedulerOptions(Protocol):
     """What every `options.py` of this package offers."""
 
     Options: type[BaseModel]
@@ -65,7 +65,7 @@ _RESERVED = ("auto", "none")
 _DRIVERS: Registry[SchedulerModule] = Registry(
     __name__, "scheduler", inner="driver", reserved=_RESERVED
 )
-_OPTIONS: Registry[OptionsModule] = Registry(
+_OPTIONS: Registry[SchedulerOptions] = Registry(
     __name__, "scheduler", inner="options", reserved=_RESERVED
 )
 names, load, summary = _DRIVERS.names, _DRIVERS.load, _DRIVERS.summary

@@ -97,7 +97,7 @@ class Source(Protocol):
         return
 
 
-class OptionsModule(Protocol):
+class SourceOptions(Protocol):
     """What every `options.py` of this package offers."""
 
     Options: type[BaseModel]
@@ -113,7 +113,7 @@ class SourceModule(Protocol):
 
 _RESERVED = ("auto",)
 _DRIVERS: Registry[SourceModule] = Registry(__name__, "source", inner="driver", reserved=_RESERVED)
-_OPTIONS: Registry[OptionsModule] = Registry(
+_OPTIONS: Registry[SourceOptions] = Registry(
     __name__, "source", inner="options", reserved=_RESERVED
 )
 names, load, summary = _DRIVERS.names, _DRIVERS.load, _DRIVERS.summary

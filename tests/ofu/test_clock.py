@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ofu_exporter.ofu import clock
 from ofu_exporter.ofu.clock import (
     BLIND_SECONDS,
     ClockCurve,
@@ -160,27 +161,52 @@ def test_after_a_stop_the_clock_may_have_been_anything() -> None:
     assert highest / 2 < error(reads) < highest
 
 
-def test_the_truth_lies_within_two_errors_where_the_clock_was_not_read_for_seconds() -> None:
-    """A clock of two values, each for 2 s in the mean; in every fifth window nobody reads it for 3.5 s."""
+def within_two_errors(low: float, high: float, windows: int, held_up: int = 0) -> float:
+    """The share of windows whose true mean lies within two stated errors.
+
+    The clock has two values, each for so many seconds in the mean. With `held_up`, those windows are looked at of
+    which one in so many is not read for 3.5 s.
+    """
     chance = random.Random(5)
+    lasts = {1.4e9: low, 1.98e9: high}
     hz, left, memory, inside = 1.4e9, 0.0, None, []
-    for number in range(1500):
+    for number in range(windows):
         levels: list[float] = []
         for _ in range(1000):
             left -= 0.01
             if left <= 0:
-                hz, left = 1.4e9 + 0.58e9 - (hz - 1.4e9), chance.expovariate(0.5)
+                hz = 1.4e9 + 1.98e9 - hz
+                left = chance.expovariate(1 / lasts[hz])
             levels.append(hz)
         reads = [(n + chance.random()) / 2 for n in range(20)]
-        is_held_up = memory is not None and number % 5 == 0
+        is_held_up = held_up and memory is not None and number % held_up == 0
         taken = [(at, levels[int(100 * at)]) for at in reads if not (is_held_up and 3 < at < 6.5)]
         made = curve(taken, memory)
         memory = made.memory
-        if is_held_up:
+        if is_held_up or not held_up:
             stated = made.error([WHOLE])
             assert stated is not None
             inside.append(abs(mean(made) - statistics.fmean(levels)) <= 2 * stated)
-    assert statistics.fmean(inside) >= 0.93
+    return statistics.fmean(inside)
+
+
+def test_the_truth_lies_within_two_errors_where_the_clock_was_not_read_for_seconds() -> None:
+    assert within_two_errors(2.0, 2.0, windows=1500, held_up=5) >= 0.93
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least", "most"),
+    [
+        ("FORGETTING", clock.FORGETTING, 0.97, 1.0),
+        ("FORGETTING", 1.0, 0.92, 0.96),
+        ("REMEMBERED_READS", 0, 0.8, 0.9),
+    ],
+)
+def test_windows_before_tell_of_a_clock_that_drops_every_few_seconds(
+    name: str, value: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, name, value)
+    assert least <= within_two_errors(0.5, 5.0, windows=600) <= most
 
 
 def test_reads_that_are_always_rare_do_not_count_as_a_stop() -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Protocol, cast
 
 from ofu_exporter.errors import ConfigError
+from ofu_exporter.flops.log_lines import Follower
 from ofu_exporter.flops.statements import JobFacts, Statement
 from ofu_exporter.support.registry import Registry
 
@@ -30,17 +31,6 @@ class StatementReader(Protocol):
 
 _MODULES: Registry[StatementReader] = Registry(__name__, "reader")
 names, load, summary = _MODULES.names, _MODULES.load, _MODULES.summary
-
-
-class Follower(Protocol):
-    """Reads a log while it is written, and remembers earlier lines."""
-
-    def line(self, line: str) -> Statement | None:
-        """The statement on the `seconds` that end with this line; None when the line ends none.
-
-        A statement without a rate says which step was reached, and the next ones count from its line on. Raises
-        ConfigError for an unreadable statement; the caller may go on with the next line.
-        """
 
 
 class LogReader(StatementReader, Protocol):

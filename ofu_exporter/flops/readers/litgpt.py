@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from ofu_exporter.flops.log_lines import Follower as LineFollower
-from ofu_exporter.flops.log_lines import LineForm, read_lines
+from ofu_exporter.flops.log_lines import LineFollower, LineForm, read_lines
 
 _STEP = LineForm(re.compile(r"\bEpoch \d+ \| iter \d+ step (\d+) \|"), also="iter time:")
 

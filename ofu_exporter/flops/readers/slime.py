@@ -11,8 +11,7 @@ import re
 from functools import partial
 
 from ofu_exporter.errors import ConfigError
-from ofu_exporter.flops.log_lines import Follower as LineFollower
-from ofu_exporter.flops.log_lines import read_lines
+from ofu_exporter.flops.log_lines import LineFollower, read_lines
 from ofu_exporter.flops.statements import JobFacts, Statement, number, rated
 
 _PERF = re.compile(r"\bperf (\d+): \{")

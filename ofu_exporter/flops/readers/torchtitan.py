@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from ofu_exporter.flops.log_lines import Follower as LineFollower
-from ofu_exporter.flops.log_lines import LineForm, quantity, read_lines
+from ofu_exporter.flops.log_lines import LineFollower, LineForm, quantity, read_lines
 
 _STEP = LineForm(
     re.compile(r"\bstep:\s*(\d+)\s+loss:"),

@@ -9,8 +9,7 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from ofu_exporter.flops.log_lines import Follower as LineFollower
-from ofu_exporter.flops.log_lines import LineForm, quantity, read_lines
+from ofu_exporter.flops.log_lines import LineFollower, LineForm, quantity, read_lines
 from ofu_exporter.flops.statements import JobFacts, Statement
 
 _STEP = LineForm(re.compile(r"\bStep (\d+) \| "), also="loss:")
