@@ -35,9 +35,9 @@ def _told(process: Path, ports: list[str], pause_file: Path, url: str) -> Iterat
     for port in ports:
         here = f"http://127.0.0.1:{port}"
         with suppress(NoAnswerError, ConfigError):
-            found = read_node(here)
-            if found.pause_file == str(pause_file):
-                yield f"{here} on {found.node}"
+            node = read_node(here)
+            if node.pause_file == str(pause_file):
+                yield f"{here} on {node.node}"
             return
     yield f"perhaps process {process.name}, which does not say what it looks for"
 
@@ -52,11 +52,11 @@ def _ports(process: Path, ports: dict[str, str]) -> Iterator[str]:
 
 def _listening() -> dict[str, str]:
     """The ports of the machine's listening sockets, by how a descriptor names them (proc(5))."""
-    found = {}
+    ports = {}
     for table in ("tcp", "tcp6"):
         with suppress(OSError):
             for line in (PROC / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTENS:
-                    found[f"socket:[{fields[9]}]"] = str(int(fields[1].rpartition(":")[2], 16))
-    return found
+                    ports[f"socket:[{fields[9]}]"] = str(int(fields[1].rpartition(":")[2], 16))
+    return ports

@@ -65,8 +65,8 @@ def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options:
     from ofu_exporter.cli import profile_time
     from ofu_exporter.traces import gemm_csv, job, tile_overhead
 
-    told = options["job"]
-    if post != (told is not None):
+    job_id = options["job"]
+    if post != (job_id is not None):
         raise ConfigError("--post needs --job" if post else "--job is for --post")
     products = gemm_csv.read(shapes) if shapes else ()
     result, profiles = job.read(files)
@@ -79,9 +79,9 @@ def profile(files: tuple[Path, ...], shapes: Path | None, post: bool, **options:
         lambda: data,
         lambda: data["kernels"],
     )
-    if told is not None:
-        _post(told, overhead, result, options["agent"])
-        say(f"Told the agent of this node what the profile says of job {told}", err=True)
+    if job_id is not None:
+        _post(job_id, overhead, result, options["agent"])
+        say(f"Told the agent of this node what the profile says of job {job_id}", err=True)
 
 
 def _post(job: str, overhead: Overhead, result: TraceResult, agent: str | None) -> None:

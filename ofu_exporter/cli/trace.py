@@ -42,8 +42,8 @@ def trace(
     order = {"seconds": seconds, "keep": keep, "gpus": _numbers(gpus)}
     answer = _taken(job_id, order, agent)
     if answer["state"] == "failed":
-        kept = f" (kept: {', '.join(answer['files'])})" if answer["files"] else ""
-        raise OfuError(f"no trace of job {job_id}: {shown(answer['detail'] + kept)}")
+        files = f" (kept: {', '.join(answer['files'])})" if answer["files"] else ""
+        raise OfuError(f"no trace of job {job_id}: {shown(answer['detail'] + files)}")
     print_answer(format_, lambda: text(answer), lambda: answer)
 
 

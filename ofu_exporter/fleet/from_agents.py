@@ -135,8 +135,8 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
     key = ClusterJob("", job.job_id)
     if key in history.jobs:  # another user's job had the id
         key = key._replace(user=job.user)
-    made = history.job(key)
-    made.names[
+    job_history = history.job(key)
+    job_history.names[
         (
             job.job_name,
             job.user,
@@ -147,23 +147,23 @@ def _add(history: FleetHistory, job: JobTotals, models: Mapping[str, str], end: 
             job.array_job_id,
         )
     ] = 1
-    made.sizes.append(job.gpu_count)
+    job_history.sizes.append(job.gpu_count)
     for gpu in job.gpus:
         if model := models.get(gpu.uuid):
-            made.models[model] = made.models.get(model, 0.0) + gpu.held_seconds
+            job_history.models[model] = job_history.models.get(model, 0.0) + gpu.held_seconds
     if job.reported is not None:
-        made.verdicts[job.reported.verdict.value] = 1.0
+        job_history.verdicts[job.reported.verdict.value] = 1.0
         first = job.reported.causes.first if job.reported.causes else None
         if first is not None and job.reported.verdict.diverged:
-            made.causes[first.cause] = 1.0
+            job_history.causes[first.cause] = 1.0
         if job.reported.framework:
-            made.frameworks[job.reported.framework] = 1.0
+            job_history.frameworks[job.reported.framework] = 1.0
     begin = _begin(job, end)
     until = min(max(job.ended or job.updated, begin), end)
     for hour in (history.clock.hour_of(begin + 1), history.clock.hour_of(until)):
-        made.note_hour(hour)
+        job_history.note_hour(hour)
     for day, share in _days(begin, until):
-        made.days[day] = _sums(job, share / HOUR)
+        job_history.days[day] = _sums(job, share / HOUR)
         for gpu in job.gpus:
             sums = history.models.setdefault((day, "", models.get(gpu.uuid, "")), ModelSums())
             sums.installed += share * gpu.held_seconds / HOUR

@@ -43,9 +43,9 @@ _ALIAS = re.compile(r"[0-9]{1,19}[_+][0-9]{1,10}")
 def find(db: sqlite3.Connection, job_id: str) -> tuple[JobTotals, ...]:
     """Every record of a job, by its id or by the name that Slurm's commands show. Raises sqlite3.Error."""
     rows = db.execute("SELECT report, ended FROM jobs WHERE job_id = ? ORDER BY began", (job_id,))
-    found = readable(rows.fetchall())
-    if found or not _ALIAS.fullmatch(job_id):
-        return found
+    by_id = readable(rows.fetchall())
+    if by_id or not _ALIAS.fullmatch(job_id):
+        return by_id
     named = db.execute(
         "SELECT report, ended FROM jobs WHERE instr(report, ?) ORDER BY began", (f'"{job_id}"',)
     )

@@ -198,10 +198,10 @@ def _command(reported: ReportedMfu) -> str:
     if reported.precision:
         mix = (f"{name}={share:g}" for name, share in reported.precision.items())
         words.append(f"--precision {','.join(mix)}")
-    asked = (
+    facts = (
         f"--gpu {reported.card or 'NAME'} --gpus N --config FILE --seq-len N --tokens-per-second N"
     )
-    return f"ofu-exporter explain {' '.join(words)} {asked}"
+    return f"ofu-exporter explain {' '.join(words)} {facts}"
 
 
 def _error_lines(reported: ReportedMfu) -> list[str]:

@@ -118,15 +118,15 @@ def gauge(text: str, name: str) -> list[float]:
 
 def _rows(line: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Labels and value of each line, one after the other: a page of 16 MiB has half a million of them."""
-    rests = (_ROW.match(found[line.groups]) for found in line.finditer(text))
+    rests = (_ROW.match(match[line.groups]) for match in line.finditer(text))
     return (row for row in rests if row is not None)
 
 
 def _series(text: str) -> Iterator[tuple[EngineSeries, float]]:
     count = 0
-    for found in _ENGINE.finditer(text):
-        meaning = ENGINES[found[1]].get(found[2].removesuffix("_total"))
-        row = _ROW.match(found[3]) if meaning else None
+    for match in _ENGINE.finditer(text):
+        meaning = ENGINES[match[1]].get(match[2].removesuffix("_total"))
+        row = _ROW.match(match[3]) if meaning else None
         number = _number(row[2]) if row else None
         if meaning is None or row is None or number is None or number < 0:
             continue

@@ -55,8 +55,8 @@ def needs_restart(snapshot: Snapshot | None) -> str | None:
     reason = Reason.NO_DEVICE_FILES
     if snapshot is None or not unready(snapshot):
         return None
-    found = {snapshot.source.reason, *(view.reason for view in snapshot.gpus)}
-    return f"{reason.value}: {reason.advice}" if reason in found else None
+    reasons = {snapshot.source.reason, *(view.reason for view in snapshot.gpus)}
+    return f"{reason.value}: {reason.advice}" if reason in reasons else None
 
 
 def unready(snapshot: Snapshot | None) -> str | None:

@@ -36,8 +36,8 @@ def why(change: ChangeRow) -> str:
 
 def _is_of(change: ChangeRow, row: JobRow) -> bool:
     """Whether a job is of the series that changed, by every label that jobs have too."""
-    known = change.labels.keys() & JobRow.model_fields.keys()
-    return all(str(getattr(row, name) or "") == change.labels[name] for name in known)
+    labels = change.labels.keys() & JobRow.model_fields.keys()
+    return all(str(getattr(row, name) or "") == change.labels[name] for name in labels)
 
 
 def _row(change: ChangeRow, rows: list[JobRow], report: FleetReport) -> ActionRow:

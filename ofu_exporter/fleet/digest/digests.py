@@ -115,7 +115,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig, slower: str) -
     signs = source.signs.jobs.get(ClusterJob(row.cluster, row.job_id)) or JobSigns()
     target = _target(row, source, config)
     exempt = exemption(row, signs, config.exempt)
-    told = advice.of_job(row, signs, target, config.low_clock, source.report, slower)
+    advice_rows = advice.of_job(row, signs, target, config.low_clock, source.report, slower)
     return DigestJob(
         row=row,
         target=target,
@@ -123,7 +123,7 @@ def _job(row: JobRow, source: DigestSource, config: DigestConfig, slower: str) -
         clock=signs.clock,
         dram_busy=signs.dram_busy,
         slow_gpus=signs.has_slow_gpus,
-        advice=[] if exempt else list(told),
+        advice=[] if exempt else list(advice_rows),
     )
 
 

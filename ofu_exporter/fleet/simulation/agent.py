@@ -232,13 +232,15 @@ class SimulatedAgent:
         """What the engines of the jobs that are shown have served on this node since the agent began."""
         shown = {view.job.job_id for view in self._snapshot.jobs} if self._snapshot else frozenset()
         shares = self._fleet.nodes[self._number].shares
-        made = {
+        served_by_job = {
             shift.truth.job.draft.job_id: served(
                 shift.truth, began, self.at, math.fsum(shares[each] for each in shift.devices)
             )
             for shift in self._shifts
         }
-        return {key: each for key, each in made.items() if each is not None and key in shown}
+        return {
+            key: each for key, each in served_by_job.items() if each is not None and key in shown
+        }
 
     def _source_health(self) -> SourceHealth:
         lost = self._has("source_lost")

@@ -112,10 +112,10 @@ class SimulatedServer:
         self._add_progress(truth, hours)
         self._add_served(truth, hours)
         for kind in (queries.VERDICT, queries.CAUSE):
-            told = {hour: getattr(each, kind.name) for hour, each in hours.items()}
-            for value in sorted({*told.values()} - {""}):
+            words = {hour: getattr(each, kind.name) for hour, each in hours.items()}
+            for value in sorted({*words.values()} - {""}):
                 nodes = {
-                    hour: float(len(truth.job.devices)) for hour in hours if told[hour] == value
+                    hour: float(len(truth.job.devices)) for hour in hours if words[hour] == value
                 }
                 self._add(kind.recorded, nodes, **job, **{kind.name: value})
         for hour, each in hours.items():

@@ -24,9 +24,9 @@ def served(truth: JobTruth, begin: float, end: float, gpus: float) -> Served | N
     serves = truth.job.draft.group.serves
     if serves is None:
         return None
-    made = Served()
+    totals = Served()
     for kind, count in tokens(truth, begin, end, gpus).items():
-        made.tokens[serves.model, kind] = count
-    made.engines[serves.role] = 1.0
-    made.running[serves.model] = REQUESTS_RUNNING
-    return made
+        totals.tokens[serves.model, kind] = count
+    totals.engines[serves.role] = 1.0
+    totals.running[serves.model] = REQUESTS_RUNNING
+    return totals

@@ -195,5 +195,5 @@ def capacity_run(facts: CauseFacts) -> Iterator[Hypothesis]:
 def tokens_dropped(facts: CauseFacts) -> Iterator[Hypothesis]:
     """Full experts drop tokens, which the count has."""
     if facts.step and may_drop_tokens(facts.step):
-        kept = _with_capacity(FEWEST_KEPT)(facts.step).flops()
-        yield Hypothesis(ratio=facts.step.flops() / kept, lowest=1.0, is_alone=True)
+        fewest = _with_capacity(FEWEST_KEPT)(facts.step).flops()
+        yield Hypothesis(ratio=facts.step.flops() / fewest, lowest=1.0, is_alone=True)

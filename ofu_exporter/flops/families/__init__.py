@@ -65,9 +65,9 @@ def of_type(model_type: str) -> str | None:
     """The architecture that a family reads of a model type of transformers, such as `llama4_text`; None without one."""
     from ofu_exporter.flops.architectures import rows  # noqa: PLC0415 - only without `architectures`
 
-    known = architectures()
+    readable = architectures()
     named = [row.architecture for row in rows() if row.kind == model_type]
-    return next((name for name in named if name in known), None)
+    return next((name for name in named if name in readable), None)
 
 
 def _nearest(architecture: str, known: Collection[str]) -> str | None:

@@ -72,8 +72,8 @@ def _with_sinks(
 def _kinds(fields: Fields, bits: str, words: str, word: str, number: int) -> list[bool]:
     """Which layers are of a kind: by 0 and 1 in the published file, or by transformers' words."""
     if fields.has(words):
-        known = ("full_attention", "sliding_attention", "dense", "sparse")
-        return [each == word for each in fields.words(words, known, number)]
+        kinds = ("full_attention", "sliding_attention", "dense", "sparse")
+        return [each == word for each in fields.words(words, kinds, number)]
     listed = fields.sizes(bits, least=0)
     if len(listed) != number or not {*listed} <= {0, 1}:
         raise fields.error(bits, f"must have 0 or 1 for each of {number} layers")

@@ -41,8 +41,8 @@ class JobPod(NamedTuple):
         """How often its job, and then the container that has the GPUs, was started again; None where not known."""
         if self.workload is None:
             return None
-        told = self.workload.restarts
-        counts = [told[name] for name in self.pod.containers & told.keys()]
+        restarts = self.workload.restarts
+        counts = [restarts[name] for name in self.pod.containers & restarts.keys()]
         if self.workload.attempt is None and not counts:
             return None
         return (self.workload.attempt or 0) + max(counts, default=0)

@@ -65,9 +65,9 @@ class DraFacts:
         """The pods that hold a device, without those that only look at it."""
         holders = {}
         for name, pod in pods.items():
-            held = {
+            devices = {
                 each for each in pod.allotted if each.name not in self._admin.get(each.claim, ())
             }
-            if pod.devices or held or not pod.allotted:
-                holders[name] = replace(pod, allotted=held)
+            if pod.devices or devices or not pod.allotted:
+                holders[name] = replace(pod, allotted=devices)
         return holders

@@ -37,13 +37,13 @@ class MigDevices:
 
     def places(self, allotted: Iterable[Allotted]) -> Mapping[str, str]:
         """Of each MIG device that can be found, by the driver's name: `nvidiaN/giM`."""
-        made = {each for each in allotted if each.claim_uid and _IS_MADE.fullmatch(each.name)}
-        known = {each: place for each, place in self._places.items() if each in made}
-        for uid in {each.claim_uid for each in made - known.keys()}:
+        devices = {each for each in allotted if each.claim_uid and _IS_MADE.fullmatch(each.name)}
+        places = {each: place for each, place in self._places.items() if each in devices}
+        for uid in {each.claim_uid for each in devices - places.keys()}:
             for name, place in self._read(uid).items():
-                known |= {each: place for each in made if each[:2] == (name, uid)}
-        self._places = known
-        return {each.name: place for each, place in known.items()}
+                places |= {each: place for each in devices if each[:2] == (name, uid)}
+        self._places = places
+        return {each.name: place for each, place in places.items()}
 
     def _read(self, uid: str) -> dict[str, str]:
         """The devices of one claim; none where its specification cannot be read: the device stays unknown."""
@@ -68,5 +68,5 @@ def _place(device: Any, owners: Mapping[int, str]) -> str:
     """The one instance whose files a device has; "" for any other device."""
     nodes = device["containerEdits"].get("deviceNodes") or ()
     caps = [match for node in nodes if (match := _CAP.fullmatch(str(node["path"])))]
-    found = {owners.get(int(cap[1]), "") for cap in caps}
-    return found.pop() if len(found) == 1 else ""
+    instances = {owners.get(int(cap[1]), "") for cap in caps}
+    return instances.pop() if len(instances) == 1 else ""

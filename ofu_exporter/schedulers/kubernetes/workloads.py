@@ -216,8 +216,8 @@ def _first_starts(status: Mapping[str, object]) -> dict[str, float]:
 
 
 def _attempt(labels: Labels) -> int | None:
-    told = labels.get(ATTEMPT, "")
-    return int(told) if told.isascii() and told.isdecimal() and len(told) < 6 else None
+    attempt = labels.get(ATTEMPT, "")
+    return int(attempt) if attempt.isascii() and attempt.isdecimal() and len(attempt) < 6 else None
 
 
 def _restarts(status: Mapping[str, object]) -> dict[str, int]:

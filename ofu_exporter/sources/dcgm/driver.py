@@ -92,8 +92,8 @@ class Probe(sources.Probe):
         options = self._options
         engine = HostEngine(self._library, options.dcgm_address, self._wall)
         try:
-            asked = options.dcgm_interval, options.dcgm_pre_hopper
-            self._session = Session(engine, *asked, self._now, self._rejected)
+            choices = options.dcgm_interval, options.dcgm_pre_hopper
+            self._session = Session(engine, *choices, self._now, self._rejected)
         except DcgmError:
             engine.close()
             raise

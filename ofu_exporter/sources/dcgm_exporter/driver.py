@@ -170,10 +170,10 @@ class Probe(sources.Probe):
 
     def _note_host(self, text: str) -> None:
         """Say it once where pages come of two nodes: GPUs then come and go with every page."""
-        found = _HOSTNAME.search(text)
-        if found is None or len(self._hosts) > 1:
+        host = _HOSTNAME.search(text)
+        if host is None or len(self._hosts) > 1:
             return
-        self._hosts.add(found[1])
+        self._hosts.add(host[1])
         if len(self._hosts) > 1:
             log.warning(TWO_NODES, self._client.shown_url, *sorted(self._hosts))
 
