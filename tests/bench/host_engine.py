@@ -57,10 +57,11 @@ class Shown:
             windows.append(view.window)
 
 
-def serve(folder: Path, scenario: Path, port: int) -> None:
-    """Be a host engine until the process is ended."""
-    os.environ[nvml.SCENARIO_VARIABLE] = str(scenario)
-    native.load(native.build(NVML_SOURCE, nvml.SONAME))
+def serve(folder: Path, scenario: Path | None, port: int) -> None:
+    """Be a host engine until the process is ended; without a scenario on the real driver."""
+    if scenario:
+        os.environ[nvml.SCENARIO_VARIABLE] = str(scenario)
+        native.load(native.build(NVML_SOURCE, nvml.SONAME))
     library = ctypes.CDLL(str(folder / LIBRARY))
     HostEngine(Library(), EMBEDDED)
     library.dcgmEngineRun(ctypes.c_ushort(port), b"127.0.0.1", TCP)

@@ -62,19 +62,23 @@ def run(folder: Path, seconds: float, device: str) -> None:
                 process.wait(10)
 
 
-def _job(name: str, seconds: float, folder: Path, jobs: Path, device: str) -> None:
-    """One job from its prolog to its epilog; loading and warming up belong to it, as they do everywhere."""
-    phase = PHASES[name]
-    env = {
+def job_environment(job_id: str, name: str) -> dict[str, str]:
+    """Of a job, and of its prolog."""
+    return {
         **os.environ,
-        "SLURM_JOB_ID": phase.job_id,
-        "SLURM_JOB_NAME": phase.name,
+        "SLURM_JOB_ID": job_id,
+        "SLURM_JOB_NAME": name,
         "SLURM_JOB_USER": "alice",
         "SLURM_JOB_PARTITION": "h100",
         "SLURM_JOB_GPUS": "0",
         "SLURMD_NODENAME": "gpu-node",
-        "OFU_EXPORTER_URL": f"http://{LISTEN}",
     }
+
+
+def _job(name: str, seconds: float, folder: Path, jobs: Path, device: str) -> None:
+    """One job from its prolog to its epilog; loading and warming up belong to it, as they do everywhere."""
+    phase = PHASES[name]
+    env = {**job_environment(phase.job_id, phase.name), "OFU_EXPORTER_URL": f"http://{LISTEN}"}
     hook = ("--no-ask", "--job-dir", str(jobs))
     subprocess.run([*AGENT, "job", "start", *hook], env=env, check=False)
     ends = time.monotonic() + seconds

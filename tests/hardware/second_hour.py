@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.doubles import native, nvml
+from tests.doubles import dcgm, native, nvml
 
 LEAST_SECONDS = 8.0
 """No step is begun with less."""
@@ -47,8 +47,11 @@ STEPS = (
     Step("gpm-times", "gpm_times OUT", 20.0),
     Step("true-clock", "true_clock RAW 3.4 12", 230.0, "true_clock RAW 2 2 stand-in"),
     Step("clock-error", "clock_error true-clock.jsonl OUT", 20.0),
-    Step("memory", "agent_memory OUT 20", 50.0, "agent_memory OUT 2"),
+    Step("traced", "traced OUT 50", 90.0, "traced OUT 30 cpu"),
+    Step("honest", "honest OUT 190", 200.0, "honest OUT 60 cpu"),
+    Step("memory", "agent_memory OUT 20", 50.0, "agent_memory OUT 0.5"),
     Step("agent-cost", "first_contact FOLDER agent-cost", 90.0),
+    Step("both-sources", "both_sources OUT", 240.0, "both_sources OUT 0.4"),
     Step("law", "first_contact FOLDER law", 130.0),
 )
 
@@ -142,7 +145,11 @@ def environment(scratch: Path, small: bool, engine: Path | None) -> dict[str, st
         scenario = nvml.Scenario(scratch / "scenario")
         scenario.gpu(0, tensor=0.5, hmma=0.5, clock_mhz=[1395, 1410], clock_reasons=4)
         found[nvml.SCENARIO_VARIABLE] = str(scenario.path)
-        found[native.SEARCHED] = str(native.build(CARD, nvml.SONAME).parent)
+        same = dcgm.Scenario(scratch / "dcgm")
+        same.gpu(0, tensor=0.5, hmma=0.5, clock_mhz=1402.5, pci_id="233010de")
+        found[dcgm.SCENARIO_VARIABLE] = str(same.path)
+        built = (native.build(CARD, nvml.SONAME), dcgm.build())
+        found[native.SEARCHED] = os.pathsep.join(str(each.parent) for each in built)
     return found
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.hardware import second_hour
+from tests.end_to_end.test_trace import EXAMPLE
+from tests.hardware import honest, second_hour, traced
 from tests.hardware.second_hour import Hour, Step
+from tests.hardware.training import CONFIG, TINY, Phase, formula
 
 
 def tried(folder: Path, *args: str, python: str = sys.executable) -> dict[str, Any]:
@@ -41,6 +45,44 @@ def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(tmp_path: P
     assert all(each["files"]["libnvidia-ml.so.1"] > 0 for each in taken[1:])
     with tarfile.open(tmp_path / "raw.tar.gz") as raw:
         assert "raw/true-clock.jsonl" in raw.getnames()
+
+
+def test_both_sources_say_the_same_of_the_same_seconds(tmp_path: Path) -> None:
+    found = tried(tmp_path, "both-sources")["both-sources"]
+    for phase in found.values():
+        assert phase["mean_ofu"]["dcgm"] == pytest.approx(phase["mean_ofu"]["nvml"], abs=0.002)
+        assert phase["tensor_active"] == {"dcgm": pytest.approx(0.5), "nvml": pytest.approx(0.5)}
+    gaps = found["engine stopped and started"]["longest_gap_seconds"]
+    assert gaps["nvml"] == 0 < gaps["dcgm"]
+
+
+def test_ofu_is_the_mean_of_the_windows_within_by_their_time() -> None:
+    rows = [(0, 1, 90, 1830), (1, 3, 50, 1830), (3, 4, 20, 915), (4, 5, 90, 1830)]
+    windows = [
+        {"start": s, "end": e, "metrics": {"5": t}, "clocks_mhz": [(s, hz)]} for s, e, t, hz in rows
+    ]
+    assert honest.ofu(windows, 0.5, 4.5) == pytest.approx((2 * 0.5 + 0.2 * 0.5) / 3)
+    assert honest.ofu(windows, 4.5, 9.0) is None
+
+
+def test_a_right_mfu_counts_no_gradients_of_frozen_weights() -> None:
+    phase, config = Phase("1", "x", batch=1, seq_len=2), {**CONFIG, **TINY}
+    layer = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128
+    attention = 2 * 12 * 4 * 16 * 1
+    whole = 6 * (2 * layer + 64 * 256) + attention
+    assert formula(phase, config) == 2 * whole
+    adapters = 2 * 3 * (2 * 128 + 2 * 96 + 3 * 192)
+    frozen = 4 * (2 * layer + 64 * 256) + 6 * adapters + attention
+    assert formula(replace(phase, lora_rank=3), config) == 2 * frozen
+
+
+def test_what_is_in_a_trace_is_counted(tmp_path: Path) -> None:
+    whole = tmp_path / "trace.json"
+    whole.write_bytes(gzip.decompress(EXAMPLE.read_bytes()))
+    found = traced.events([whole])
+    assert found["events"]["kernel"] == found["events"]["cpu_op"] == 501
+    assert found["of_nccl"]["nccl:all_reduce"] == 36
+    assert traced.rate([1.0, 2.0, 2.5, 3.0, 9.0], 1.5, 4.0) == 2.0
 
 
 def test_a_step_that_fails_or_lasts_costs_no_other(

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,12 @@ class Phase:
     """Time that each step waits for data."""
     peak_tflops: float = PEAK_TFLOPS
     """What its MFU divides by."""
+    attention: str = "sdpa"
+    """As transformers names it: this is torch's, which is flash attention; `eager` is none."""
+    selective: bool = False
+    """Whether all but the products of weights is recomputed."""
+    lora_rank: int = 0
+    """Of the adapters, which alone are trained; 0 = the weights are."""
 
 
 PHASES: Mapping[str, Phase] = {
@@ -78,7 +85,11 @@ def formula(phase: Phase, config: Mapping[str, Any]) -> float:
     weights = config["num_hidden_layers"] * layer + hidden * config["vocab_size"]
     pairs = phase.seq_len if phase.counts_full_attention else phase.seq_len / 2
     attention = config["num_hidden_layers"] * 12 * heads * head * pairs
-    return float(phase.batch * phase.seq_len * (6 * weights + attention))
+    sides = 2 * (2 * hidden + (heads + groups) * head) + 3 * (hidden + config["intermediate_size"])
+    adapters = config["num_hidden_layers"] * phase.lora_rank * sides
+    of_weight = 4 if phase.lora_rank else 6  # frozen weights have no gradients of their own
+    of_token = of_weight * weights + 6 * adapters + attention
+    return float(phase.batch * phase.seq_len * of_token)
 
 
 class Training:
@@ -91,16 +102,20 @@ class Training:
         self._torch, self._phase, self._device = torch, phase, device
         torch.manual_seed(1)
         torch.set_float32_matmul_precision("high")  # TF32 where weights are FP32
-        type_ = torch.bfloat16 if phase.precision == "bf16" else torch.float32
-        made = LlamaConfig(**{k: v for k, v in config.items() if k != "architectures"})
+        type_ = torch.float32 if phase.precision == "tf32" else torch.bfloat16
+        given = {k: v for k, v in config.items() if k != "architectures"}
+        made = LlamaConfig(**given, attn_implementation=phase.attention)
         with torch.device(
             device
         ):  # made where it stays: 1.1 billion random numbers take the CPU half a minute
             self._model = LlamaForCausalLM(made).to(dtype=type_)
-        if phase.recompute:
-            self._model.gradient_checkpointing_enable(
-                gradient_checkpointing_kwargs={"use_reentrant": False}
-            )
+        if phase.recompute or phase.selective:
+            how = {"use_reentrant": False} | (_saving_products() if phase.selective else {})
+            self._model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=how)
+        if phase.precision == "fp8":
+            self._model = _in_fp8(self._model, device)
+        if phase.lora_rank:
+            self._model = _with_adapters(self._model, phase.lora_rank)
         self._model.train()
         self._optimizer = torch.optim.AdamW(
             self._model.parameters(), lr=1e-4, fused=device != "cpu"
@@ -126,6 +141,32 @@ class Training:
         with FlopCounterMode(display=False) as counter:
             self.step()
         return {str(op): float(n) for op, n in counter.get_flop_counts()["Global"].items()}
+
+
+def _saving_products() -> dict[str, Any]:
+    """How a checkpoint keeps what products of weights gave; element-wise work and attention are done again."""
+    import torch
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    kept = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
+    return {"context_fn": partial(create_selective_checkpoint_contexts, kept)}
+
+
+def _in_fp8(model: Any, device: str) -> Any:
+    """Its products of weights in FP8, but for the last, by torchao."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    config = Float8LinearConfig(emulate=device == "cpu")
+    return convert_to_float8_training(
+        model, config=config, module_filter_fn=lambda _, name: name != "lm_head"
+    )
+
+
+def _with_adapters(model: Any, rank: int) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    return get_peft_model(model, config, autocast_adapter_dtype=False)
 
 
 def run(name: str, seconds: float, folder: Path, device: str) -> None:
