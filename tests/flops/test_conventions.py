@@ -113,7 +113,7 @@ def test_verl_counts_look_up_router_and_windows_in_its_own_way(
 
 @pytest.mark.parametrize("lengths", [[4096], [100, 4096, 1]])
 def test_verl_counts_two_matrices_and_the_norms_of_apertus(lengths: list[int]) -> None:
-    (sizes,) = (each for _, kind, each, _ in CHECKPOINTS if kind == "Apertus")
+    (sizes,) = (row.sizes for row in CHECKPOINTS if row.kind == "Apertus")
     of = checkpoint("Apertus", sizes)
     counted = flops.count(flops.read(of), flops.packed(lengths), flops.How("verl"))
     assert counted.model_flops_per_step == verl(of, lengths)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ofu_exporter import flops
-from tests.flops.checkpoints import CHECKPOINTS, checkpoint
+from tests.flops.checkpoints import CHECKPOINTS, OTHERWISE, Checkpoint, checkpoint
 from tests.flops.counting import NAMES, config, without
-from tests.flops.published_counts import CHECKED, OTHERWISE
 
 PUBLISHED = {
     "bert-base-uncased": 109_514_298,
@@ -60,15 +57,11 @@ def test_total(name: str) -> None:
     assert parameters(name).total == PUBLISHED[name]
 
 
-@pytest.mark.parametrize(
-    ("kind", "sizes", "published"),
-    [each[1:] for each in CHECKPOINTS],
-    ids=[each[0] for each in CHECKPOINTS],
-)
-def test_public_checkpoints(kind: str, sizes: dict[str, Any], published: int) -> None:
-    model = flops.read(checkpoint(kind, sizes))
+@pytest.mark.parametrize("row", CHECKPOINTS, ids=lambda row: row.name)
+def test_public_checkpoints(row: Checkpoint) -> None:
+    model = flops.read(checkpoint(row.kind, row.sizes))
     lengths = flops.fixed(1, **dict.fromkeys(model.streams, 8))
-    assert flops.count(model, lengths).parameters.total == published
+    assert flops.count(model, lengths).parameters.total == row.parameters
 
 
 def test_at_least_sixty_checkpoints_are_held_to_their_published_number() -> None:
@@ -77,13 +70,12 @@ def test_at_least_sixty_checkpoints_are_held_to_their_published_number() -> None
 
 def test_nine_of_ten_checkpoints_were_compared_with_what_others_print() -> None:
     """A difference is written beside its reason: what is stored twice, or is no parameter."""
-    noted = {name: number for name, _, _, number in CHECKPOINTS}
-    assert CHECKED.keys() <= noted.keys()
-    assert OTHERWISE.keys() <= CHECKED.keys()
-    for name, (printed, where) in CHECKED.items():
+    checked = {row.name: row for row in CHECKPOINTS if row.printed is not None}
+    assert OTHERWISE.keys() <= checked.keys()
+    for name, row in checked.items():
         more = OTHERWISE.get(name, (0, ""))[0]
-        assert noted[name] + more == printed, f"{name}: {where}"
-    assert len(CHECKED) >= len(noted) * 0.9
+        assert row.parameters + more == row.printed, f"{name}: {row.where}"
+    assert len(checked) >= len(CHECKPOINTS) * 0.9
 
 
 @pytest.mark.parametrize(

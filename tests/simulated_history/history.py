@@ -1,7 +1,4 @@
-"""Writes what the recording rules would have kept of a simulated fleet, as OpenMetrics files of some hours each.
-
-Each file can be used alone and gets its name when it is complete, so that a full disk costs only one file.
-"""
+"""Writes what the recording rules would have kept of a simulated fleet, as OpenMetrics files of some hours each."""
 
 from __future__ import annotations
 
@@ -11,9 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ofu_exporter.errors import OfuError
 from ofu_exporter.fleet.simulation.spec import MINUTE
-from ofu_exporter.support.whole_file import whole_file
 from tests.simulated_history import rules
 from tests.simulated_history.fleet import Level, RecordedFleet
 from tests.simulated_history.gpu_columns import gpu_series
@@ -30,12 +25,6 @@ class Written(NamedTuple):
 
     path: Path
     samples: int
-    go_on: str
-    """The time from which to continue if this is the last file that was written."""
-
-
-class HistoryError(OfuError):
-    """The history cannot be continued; the files that were written are complete."""
 
 
 def recorded(fleet: RecordedFleet, begin_unix: float) -> list[RecordedSeries]:
@@ -61,51 +50,33 @@ def level_of(name: str) -> Level:
     return level  # type: ignore[return-value]
 
 
-def write(
-    fleet: RecordedFleet, begin_unix: float, folder: Path, begin: int = 0
-) -> Iterator[Written]:
-    """Write the history from a minute of the fleet on, file by file.
-
-    Raises HistoryError if the disk is full, with the time from which to continue.
-    """
+def write(fleet: RecordedFleet, begin_unix: float, folder: Path) -> Iterator[Written]:
+    """Write the history, file by file."""
     series = recorded(fleet, begin_unix)
     step = fleet.spec.history.segment
     end = fleet.spec.length + 1
     start = int(begin_unix // MINUTE)
-    first = start + begin
+    first = start
     while first < start + end:
         until = min((first // step + 1) * step, start + end)
         minutes = (first - start, until - start)
         raw = raw_lines(fleet, begin_unix, minutes)
-        name = stamp(first * MINUTE).replace(":", "")
-        recorded_lines = lines(series, minutes, begin_unix)
-        after = first if raw is not None else until
-        yield _file(folder / f"recorded-{name}.om", recorded_lines, first, after)
+        utc = datetime.datetime.fromtimestamp(first * MINUTE, datetime.timezone.utc)
+        name = utc.strftime("%Y-%m-%dT%H%MZ")
+        yield _file(folder / f"recorded-{name}.om", lines(series, minutes, begin_unix))
         if raw is not None:
-            yield _file(folder / f"raw-{name}.om", raw, first, until)
+            yield _file(folder / f"raw-{name}.om", raw)
         first = until
 
 
-def stamp(unix: float) -> str:
-    """A time as --from takes it."""
-    return datetime.datetime.fromtimestamp(unix, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def _file(path: Path, lines: Iterable[tuple[str, int]], without: int, after: int) -> Written:
-    """Write one file. `without` and `after` are the minutes from which to continue: without the file, and with it."""
+def _file(path: Path, lines: Iterable[tuple[str, int]]) -> Written:
     samples = 0
-    try:
-        with whole_file(path) as file:
-            for text, count in lines:
-                file.write(text)
-                samples += count
-            file.write(END)
-    except OSError as error:
-        raise HistoryError(
-            f"cannot write {path}: {error.strerror or error}; the files before are complete: "
-            f"free some space, and continue with --from {stamp(without * MINUTE)}"
-        ) from error
-    return Written(path, samples, stamp(after * MINUTE))
+    with path.open("w") as file:
+        for text, count in lines:
+            file.write(text)
+            samples += count
+        file.write(END)
+    return Written(path, samples)
 
 
 def lines(

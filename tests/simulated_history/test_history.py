@@ -17,7 +17,8 @@ from tests.helpers.agent import until
 from tests.helpers.fleets import BEGIN, with_history
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.rule_engine import Labels, name_of, recorded
-from tests.simulated_history import command, history
+from tests.simulated_history import __main__ as command
+from tests.simulated_history import history
 from tests.simulated_history.fleet import LEVELS, RecordedFleet
 from tests.simulated_history.history import level_of
 from tests.simulated_history.raw_pages import raw_lines
@@ -190,25 +191,20 @@ def test_every_rule_is_kept_or_of_single_gpus(series: list[RecordedSeries]) -> N
     assert made <= rules
 
 
-def written(text: str, folder: Path, begin: int = 0) -> dict[str, bytes]:
+def written(text: str, folder: Path) -> dict[str, bytes]:
     folder.mkdir()
     made = with_history(text, folder)
     (folder / "fleet.yaml").unlink()
-    list(history.write(made, BEGIN, folder, begin))
+    list(history.write(made, BEGIN, folder))
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 SHORT = LOADS.replace("nodes: [h1..3, a1, mig1], lasts: 130m", "nodes: [h1], at: 50m, lasts: 20m")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The files of SHORT."""
-    return written(SHORT, tmp_path_factory.mktemp("short") / "whole")
-
-
 @pytest.mark.slow
-def test_equal_seeds_make_equal_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
+    whole = written(SHORT, tmp_path / "a")
     assert whole == written(SHORT, tmp_path / "b")
     assert whole.keys() == {
         "recorded-2025-08-27T0000Z.om",
@@ -218,15 +214,6 @@ def test_equal_seeds_make_equal_bytes(whole: dict[str, bytes], tmp_path: Path) -
         "raw-2025-08-27T0100Z.om",
     }
     assert whole != written(SHORT + "seed: 2\n", tmp_path / "c")
-
-
-@pytest.mark.slow
-def test_history_that_goes_on_is_the_same_as_in_one_go(
-    whole: dict[str, bytes], tmp_path: Path
-) -> None:
-    rest = written(SHORT, tmp_path / "b", 60)
-    assert rest.items() < whole.items()
-    assert "recorded-2025-08-27T0100Z.om" in rest
 
 
 def test_levels_that_are_not_wanted_are_left_out(
