@@ -202,9 +202,14 @@ def written(text: str, folder: Path) -> dict[str, bytes]:
 SHORT = LOADS.replace("nodes: [h1..3, a1, mig1], lasts: 130m", "nodes: [h1], at: 50m, lasts: 20m")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of SHORT."""
+    return written(SHORT, tmp_path_factory.mktemp("short") / "whole")
+
+
 @pytest.mark.slow
-def test_equal_seeds_make_equal_bytes(tmp_path: Path) -> None:
-    whole = written(SHORT, tmp_path / "a")
+def test_equal_seeds_make_equal_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
     assert whole == written(SHORT, tmp_path / "b")
     assert whole.keys() == {
         "recorded-2025-08-27T0000Z.om",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,225 +14,27 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.hardware.gpu_models import PRECISIONS
 from ofu_exporter.traces import kernel_names
 
-Tile = tuple[int, int, int | None]
-Cluster = tuple[int, int] | None
-
-# name, family, architecture, precision, tile, stages, cluster
-READ: list[tuple[str, str, str | None, str, Tile, int | None, Cluster]] = [
-    (
-        "nvjet_sm90_tst_192x8_64x8_2x1_v_bz_TNT",
-        "nvjet",
-        "sm90",
-        "bf16",
-        (192, 8, 64),
-        8,
-        (2, 1),
-    ),
-    (
-        "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT",
-        "nvjet",
-        None,
-        "fp16",
-        (256, 128, 64),
-        4,
-        (1, 2),
-    ),
-    (
-        "nvjet_sm100_qqtst_128x256_128x6_2x1_2cta_v_bz_bias_TNT",
-        "nvjet",
-        "sm100",
-        "fp8",
-        (128, 256, 128),
-        6,
-        (2, 1),
-    ),
-    (
-        "nvjet_sm100_oosss_128x256_256x5_2x1_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT",
-        "nvjet",
-        "sm100",
-        "fp4",
-        (128, 256, 256),
-        5,
-        (2, 1),
-    ),
-    ("nvjet_sm90_sss_128x64_32x4_1x1_v_bz_TNT", "nvjet", "sm90", "tf32", (128, 64, 32), 4, (1, 1)),
-    (
-        "nvjet_sm120_tst_mma_64x64x128_3_32x32x128_tmaAB_alignCD4_bz_TNNN",
-        "nvjet",
-        "sm120",
-        "bf16",
-        (64, 64, 128),
-        3,
-        (1, 1),
-    ),
-    (
-        "nvjet_sm120_qqtst_mma_128x128x64_6_w64x64x64_tmaAB_bz_TNNN",
-        "nvjet",
-        "sm120",
-        "fp8",
-        (128, 128, 64),
-        6,
-        (1, 1),
-    ),
-    (
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(T1::Params)",
-        "cutlass2",
-        "sm80",
-        "bf16",
-        (256, 128, 32),
-        3,
-        (1, 1),
-    ),
-    (
-        "cutlass_80_tensorop_s16816gemm_f16_128x64_64x6_tn_align8",
-        "cutlass2",
-        "sm80",
-        "fp16",
-        (128, 64, 64),
-        6,
-        (1, 1),
-    ),
-    (
-        "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_16x16_128x2_tn_align8",
-        "cutlass2",
-        "sm80",
-        "fp16",
-        (16, 16, 128),
-        2,
-        (1, 1),
-    ),
-    (
-        "cutlass_80_tensorop_s1688gemm_64x64_16x6_tn_align4",
-        "cutlass2",
-        "sm80",
-        "tf32",
-        (64, 64, 16),
-        6,
-        (1, 1),
-    ),
-    (
-        "cutlass_80_tensorop_d884gemm_128x64_16x3_nt_align1",
-        "cutlass2",
-        "sm80",
-        "fp64",
-        (128, 64, 16),
-        3,
-        (1, 1),
-    ),
-    (
-        "cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_ttt_align8"
-        "_warpspecialized_pingpong_epi_tma",
-        "cutlass3",
-        "sm90",
-        "fp16",
-        (128, 128, 64),
-        None,
-        (2, 1),
-    ),
-    (
-        "cutlass3x_sm100_tensorop_s256x256x16gemm_f16_f16_f32_f16_f16_256x256x64_0_tnn_align8_2sm",
-        "cutlass3",
-        "sm100",
-        "fp16",
-        (256, 256, 64),
-        None,
-        None,
-    ),
-    (
-        "cutlass3x_sm120_bstensorop_s16864gemm_block_scaled_ue4m3xe2m1_ue4m3xe2m1_f32_bf16_bf16"
-        "_128x128x256_1x1x1_0_tnn_align32_o_vs16_bias_bf16_relu",
-        "cutlass3",
-        "sm120",
-        "fp4",
-        (128, 128, 256),
-        None,
-        (1, 1),
-    ),
-    (
-        "cutlass3x_sm120_bstensorop_s16832gemm_block_scaled_ue8m0xe4m3_ue8m0xe4m3_f32_bf16_bf16"
-        "_128x128x128_1x1x1_0_tnn_align16_q_bias_bf16_relu",
-        "cutlass3",
-        "sm120",
-        "fp8",
-        (128, 128, 128),
-        None,
-        (1, 1),
-    ),
-    (
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1"
-        "_execute_segment_k_off_kernel__5x_cublas",
-        "xmma",
-        "sm90",
-        "bf16",
-        (128, 128, 64),
-        None,
-        None,
-    ),
-    (
-        "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32_cgasize2x1x1_warpgroupsize1x1x1",
-        "xmma",
-        "sm90",
-        "tf32",
-        (128, 128, 32),
-        None,
-        (2, 1),
-    ),
-    (
-        "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel",
-        "xmma",
-        "sm80",
-        "fp16",
-        (96, 128, 32),
-        4,
-        (1, 1),
-    ),
-    (
-        "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn",
-        "cublas",
-        "sm80",
-        "bf16",
-        (128, 256, 64),
-        3,
-        (1, 1),
-    ),
-    (
-        "ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_relu_f2f_stages_64x5_tn",
-        "cublas",
-        "sm80",
-        "fp16",
-        (64, 64, 64),
-        5,
-        (1, 1),
-    ),
-    (
-        "trt_ampere_h16816gemm_256x64_ldg8_tn_v1",
-        "cublas",
-        "sm80",
-        "fp16",
-        (256, 64, None),
-        None,
-        (1, 1),
-    ),
-    (
-        "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn",
-        "cublas",
-        "sm70",
-        "fp16",
-        (128, 64, None),
-        None,
-        (1, 1),
-    ),
-]
+TABLE = Path(__file__).with_name("kernel_names.csv")
+READ = [*csv.DictReader(TABLE.read_text().splitlines())]
+"""Names, and what they say: empty is not said."""
 
 
-@pytest.mark.parametrize("row", READ, ids=lambda row: row[0][:60])
-def test_a_name_is_read(
-    row: tuple[str, str, str | None, str, Tile, int | None, Cluster],
-) -> None:
-    name, *wanted = row
-    kernel = kernel_names.parse(name)
-    read = (kernel.family, kernel.architecture, kernel.precision, kernel.tile)
-    assert [*read, kernel.stages, kernel.cluster] == wanted
+def sides(numbers: Iterable[int | None] | None) -> str:
+    return "x".join("" if number is None else str(number) for number in numbers or ())
+
+
+@pytest.mark.parametrize("row", READ, ids=lambda row: row["name"][:60])
+def test_a_name_is_read(row: dict[str, str]) -> None:
+    kernel = kernel_names.parse(row["name"])
+    assert row == {
+        "family": kernel.family,
+        "architecture": kernel.architecture or "",
+        "precision": kernel.precision,
+        "tile": sides(kernel.tile),
+        "stages": sides([kernel.stages]),
+        "cluster": sides(kernel.cluster),
+        "name": row["name"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -273,8 +79,8 @@ def test_the_example_of_a_family_is_its_own_and_nobody_elses(family: str) -> Non
 
 
 def test_only_nvjet_without_split_k_is_exact() -> None:
-    exact = {name for name, *_ in READ if kernel_names.parse(name).bound == "exact"}
-    assert exact == {name for name, family, *_ in READ if family == "nvjet"}
+    exact = {row["name"] for row in READ if kernel_names.parse(row["name"]).bound == "exact"}
+    assert exact == {row["name"] for row in READ if row["family"] == "nvjet"}
     split = kernel_names.parse("nvjet_tst_64x24_64x16_4x1_v_bz_splitK_TNT")
     assert (split.bound, len(split.unknown)) == ("lower", 1)
 
@@ -287,7 +93,7 @@ def test_a_name_without_a_cluster_says_so() -> None:
 
 
 def test_every_precision_is_one_that_gpus_are_rated_in() -> None:
-    assert {kernel_names.parse(name).precision for name, *_ in READ} <= {*PRECISIONS}
+    assert {kernel_names.parse(row["name"]).precision for row in READ} <= {*PRECISIONS}
 
 
 @given(st.text(max_size=80))
@@ -297,7 +103,7 @@ def test_any_text_is_read_or_refused(name: str) -> None:
 
 
 @given(
-    st.sampled_from([name for name, *_ in READ]),
+    st.sampled_from([row["name"] for row in READ]),
     st.text("abx0189_", max_size=4),
     st.integers(0, 100),
 )
