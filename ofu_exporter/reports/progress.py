@@ -105,6 +105,8 @@ def restarted(progress: Progress) -> Progress:
         step=None,
         step_before=None,
         fall=None,
+        told=None,
+        are_several=False,
         highest_before=line.step if line else None,
         stopped=progress.until or (line.at if line else None),
     )
@@ -162,6 +164,8 @@ def _after_step(now: Progress, report: MfuReport, countable: Countable) -> Progr
     if step == now.step:
         return now
     start, seconds = _counted(now, report, countable)
+    if _goes_on_beside(now, step, countable.until):
+        return replace(_reached(now, step, countable.until), are_several=True, highest_before=None)
     again = start + _share_done_again(now, step) * seconds
     after = _reached(now, step, countable.until)
     return _stated(after, "done_again", (start, again), countable)
@@ -185,7 +189,7 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
     highest = now.step or 0
     if fall.end >= countable.until or step < fall.step or step > highest:
         return replace(now, fall=None)
-    if step == fall.step:
+    if step == fall.step or now.are_several:
         return now
     if _is_mistaken(now, highest, step):
         return _without_mistake(now, fall)
@@ -198,6 +202,18 @@ def _settled(now: Progress, fall: Fall, step: int, countable: Countable) -> Prog
     after = _stated(after, "done_again", (start, fall.end), countable)
     last = after.recoveries[-1]._replace(resumed_step=fall.first)
     return replace(after, recoveries=(*after.recoveries[:-1], last))
+
+
+def _goes_on_beside(now: Progress, step: int, at: float) -> bool:
+    """Whether this step is of a program that only rested, while the lower ones of another seemed to be a restart.
+
+    It is beyond the highest one, and far more than those can have come since.
+    """
+    before, highest = now.step_before, now.highest_before
+    if now.told is None or before is None or highest is None or now.step is None or step <= highest:
+        return False
+    steps = (at - (now.until or at)) / now.pace if now.pace else 1.0
+    return step - now.step > FAR * max(1.0, steps) * max(1, now.step - before)
 
 
 def _is_mistaken(now: Progress, highest: int, step: int) -> bool:

@@ -107,6 +107,8 @@ class Progress:
     again: tuple[tuple[float, float], ...] = ()
     """The last times in which steps were done again, from and until, in Unix time."""
     unsure: tuple[Unsure, ...] = ()
+    are_several: bool = False
+    """Whether several programs of the run state steps of their own, so that lower ones tell no restart."""
 
     @property
     def line(self) -> RunLine | None:
@@ -117,6 +119,11 @@ class Progress:
     def highest_step(self) -> int | None:
         """The highest step of that line."""
         return self.line.step if self.line else None
+
+    @property
+    def step_of_run(self) -> int | None:
+        """The highest step of that line, once the current run of its scheduler has stated one."""
+        return None if self.step is None and self.told is None else self.highest_step
 
     @property
     def is_possible(self) -> bool:

@@ -288,6 +288,11 @@ def restarted_desk(desk: Desk, restarts: int) -> JobView:
     return view
 
 
+def step_of_run(view: JobView) -> int | None:
+    """As the page shows it."""
+    return view.reports and view.reports.progress and view.reports.progress.step_of_run
+
+
 def restarts_of(view: JobView) -> int:
     assert view.reports is not None
     assert view.reports.progress is not None
@@ -296,7 +301,10 @@ def restarts_of(view: JobView) -> int:
 
 def test_after_a_restart_that_the_scheduler_counts_the_next_step_goes_on_below(desk: Desk) -> None:
     desk.report(step=100, end=EPOCH + 100)
-    assert restarts_of(restarted_desk(desk, 1)) == 1
+    assert step_of_run(desk.book.reviewed(desk.node.last).jobs[0]) == 100
+    view = restarted_desk(desk, 1)
+    assert restarts_of(view) == 1
+    assert step_of_run(view) is None, "this run has stated none yet"
     desk.run(20.0)
     desk.report(step=60, start=EPOCH + 130, end=EPOCH + 135)
     desk.report(step=70, end=EPOCH + 140)
@@ -305,6 +313,7 @@ def test_after_a_restart_that_the_scheduler_counts_the_next_step_goes_on_below(d
     assert view.reports.progress is not None
     assert view.reports.progress.done_again_seconds == pytest.approx(2 * 10.0)
     assert restarts_of(view) == 1
+    assert step_of_run(view) == 100
 
 
 @settings(max_examples=40, phases=(Phase.explicit, Phase.generate))

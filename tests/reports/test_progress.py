@@ -161,6 +161,26 @@ def test_a_mistaken_step_after_a_restart_leaves_the_highest_before_it() -> None:
     assert job.progress.restarts == 0
 
 
+def test_a_program_that_rests_while_another_states_lower_steps_is_one_restart_at_most() -> None:
+    """As a trainer that waits for a program whose own steps come under the same run."""
+    job = Told()
+    for second in range(400):
+        if second % 100 < 40:
+            job.step(10_000 + second, second)
+        if second % 2:
+            job.step(5 + second // 2, second + 0.5)
+    assert job.progress.restarts == 1
+    assert job.progress.highest_step == 10_339
+    assert job.done_again <= 60
+
+
+def test_a_run_that_was_started_again_catches_up_between_two_reports_as_ever() -> None:
+    job = Told().step(5000, 100).step(5001, 101).step(4000, 131, 130).step(4001, 132)
+    job.step(5600, 1732, 132).step(5601, 1733)
+    assert (job.progress.restarts, job.progress.are_several) == (1, False)
+    assert job.done_again == pytest.approx(2 + 1600 * 1000 / 1599)
+
+
 def test_a_restart_between_the_last_two_reports_is_no_mistake() -> None:
     job = Told().step(100, 100).step(110, 110).step(120, 120).step(112, 142, 140).step(120, 150)
     assert job.progress.restarts == 1

@@ -81,5 +81,6 @@ class RestartRow(ResultRow):
     )
     cost: float | None
     recovery_hours: float | None = Field(
-        description="Time to recover: how long that took after each, on all GPUs of the job, without waiting for them."
+        description="Held time to recover: how long that took after each on all GPUs of the job, without the time "
+        "until it held them again."
     )

@@ -56,9 +56,9 @@ def restart_section(rows: Sequence[RestartRow], currency: str) -> ReportSection:
         ("restarts", RIGHT, lambda row: f"{row.restarts:.0f}"),
         ("GPU-hours", RIGHT, lambda row: hours(row.gpu_hours)),
         ("cost", RIGHT, lambda row: money(row.cost, currency)),
-        ("hours to recover", RIGHT, lambda row: hours(row.recovery_hours)),
+        ("held hours to recover", RIGHT, lambda row: hours(row.recovery_hours)),
     ]
-    note = "To recover: until it computed again, and for the steps that it had reached before."
+    note = "To recover: until it computed again, and for steps that it had reached before; waiting is not in it."
     return ReportSection(
         f"Most expensive restarts (of {len(rows):,})", table(columns, rows[:MOST_SHOWN]), note
     )

@@ -172,8 +172,9 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.gauge(
         "ofu_job_step",
-        "Highest step that the job's current line of runs has stated: of this run and those that it continues.",
-        lambda _, reports: reports.progress.highest_step if reports.progress else None,
+        "Highest step that the job's current line of runs has stated: of this run and those that it continues; absent "
+        "until this run states one.",
+        lambda _, reports: reports.progress.step_of_run if reports.progress else None,
     ),
     REPORTS.gauge(
         "ofu_job_report_peak_flops",
