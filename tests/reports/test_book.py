@@ -290,7 +290,9 @@ def restarted_desk(desk: Desk, restarts: int) -> JobView:
 
 def step_of_run(view: JobView) -> int | None:
     """As the page shows it."""
-    return view.reports and view.reports.progress and view.reports.progress.step_of_run
+    assert view.reports is not None
+    assert view.reports.progress is not None
+    return view.reports.progress.step_of_run
 
 
 def restarts_of(view: JobView) -> int:
