@@ -63,6 +63,8 @@ class Engine:
 
     def __init__(self) -> None:
         folder = os.environ.get("HOST_ENGINE")
+        if not folder and dcgm.SCENARIO_VARIABLE not in os.environ:
+            raise SystemExit(f"no host engine: --engine names a folder with {LIBRARY}")
         self.folder = Path(folder) if folder else None
         self.port = 5555 if self.folder is None else _free_port()
         self._process: BaseProcess | None = None

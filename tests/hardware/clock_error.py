@@ -26,7 +26,9 @@ from tests.hardware.condense import products, steady
 
 H100 = Gpu(index="0", uuid="GPU-a", name="NVIDIA H100 80GB HBM3", sm_count=132)
 """The H200 has the same peaks and clocks."""
-REASON_BITS = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal"}
+REASON_BITS = {0x1: "idle", 0x2: "app_clocks", 0x4: "power_cap", 0x8: "hw_slowdown"}
+REASON_BITS |= {0x10: "sync_boost", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}
+"""nvmlClocksEventReason... of nvml.h."""
 MARGIN = 0.005
 """What a bound has beside the largest error seen: NVML's clock varies by so much without a cap."""
 Row = Mapping[str, Any]
@@ -56,24 +58,29 @@ def predictors(row: Row) -> Iterator[tuple[str, float]]:
     columns: dict[str, list[float]] = {name: [] for name in windows[0]["beside"]}
     for window in windows:
         for name, values in window["beside"].items():
-            columns[name] += [math.nan if each is None else each for each in values]
-    seconds = columns["at"][-1] - columns["at"][0]
+            columns[name] += [each for each in values if each is not None]
+    seconds = columns["at"][-1] - columns.pop("at")[0]
     for name, values in columns.items():
-        if name.endswith("_ns"):
-            yield name.replace("_ns", "_share"), (values[-1] - values[0]) / seconds / 1e9
-        elif name == "reasons":
-            for bit, reason in REASON_BITS.items():
-                yield reason, statistics.fmean(bool(int(each) & bit) for each in values)
-        elif name == "energy_mj":
-            yield "watts_by_energy", (values[-1] - values[0]) / seconds / 1e3
-        elif name != "at":
-            yield name, statistics.fmean(values)
+        if values:  # not refused all the time
+            yield from _summary(name, values, seconds)
     clocks = [mhz for window in windows for _, mhz in window["clocks_mhz"]]
     yield "clock_std_mhz", statistics.pstdev(clocks)
     yield "tensor_active", statistics.fmean(w["tensor"] for w in windows)
     if row.get("millivolts"):
         yield "millivolts", row["millivolts"]
     yield from _by_cycles(windows)
+
+
+def _summary(name: str, values: Sequence[float], seconds: float) -> Iterator[tuple[str, float]]:
+    if name.endswith("_ns"):
+        yield name.replace("_ns", "_share"), (values[-1] - values[0]) / seconds / 1e9
+    elif name == "reasons":
+        for bit, reason in REASON_BITS.items():
+            yield reason, statistics.fmean(bool(int(each) & bit) for each in values)
+    elif name == "energy_mj":
+        yield "watts_by_energy", (values[-1] - values[0]) / seconds / 1e3
+    else:
+        yield name, statistics.fmean(values)
 
 
 def _by_cycles(windows: Sequence[Row]) -> Iterator[tuple[str, float]]:

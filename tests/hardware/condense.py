@@ -47,7 +47,8 @@ def products(rows: Sequence[Row]) -> Iterator[Row]:
 def steady(row: Row) -> list[Row]:
     """The windows of a product after the clock has settled."""
     times = row["times"]
-    first = next(i for i, at in enumerate(times) if at > times[0] + SETTLING_SECONDS)
+    settled = times[0] + SETTLING_SECONDS
+    first = next((i for i, at in enumerate(times) if at > settled), -1)
     return [w for w in row["windows"] if w["start"] >= times[first] and w["end"] <= times[-2]]
 
 

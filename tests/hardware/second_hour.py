@@ -51,8 +51,8 @@ STEPS = (
     Step("honest", "honest OUT 190", 200.0, "honest OUT 60 cpu"),
     Step("memory", "agent_memory OUT 20", 50.0, "agent_memory OUT 0.5"),
     Step("agent-cost", "first_contact FOLDER agent-cost", 90.0),
-    Step("both-sources", "both_sources OUT", 240.0, "both_sources OUT 0.4"),
     Step("law", "first_contact FOLDER law", 130.0),
+    Step("both-sources", "both_sources OUT", 240.0, "both_sources OUT 0.4"),
 )
 
 
@@ -140,7 +140,7 @@ def environment(scratch: Path, small: bool, engine: Path | None) -> dict[str, st
     root = str(Path(__file__).parents[2])
     found = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
     if engine:
-        found["HOST_ENGINE"] = str(engine)
+        found["HOST_ENGINE"] = str(engine.absolute())
     if small:
         scenario = nvml.Scenario(scratch / "scenario")
         scenario.gpu(0, tensor=0.5, hmma=0.5, clock_mhz=[1395, 1410], clock_reasons=4)

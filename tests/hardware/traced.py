@@ -8,6 +8,7 @@ reads the driver's stand-in, and the file has no kernels. LOOP_PYTHON is an inte
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -105,6 +106,13 @@ def rate(times: Sequence[float], began: float, ended: float) -> float | None:
     return (len(inside) - 1) / (inside[-1] - inside[0]) if len(inside) > 1 else None
 
 
+def keep(files: Sequence[Path], folder: Path) -> None:
+    """Packed, where they do not go with the agent's folder."""
+    for number, file in enumerate(files):
+        with gzip.open(folder / f"trace-{number}.json.gz", "wb", compresslevel=3) as packed:
+            packed.write(file.read_bytes())
+
+
 def measured(folder: Path, seconds: float, device: str) -> Mapping[str, Any]:
     alone = seconds / 5
     with running(folder, device) as (beside, steps):
@@ -137,6 +145,7 @@ def main(args: Sequence[str]) -> None:
         raise SystemExit(__doc__)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # a socket's address is short
         answer = measured(Path(folder), float(args[1]), args[2] if args[2:] else "cuda:0")
+        keep(sorted((Path(folder) / "traces").glob("*.json")), Path(args[0]).parent)
     Path(args[0]).write_text(json.dumps(answer, indent=1) + "\n")
 
 
