@@ -1,6 +1,7 @@
 """Traces of PyTorch's own loops under a real Slurm: asked for, written and read; who may, and what it costs a job.
 
-A build of PyTorch without CUDA writes no kernels: the agent reads the file, and says so.
+A build of PyTorch without CUDA writes no kernels: the agent reads the file, and says so. It is root without a
+capability, as in the chart, so that modes hold for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.agent import Agent, agent, call, until
+from tests.helpers.agent import COMMAND, Agent, agent, call, until
 from tests.helpers.slurm_cluster import GPUS, Cluster
 
 TORCH = Path(os.environ.get("OFU_TEST_TORCH", "/srv/torch-venv")) / "bin" / "python"
@@ -25,7 +26,11 @@ pytestmark = [
     pytest.mark.xdist_group("slurm"),
     pytest.mark.skipif(not TORCH.exists(), reason=f"no {TORCH} (OFU_TEST_TORCH)"),
 ]
-PROCESSES = 30
+PROCESSES, USER, STRANGER = 30, 65534, 65533
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", *COMMAND)
+PUBLIC = ("env", f"PYTHONPATH={next(TORCH.parents[1].glob('lib/python3*/site-packages'), '')}")
+PUBLIC = (*PUBLIC, "/usr/bin/python3")
+"""PyTorch for every user, where its own interpreter is in a folder that is not for all."""
 NO_KERNEL = "there is no GPU work in the trace"
 LOOP = """\
 import ctypes, os, sys, time
@@ -50,8 +55,9 @@ line = socket.socket(socket.AF_UNIX)
 line.connect(sys.argv[1])
 agent = http.client.HTTPConnection("localhost")
 agent.sock = line
-agent.request("POST", f"/v1/jobs/{sys.argv[2]}/trace", "{}", {"Content-Type": "application/json"})
-print(agent.getresponse().status)
+agent.request("POST", f"/v1/jobs/{sys.argv[2]}/trace", sys.argv[3], {"Content-Type": "application/json"})
+answer = agent.getresponse()
+print(answer.status, answer.read().decode())
 """
 
 
@@ -76,7 +82,8 @@ class Traced:
         simulated = ("--source", "simulate", "--simulated-gpus", str(GPUS))
         slurm = ("--scheduler", "slurm", "--job-dir", str(self.cluster.jobs))
         sockets = ("--trace-socket-folder", str(self.folder / "s"), "--report-socket", self.socket)
-        with agent("run", *simulated, *slurm, *sockets, *more) as running:
+        flags = ("run", *simulated, *slurm, *sockets, *more)
+        with agent(*flags, command=UNPRIVILEGED) as running:
             yield running
 
     @property
@@ -88,12 +95,13 @@ class Traced:
         return ("--traces", "--trace-folder", str(self.folder / "t"))
 
     @contextmanager
-    def job(self, processes: int) -> Iterator[str]:
-        """A job whose loops all run; it ends with the test, and not before."""
+    def job(self, processes: int, user: str = "root") -> Iterator[str]:
+        """A job under umask 077 whose loops all run; it ends with the test, and not before."""
         prolog = f"--task-prolog={self.folder}/task-prolog"
-        loop = f"srun {prolog} -n 1 {TORCH} {self.folder}/loop.py {processes}"
-        first = f"export STEPS={self.steps} OMP_NUM_THREADS=1\nexec {loop}"
-        job_id = self.cluster.submit("--gres=gpu:1", first=first)
+        python = str(TORCH) if user == "root" else " ".join(PUBLIC)
+        loop = f"srun {prolog} -n 1 {python} {self.folder}/loop.py {processes}"
+        first = f"umask 077\nexport STEPS={self.steps} OMP_NUM_THREADS=1\nexec {loop}"
+        job_id = self.cluster.submit("--gres=gpu:1", f"--uid={user}", first=first)
         try:
             until(lambda: len([*self.steps.iterdir()]) >= processes, 120.0)
             until(lambda: min(self.counts().values()) > 0, 60.0)
@@ -116,13 +124,17 @@ class Traced:
     def ask(self, job_id: str, *more: str) -> subprocess.CompletedProcess[str]:
         return call("trace", job_id, "--agent", f"unix:{self.socket}", "--seconds", "1", *more)
 
-    def asked_by(self, uid: int, job_id: str) -> str:
-        """The status that a user of this node gets."""
-        command = ["setpriv", "--reuid", str(uid), "--clear-groups", "/usr/bin/python3", "-c"]
-        done = subprocess.run(
-            [*command, ASKED, self.socket, job_id], capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip() or done.stderr
+    def asked_by(self, uid: int, job_id: str, request: str = "") -> tuple[str, dict[str, Any]]:
+        """The status and the answer that a user of this node gets."""
+        said = (ASKED, self.socket, job_id, json.dumps({"request": request}))
+        done = as_user(uid, "/usr/bin/python3", "-c", *said)
+        status, _, answer = done.stdout.partition(" ")
+        return status or done.stderr, json.loads(answer or "{}")
+
+
+def as_user(uid: int, *command: str) -> subprocess.CompletedProcess[str]:
+    line = ["setpriv", "--reuid", str(uid), "--clear-groups", *command]
+    return subprocess.run(line, capture_output=True, text=True, check=False, cwd="/")
 
 
 @pytest.fixture
@@ -149,14 +161,32 @@ def test_thirty_processes_of_a_job_write_what_was_asked_for_and_strangers_get_no
         assert answer["arrived"] == PROCESSES
         assert NO_KERNEL in answer["detail"]
         assert [*(traced.folder / "t").iterdir()] == [], "read files are deleted"
-        assert traced.asked_by(65534, job_id) == "403", "another user"
+        assert traced.asked_by(USER, job_id)[0] == "403", "another user"
+
+
+def test_a_user_has_the_own_job_traced_under_umask_077_and_no_other(traced: Traced) -> None:
+    if as_user(USER, *PUBLIC, "-c", "import torch").returncode:
+        pytest.skip("PyTorch is root's")
+    with traced.agent(*traced.on) as running, traced.job(1, "nobody") as job_id:
+        (steps,) = traced.steps.iterdir()
+        assert (steps.stat().st_uid, steps.stat().st_mode & 0o777) == (USER, 0o600)
+        until(lambda: running.values("ofu_job_info", job_id=job_id, user="nobody"))
+        assert traced.asked_by(STRANGER, job_id)[0] == "403"
+        asked = {}
+        while not asked.get("request"):  # it asks once in ten seconds
+            asked = traced.asked_by(USER, job_id)[1]
+        while asked["state"] not in ("done", "failed"):
+            asked = traced.asked_by(USER, job_id, asked["request"])[1]
+        assert (asked["arrived"], asked["unread"], asked["files"]) == (1, {}, [])
+        assert NO_KERNEL in asked["detail"]
+        assert traced.asked_by(STRANGER, job_id, asked["request"])[0] == "403"
 
 
 def test_an_agent_that_is_killed_in_the_middle_costs_the_job_nothing(traced: Traced) -> None:
     """The processes find the folder when they start, and the next agent when that comes."""
     with traced.agent(*traced.on) as running, traced.job(1) as job_id:
         until(lambda: running.values("ofu_job_info", job_id=job_id))
-        until(lambda: traced.asked_by(0, job_id) == "200", 60.0)
+        until(lambda: traced.asked_by(0, job_id)[0] == "200", 60.0)
         until(lambda: [*(traced.folder / "t").iterdir()], 60.0)
         running.kill()
         traced.goes_on()
