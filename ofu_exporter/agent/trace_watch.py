@@ -1,7 +1,8 @@
 """Says which job is slow enough to take a trace of by itself. Pure: its samples are the totals of snapshots.
 
 A job is slow when its OFU of the last ten minutes is below a ratio, or below half of its median of the last hour. Each
-job is named once in six hours, and not in its first ten minutes. After a time that nobody measured both begin anew.
+job is named once in six hours, and not in its first ten minutes; one that could not be traced again after ten minutes.
+After a time that nobody measured both begin anew.
 """
 
 from __future__ import annotations
@@ -37,8 +38,14 @@ class SlowJobs:
     def __init__(self, below: float) -> None:
         self._below = below
         self._samples: dict[JobKey, deque[_Sample]] = {}
-        self._named: dict[JobKey, float] = {}
+        self._silent: dict[JobKey, float] = {}
+        """Until when a job is not named again."""
+        self._untraced: deque[str] = deque()
         self._at = float("-inf")
+
+    def untraced(self, job_id: str) -> None:
+        """None of its processes could be asked. Any thread may say so."""
+        self._untraced.append(job_id)
 
     def take(self, snapshot: Snapshot) -> list[tuple[str, str]]:
         """Jobs that are slow now, each with a sentence on why."""
@@ -48,7 +55,12 @@ class SlowJobs:
         running = {view.job.key: view for view in snapshot.jobs if view.ended is None}
         for key in [key for key in self._samples if key not in running]:
             del self._samples[key]
-        self._named = {k: at for k, at in self._named.items() if snapshot.at - at < AGAIN_SECONDS}
+        soon = {self._untraced.popleft() for _ in range(len(self._untraced))}
+        self._silent = {
+            key: snapshot.at + SPAN_SECONDS if key.job_id in soon else end
+            for key, end in self._silent.items()
+            if snapshot.at < end
+        }
         return [*self._slow(running, snapshot)]
 
     def _slow(
@@ -60,8 +72,8 @@ class SlowJobs:
             samples = self._samples.setdefault(key, deque())
             _add(samples, _Sample(snapshot.at, view.observed_seconds, view.utilization_seconds))
             is_young = snapshot.unix - view.current_began < SPAN_SECONDS
-            if not is_young and key not in self._named and (why := self._why(samples)):
-                self._named[key] = snapshot.at
+            if not is_young and key not in self._silent and (why := self._why(samples)):
+                self._silent[key] = snapshot.at + AGAIN_SECONDS
                 yield view.job.job_id, why
 
     def _why(self, samples: deque[_Sample]) -> str:

@@ -71,17 +71,19 @@ class Tracing:
 
     def look(self, snapshot: Snapshot) -> None:
         """Take a trace of jobs that have become slow, on a thread: whose a job is may be a question to a network."""
-        slow = self._slow.take(snapshot) if self._slow else []
-        if slow:
-            threading.Thread(target=self._take, args=(slow,), name="ofu-slow", daemon=True).start()
+        if self._slow and (slow := self._slow.take(snapshot)):
+            given = self._slow, slow
+            threading.Thread(target=self._take, args=given, name="ofu-slow", daemon=True).start()
 
-    def _take(self, slow: list[tuple[str, str]]) -> None:
+    def _take(self, jobs: SlowJobs, slow: list[tuple[str, str]]) -> None:
         for job_id, why in slow:
             log.info("job %s: %s: one process is traced", job_id, why)
             try:
                 self._ask(job_id)
             except HTTPException as error:
                 log.info("job %s cannot be traced: %s", job_id, error.detail)
+                if error.status_code in (HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS):
+                    jobs.untraced(job_id)
 
     def _ask(self, job_id: str) -> None:
         """Begin a trace, after those that run already."""

@@ -76,6 +76,15 @@ def test_it_is_named_again_after_six_hours(watched: Watched) -> None:
     assert named == [11, 11 + 360, 11 + 720]
 
 
+def test_a_job_that_could_not_be_traced_is_named_again_after_ten_minutes(watched: Watched) -> None:
+    found = []
+    for minute, *_ in watched.minutes(400, 0.05):
+        found.append(minute)
+        if len(found) < 3:
+            watched.watch.untraced("7")
+    assert found == [11, 22, 33, 33 + 360]
+
+
 def test_another_job_on_the_same_gpu_is_young_again(watched: Watched) -> None:
     ((minute, *_),) = watched.minutes(30, 0.05)
     watched.start("8")

@@ -84,21 +84,24 @@ def test_who_becomes_slow_is_traced_once(tmp_path: Path) -> None:
         course = Course(clock)
         clock.run_at(SLOW)
         until(lambda: len(running.values("ofu_job_info")) == 2)
-        some = [Process(tmp_path, 1001 + pid % 2, pid) for pid in range(4710, 4714)]
+        some = [Process(tmp_path, 1001, pid) for pid in range(4710, 4712)]
         traces = partial(running.value, "ofu_exporter_traces_total", outcome="done")
         course.reach(9)
         assert named(running) == [], "both are young"
+        running.logs("job 1002 cannot be traced: no process of job 1002 has asked")
+        some += [Process(tmp_path, 1002, pid) for pid in range(4712, 4714)]
+        course.reach(19)
         until(lambda: traces() == 1)
-        assert named(running) == ["1002 8.0%, below 15.0%"]
+        assert named(running) == 2 * ["1002 8.0%, below 15.0%"]
         course.reach(67)
-        assert len(named(running)) == 1, "1001 is what it always was, and 1002 was traced"
+        assert len(named(running)) == 2, "1001 is what it always was, and 1002 was traced"
         until(lambda: traces() == 2)
-        assert named(running)[1].startswith("1001 2")
-        assert named(running)[1].endswith("%, below half of the hour's median, 60.0%")
+        assert named(running)[2].startswith("1001 2")
+        assert named(running)[2].endswith("%, below half of the hour's median, 60.0%")
         course.reach(426)
-        assert len(named(running)) == 2, "at 5 % for hours, but traced within the last six"
+        assert len(named(running)) == 3, "at 5 % for hours, but traced within the last six"
         until(lambda: traces() == 3)
-        assert named(running)[2] == "1001 5.0%, below 15.0%"
+        assert named(running)[3] == "1001 5.0%, below 15.0%"
         assert sum("1 processes of job" in line for line in running.log) == 3, "one of two"
         reported = json.loads(running.get("/v1/jobs/1001")[1])["reported"]
         assert reported["trace"]["findings"][0]["finding"] == "data_loader"
