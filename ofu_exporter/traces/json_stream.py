@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 CHUNK = 1 << 20
-BATCH = 1 << 18
-"""Characters that are decoded together."""
+BATCH = 1 << 15
+"""Characters that are decoded together: as many as leave their values in the cache of a core."""
 SINGLES = 100
 """Values that are decoded one by one where several could not be."""
 BORDERS = ("\n  },\n  {", '}, {"ph"', '},{"ph"', "},\n{")

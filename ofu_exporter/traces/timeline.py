@@ -160,7 +160,8 @@ class Timeline:
 
 def interval(start: object, duration: object) -> tuple[float, float] | None:
     """Start and end of an event in microseconds; None for what are no times."""
-    for each in (start, duration):
-        if not isinstance(each, (int, float)) or not 0 <= each <= MOST_MICROSECONDS:
-            return None
-    return float(start), float(start) + float(duration)  # type: ignore[arg-type]
+    if not isinstance(start, (int, float)) or not isinstance(duration, (int, float)):
+        return None
+    if not 0 <= start <= MOST_MICROSECONDS or not 0 <= duration <= MOST_MICROSECONDS:
+        return None
+    return float(start), float(start) + duration

@@ -28,8 +28,8 @@ pytestmark = [
 ]
 PROCESSES, USER, STRANGER = 30, 65534, 65533
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", *COMMAND)
-PUBLIC = ("env", f"PYTHONPATH={next(TORCH.parents[1].glob('lib/python3*/site-packages'), '')}")
-PUBLIC = (*PUBLIC, "/usr/bin/python3")
+PACKAGES = next(TORCH.parents[1].glob("lib/python3*/site-packages"), "")
+PUBLIC = ("env", f"PYTHONPATH={PACKAGES}", "/usr/bin/python3")
 """PyTorch for every user, where its own interpreter is in a folder that is not for all."""
 NO_KERNEL = "there is no GPU work in the trace"
 LOOP = """\
@@ -172,7 +172,7 @@ def test_a_user_has_the_own_job_traced_under_umask_077_and_no_other(traced: Trac
         assert (steps.stat().st_uid, steps.stat().st_mode & 0o777) == (USER, 0o600)
         until(lambda: running.values("ofu_job_info", job_id=job_id, user="nobody"))
         assert traced.asked_by(STRANGER, job_id)[0] == "403"
-        asked = {}
+        asked: dict[str, Any] = {}
         while not asked.get("request"):  # it asks once in ten seconds
             asked = traced.asked_by(USER, job_id)[1]
         while asked["state"] not in ("done", "failed"):

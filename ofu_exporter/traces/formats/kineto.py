@@ -50,7 +50,8 @@ LONGEST_NAME = 300
 _IDS = ("External id", "external id")
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
 _KINDS = {
-    **dict.fromkeys(("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"), "ran"),
+    "kernel": "kernel",
+    **dict.fromkeys(("gpu_memcpy", "gpu_memset", "memcpy", "memset"), "ran"),
     **dict.fromkeys(("cuda_runtime", "cuda_driver", "hip_runtime", "runtime"), "called"),
     **dict.fromkeys(("cpu_op", "operator", "user_annotation"), "did"),
     "python_function": "python",
@@ -158,33 +159,26 @@ class _Trace:
         if not isinstance(category, str):
             return
         told = _KINDS.get(category) or _KINDS.get(category.lower())
-        if told == "did":
-            self._operator(event)
-        elif told == "ran" and category.lower() == "kernel":
-            self._kernel(event)
-        times = interval(event.get("ts"), event.get("dur")) if told else None
-        if times is not None:
-            self._keep(told, event, times)
-        elif told:  # its kernel or operator is kept all the same
+        if told is None:
+            return
+        name, arguments = str(event.get("name", "")), _arguments(event)
+        if told == "did" and name in FIRST_OPERAND:
+            self._operator(arguments, FIRST_OPERAND[name])
+        elif told == "kernel":
+            self._kernel(name, _seconds(event.get("dur")), arguments)
+        times = interval(event.get("ts"), event.get("dur"))
+        if times is None:  # its kernel or operator is kept all the same
             self.timeline.count()
-
-    def _keep(self, told: str | None, event: dict[str, Any], times: tuple[float, float]) -> None:
-        """Keep an event for the time of the GPU."""
-        name, timeline = str(event.get("name", "")), self.timeline
-        if told == "ran":
-            arguments = _arguments(event)
+        elif told in ("ran", "kernel"):
             gpu = _whole(arguments, "device")
             fill = arguments.get("blocks per SM")
             fill = min(max(fill, -1.0), 1e9) if isinstance(fill, (int, float)) else -1.0
             ids = _whole(arguments, "stream"), _whole(arguments, "correlation")
-            timeline.ran(gpu, name, times, ids, fill)
-            return
-        if told == "python" and not _PYTHON.search(name[:LONGEST_NAME]):
-            return
-        thread = (_id(event, "pid"), _id(event, "tid"))
-        call = _whole(_arguments(event), "correlation") if told == "called" else None
-        timeline.did(thread, name, times, call)
-        timeline.step(name, times)
+            self.timeline.ran(gpu, name, times, ids, fill)
+        elif told != "python" or _PYTHON.search(name[:LONGEST_NAME]):
+            call = _whole(arguments, "correlation") if told == "called" else None
+            self.timeline.did(_thread(event), name, times, call)
+            self.timeline.step(name, times)
 
     def without_operator(self) -> set[int]:
         """Correlation ids of the kernels whose operator has to be looked up."""
@@ -215,25 +209,21 @@ class _Trace:
             return kernel.operator
         return self.launched_by.get(kernel.correlation)
 
-    def _operator(self, event: Mapping[str, Any]) -> None:
-        first = FIRST_OPERAND.get(str(event.get("name")))
-        arguments = _arguments(event)
+    def _operator(self, arguments: Mapping[str, Any], first: int) -> None:
         identity = _number(arguments, *_IDS)
-        if first is None or identity is None:
+        if identity is None:
             return
         product = _product(arguments, first)
         product = self._kinds.setdefault(product, product)  # one copy for all launches
         if self._products.setdefault(identity, product) != product:
             self._products[identity] = AMBIGUOUS
 
-    def _kernel(self, event: Mapping[str, Any]) -> None:
+    def _kernel(self, name: str, seconds: float, arguments: Mapping[str, Any]) -> None:
         names = self.timeline.names
-        name = names.texts[names.number(str(event.get("name", "")))]
-        seconds = _seconds(event.get("dur"))
+        name = names.texts[names.number(name)]
         if not on_tensor_pipe(name):
             self._tally.add(name, seconds)
             return
-        arguments = _arguments(event)
         ids = _number(arguments, *_IDS), _number(arguments, "correlation")
         self._kernels.append(_Kernel(name, seconds, *ids))
 
@@ -244,8 +234,8 @@ def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _number(arguments: Mapping[str, Any], *names: str) -> int | None:
-    """The number under the first of the names that exists; 0 means none."""
-    number = next((arguments[name] for name in names if name in arguments), None)
+    """The number under the first of one or two names that exists; 0 means none."""
+    number = arguments.get(names[0], arguments.get(names[-1]))
     return number if isinstance(number, int) and number else None
 
 
@@ -255,9 +245,12 @@ def _whole(arguments: Mapping[str, Any], name: str) -> int:
     return number if isinstance(number, int) and -(1 << 63) <= number < 1 << 63 else 0
 
 
-def _id(event: Mapping[str, Any], name: str) -> int | str:
-    number = event.get(name)
-    return number if isinstance(number, int) else str(number)[:LONGEST_NAME]
+def _thread(event: Mapping[str, Any]) -> tuple[int | str, int | str]:
+    """Process and thread of an event."""
+    process, thread = event.get("pid"), event.get("tid")
+    if isinstance(process, int) and isinstance(thread, int):
+        return process, thread
+    return str(process)[:LONGEST_NAME], str(thread)[:LONGEST_NAME]
 
 
 def _seconds(microseconds: object) -> float:
