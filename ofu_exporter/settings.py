@@ -94,7 +94,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     pause_limit: Seconds | None = Field(
         default=None,
         gt=0,
-        description="How long a pause lasts that states no time itself; without this setting, for ever.",
+        description="Longest time of a pause that states none itself; without this setting it lasts until `resume`.",
         examples=["4h"],
     )
     interval: Seconds = Field(
@@ -202,8 +202,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     traces: bool = Field(
         default=False,
-        description="Let root, and users for own jobs, take traces of jobs on this node that run with "
-        "KINETO_USE_DAEMON=1 (`ofu-exporter trace`).",
+        description="Let root take traces of jobs on this node (`ofu-exporter trace`), and users of their own; the "
+        "jobs need KINETO_USE_DAEMON=1.",
     )
     trace_socket_folder: Path = Field(
         default=Path("/run/ofu-exporter/agent/kineto"),
@@ -212,7 +212,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
     )
     trace_abstract_name: bool = Field(
         default=False,
-        description="Take the abstract socket name dynolog instead of a folder. While no agent runs, any user may.",
+        description="Take the abstract socket name dynolog instead of a folder. While no agent runs, any user may take "
+        "it.",
     )
     trace_folder: Path = Field(
         default=Path("/var/spool/ofu-exporter"),
@@ -223,8 +224,8 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         default=None,
         gt=0,
         lt=1,
-        description="Take a trace of one process of a job by itself when its OFU of ten minutes is below this, "
-        "or below half of the job's median of the last hour; once in six hours.",
+        description="Without being asked, take a trace of one process of a job whose OFU of ten minutes is below this, "
+        "or below half of its median of the last hour; once in six hours.",
         examples=["RATIO"],
     )
     nvrx_folder: str | None = Field(

@@ -65,7 +65,7 @@ class Tracing:
         log.info("traces are taken of jobs with KINETO_USE_DAEMON=1 and %s", where)
         if settings.trace_below is not None:
             log.info(
-                "a trace is taken by itself of a job below %g OFU for ten minutes, or below half of its hour's median",
+                "a job below %g OFU for ten minutes, or below half of its hour's median, is traced unasked",
                 settings.trace_below,
             )
 

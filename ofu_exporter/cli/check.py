@@ -36,7 +36,7 @@ EXIT_GPU = 4
 )
 @option(
     "--bundle",
-    "Write an archive for a report of a fault: this check, a recording, settings, versions, log.",
+    "Write an archive to send with a bug report: this check, a recording, settings, versions, log.",
     FILE,
 )
 @option("--duration", "How long the bundle records. Default: 1m.", DURATION, default="1m")

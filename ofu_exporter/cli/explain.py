@@ -70,9 +70,9 @@ AT_LEAST_1: dict[str, Any] = {"type": WHOLE_FROM_1, "metavar": "N"}
 def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
-    A cause is likely if it fits and if it is common. A fact that is given can rule out causes; a fact that is left
-    out rules out none, but some causes are tried with it alone: "not tried" names them. With adapters give
-    --lora-rank, with padding --padded-to, with packs --lengths or --pack-length, with epochs or timesteps --repeats.
+    A cause is likely if it fits and if it is common. Facts that you give rule out causes. Some causes are tried only
+    with the fact that they need, and are otherwise listed as "not tried": for adapters --lora-rank, for padding
+    --padded-to, for packs --lengths or --pack-length, for epochs or timesteps --repeats.
     """
     from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence

@@ -32,7 +32,7 @@ Rows = Annotated[int, Field(ge=1, le=200, description="Most rows of a table.")]
 def mcp(**options: Any) -> None:
     """Give reports, jobs and changes of a fleet to an assistant, read-only (MCP, standard input and output).
 
-    --since and --until are what the assistant gets when it names no time itself.
+    --since and --until count where the assistant names no time.
     """
     try:
         from mcp.server import MCPServer

@@ -63,7 +63,9 @@ LOOK_SECONDS = 0.25
     "--flops-per-token", "For logs with tokens alone: model FLOPs, forward and backward.", NUMBER
 )
 @option("--precision", "bf16, or shares of the FLOPs: bf16=0.3,fp8=0.7.")
-@option("--run", "The same for all jobs that continue each other. Default: OFU_RUN, WANDB_RUN_ID.")
+@option(
+    "--run", "An id that all jobs share that continue one training. Default: OFU_RUN, WANDB_RUN_ID."
+)
 @click.option("--recompute", type=click.Choice(("none", "selective", "full")))
 def tail(log: Path, framework: str, **options: Any) -> None:
     """Report the MFU and the steps that a training log prints to the agent, while the log is written.

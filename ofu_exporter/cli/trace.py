@@ -37,7 +37,7 @@ def trace(
 ) -> None:
     """Have the agent of this node (run --traces) take a trace of a job that runs with KINETO_USE_DAEMON=1.
 
-    For root, and for users of their own jobs, by the agent's Unix socket. The answer goes to the job's page as well.
+    Root may trace any job, users their own, through the agent's Unix socket. The job's page shows the answer too.
     """
     order = {"seconds": seconds, "keep": keep, "gpus": _numbers(gpus)}
     answer = _taken(job_id, order, agent)

@@ -55,7 +55,7 @@ class Thresholds:
         for field in fields(self)[:-1]:
             value = getattr(self, field.name)
             if not math.isfinite(value) or value < 0:
-                raise ConfigError(f"{field.name}: {value!r} is not a number from 0 on")
+                raise ConfigError(f"{field.name}: {value!r} is not a number of 0 or more")
         if self.hysteresis > 1:
             raise ConfigError(f"hysteresis: {self.hysteresis!r} is above 1")
 
@@ -103,7 +103,7 @@ def compare(
     """
     check(mfu, ofu, standard_error)
     if math.isnan(observed_seconds) or observed_seconds < 0:
-        raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number from 0 on")
+        raise ConfigError(f"observed_seconds: {observed_seconds!r} is not a number of 0 or more")
     error = StandardError(ErrorMethod.MEASURED, standard_error)
     return _divergence(mfu, ofu, error, observed_seconds, thresholds, previous)
 
@@ -167,10 +167,10 @@ def check(mfu: float, ofu: float, standard_error: float, most: float = quantitie
     """Raise ConfigError for a number that is negative, not finite or a percentage; it names the field."""
     for name, value, limit in (("mfu", mfu, most), ("ofu", ofu, OFU_LIMIT)):
         if isinstance(value, bool) or not math.isfinite(value) or value < 0:
-            raise ConfigError(f"{name}: {value!r} is not a number from 0 on")
+            raise ConfigError(f"{name}: {value!r} is not a number of 0 or more")
         if value > limit:
             raise ConfigError(f"{name}: {value!r} is out of range; write {value / 100:.6g}")
     if not math.isfinite(standard_error) or standard_error < 0:
-        raise ConfigError(f"ofu_stderr: {standard_error!r} is not a number from 0 on")
+        raise ConfigError(f"ofu_stderr: {standard_error!r} is not a number of 0 or more")
     if standard_error > 1:
         raise ConfigError(f"ofu_stderr: {standard_error!r} is above 1; 1 point is 0.01")

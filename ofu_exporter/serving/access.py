@@ -76,11 +76,11 @@ class SiteTokens:
             return
         try:
             self._tokens, problem = read_tokens(self.path), ""
-            log.info("report tokens read anew from %s", self.path)
+            log.info("report tokens read again from %s", self.path)
         except ConfigError as error:
             self._tokens, problem = (), str(error)
             if problem != self._problem:
-                log.error("no report token is good until this is put right: %s", error)
+                log.error("no report token is accepted until this is corrected: %s", error)
         self._stamp, self._problem = now, problem
 
     def start(self) -> None:

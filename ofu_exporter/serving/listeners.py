@@ -84,7 +84,11 @@ def _take(number: int, what: str, sockets: dict[str, socket.socket]) -> None:
             "use ListenStream= and Accept=no"
         )
     where = taken.getsockname()
-    log.info("the %s socket is given, and not opened by the settings: %s", kind, where)
+    log.info(
+        "the %s socket is systemd's (LISTEN_FDS), and that of the settings is not opened: %s",
+        kind,
+        where,
+    )
     sockets[kind] = taken
 
 

@@ -210,7 +210,9 @@ class ReadAccess:
         if web.file:
             log.info("%s", web)
         if web.users and not web.tls:
-            log.warning("passwords can be read on their way wherever the address has no TLS")
+            log.warning(
+                "whoever listens on the network can read passwords, because the address has no TLS"
+            )
 
     def begin_stop(self) -> None:
         if self._passwords is not None:

@@ -37,7 +37,7 @@ def ratio(given: object, plain: float = RATIO, most: float = MOST) -> float:
     if is_percent:
         value /= 100
     if value < 0:
-        raise ValueError(f"{value!r} is not a number from 0 on")
+        raise ValueError(f"{value!r} is not a number of 0 or more")
     if not is_percent and plain <= value <= 100 * MOST:
         above = f", or {value * 100:g}% if it is above 100 %" if value <= MOST else ""
         raise ValueError(f"{value:g} is out of range; write {value / 100:.6g} or {value:g}%{above}")

@@ -51,7 +51,7 @@ class Reason(_Advised):
     )
     NO_DEVICE_FILES = (
         "no_device_files: The driver answers with an unknown error (999), as where a container has lost its device "
-        "files (`systemctl daemon-reload`): make the container anew, as Kubernetes does when /healthz fails; on a "
+        "files (`systemctl daemon-reload`): recreate the container, as Kubernetes does when /healthz fails; on a "
         "bare node, look for Xid messages in `dmesg`."
     )
     NO_GPU = (

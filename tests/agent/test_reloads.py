@@ -197,7 +197,7 @@ def test_a_file_that_is_bad_or_gone_keeps_the_door_closed(
 ) -> None:
     path = web_file(tmp_path / "web.yml", basic_auth_users={"prom": hashed("x")})
     with agent("run", *FAST, f"--web.config.file={path}") as running:
-        assert running.logs("passwords can be read on their way")
+        assert running.logs("whoever listens on the network can read passwords")
         assert status(running, "prom", "x") == 200
         if text is None:
             path.unlink()

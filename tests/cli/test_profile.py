@@ -125,7 +125,7 @@ def test_a_profile_without_kernels_says_so(tmp_path: Path) -> None:
     ("args", "line"),
     [
         (["gone.json"], "gone.json: No such file"),
-        (["{trace}", "--ofu", "-1"], "--ofu: -1.0 is not a number from 0 on"),
+        (["{trace}", "--ofu", "-1"], "--ofu: -1.0 is not a number of 0 or more"),
         (["{trace}", "--gpu", "H9000"], "gpu: 'H9000' is not known"),
         (["{trace}", "--shapes", "gone.csv"], "gone.csv: "),
     ],

@@ -138,7 +138,7 @@ def test_from_elsewhere_with_the_sites_token_which_is_replaced(
         assert send(there, TOKEN) == (401, "wrong_token")
         token_file.unlink()
         until(lambda: send(there, OTHER) == (401, "wrong_token"))
-        assert running.logs("no report token is good until this is put right")
+        assert running.logs("no report token is accepted until this is corrected")
         assert accepted(running.url), "whoever is here needs none"
         assert TOKEN not in "\n".join(running.log)
 

@@ -174,8 +174,8 @@ def limits(low_clock: float) -> list[str]:
         "Waste is measured GPU-hours x (target - OFU): how far jobs fell short of the target, in GPU-hours at "
         "the full peak. Below 0 is better than the target.",
         "A job is idle while its OFU over five minutes is below 0.1%.",
-        "Whether a reported MFU is too high or too low is what the agents say; unless set otherwise, from 2 points "
-        "above OFU on and from 5 points below on, beyond the error.",
+        "Agents say whether a reported MFU is too high or too low: by default more than 2 points above OFU, or more "
+        "than 5 below, beyond the error.",
         f"A GPU is slow below {percent(SLOW)} of the median of its job; a clock is low below {percent(low_clock)} of "
         "the tensor clock.",
     ]

@@ -194,7 +194,7 @@ def _hours(history: FleetHistory) -> list[HourRow]:
 
 _LOSSES = {
     "free": "idle GPUs without a job",
-    "unknown": "GPUs without a job, of which nothing more is known",
+    "unknown": "GPUs without a job, whose use is not known",
     "unmeasured": "held GPUs whose OFU is not known",
     "idle": "held GPUs that computed nothing",
     "slow": "GPUs that were busy and below their peak",
@@ -266,7 +266,7 @@ def _of_rules(history: FleetHistory, cost: QueryCost, target: float | None) -> I
         if history.target is None or history.recorded:
             advice = f"Load {RULES} (docs/rules.md), and reports read one value an hour."
         else:
-            advice = "The rules are loaded; those of hours run once an hour, and keep the hours from then on."
+            advice = "The rules are loaded: the hourly ones run once an hour, and keep hours from then on."
         yield (
             f"The recording rules have no record of {hours}, which were computed from the agents' own series "
             f"({cost.queries} queries{samples}, {cost.seconds:.1f} s of the server). {advice}"

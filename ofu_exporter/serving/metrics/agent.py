@@ -184,7 +184,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.counter(
         "ofu_exporter_config_reloads",
-        "Times the configuration was read anew; a failed one leaves the last good settings in force.",
+        "Times the configuration was read again; a failed one leaves the last good settings in force.",
         lambda counts: counts.reloads,
         "outcome",
     ),
@@ -196,7 +196,7 @@ COUNT_METRICS: tuple[Metric[[AgentCounts]], ...] = (
     ),
     AGENT.counter(
         "ofu_exporter_faults",
-        "Errors of this program, by the series or the path they cost; each is to be reported.",
+        "Errors of this program, by the series or the path they cost: please report each.",
         lambda counts: counts.faults,
         "where",
     ),

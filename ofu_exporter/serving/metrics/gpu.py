@@ -41,10 +41,9 @@ def _window(read: Callable[[Window], Reading]) -> Callable[[GpuView, Snapshot], 
 GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     GPU.gauge(
         "ofu_gpu_info",
-        "1; what the GPU is, how its clock is read (cycles, polled, point), what it is rated "
-        "against (published, configured), what its share goes by (whole; slices or "
-        "instances of a MIG instance), under which name ofu_model_* has its clocks and peaks, "
-        "and which job alone has it now.",
+        "1; the GPU, how its clock is read (cycles, polled, point), what it is rated against (published, configured), "
+        "what its share goes by (whole, slices, instances), under which name ofu_model_* has its clocks and peaks "
+        "(rated_as), and which job alone has it now.",
         _info,
         *("model", "pci_bus_id", "driver", "source", "clock_method", "rating"),
         *("mig_profile", "mig_uuid", "share_basis", "rated_as", "job_id"),
@@ -72,7 +71,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.counter(
         "ofu_gpu_utilization_seconds",
-        "Integral of OFU over the observed time, times the share of the GPU; its rate divided by that of "
+        "Integral of OFU over the observed time, times the share of the GPU; its rate / that of "
         "ofu_gpu_observed_seconds_total is the mean OFU of any range.",
         lambda view, _: view.utilization_seconds if view.sampled_at is not None else None,
     ),
@@ -84,8 +83,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     GPU.counter(
         "ofu_gpu_lost_seconds",
         "Observed GPU-seconds in which the peak was not used, by part: clock, no_tensor, empty_sms, idle, or the name "
-        "of several where a counter is missing. With ofu_gpu_utilization_seconds_total, and without "
-        "ofu_gpu_gained_seconds_total, they add up to ofu_gpu_observed_seconds_total.",
+        "of several where a counter is missing. Utilization + lost - gained is ofu_gpu_observed_seconds_total.",
         lambda view, _: {loss.value: lost for loss, lost in view.sums.lost.items()},
         "part",
     ),
@@ -127,7 +125,8 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.gauge(
         "ofu_gpu_utilization_overstated_ratio",
-        "How much lower the last window's OFU may be besides: the power cap held, and the clock was read, not counted.",
+        "How much too high the last window's OFU may be, beside its standard error: the power cap held, and the clock "
+        "was read, not counted.",
         _window(lambda window: window.overstated or None),
     ),
     GPU.gauge(

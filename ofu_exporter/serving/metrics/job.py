@@ -50,7 +50,7 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     JOB.counter(
         "ofu_job_utilization_seconds",
         "Integral of OFU over the observed GPU-seconds of the job on this node; the sum of its "
-        "rates over the nodes, divided by that of ofu_job_gpu_seconds_total, is the job's OFU.",
+        "rates over the nodes / that of ofu_job_gpu_seconds_total is the job's OFU.",
         lambda view: view.utilization_seconds,
     ),
     JOB.counter(
@@ -93,8 +93,8 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     ),
     JOB.counter(
         "ofu_job_waiting_gpu_seconds",
-        "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes), so that "
-        "they are no part of its OFU; absent where the scheduler does not say.",
+        "Part of the held GPU-seconds in which no program of the job had started (image pull, volumes); absent where "
+        "the scheduler does not say.",
         lambda view: view.waiting_seconds,
     ),
     JOB.counter(
@@ -110,9 +110,9 @@ JOB_METRICS: tuple[Metric[[JobView]], ...] = (
     ),
     JOB.counter(
         "ofu_job_lost_progress_gpu_seconds",
-        "Held GPU-seconds of the job on this node that were no progress, by reason, each once: starting (measured, "
-        "before its first lasting tensor work or stated step), done_again (steps that a run of its line had reached "
-        "before), and evaluation and checkpoint where it says so; absent where not known.",
+        "Held GPU-seconds of the job on this node that were no progress, by reason, each once: starting (before its "
+        "first lasting tensor work or stated step), done_again (steps that it had reached before a restart), and "
+        "evaluation and checkpoint as it reports them; absent where not known.",
         _lost_progress,
         "reason",
     ),
@@ -155,8 +155,8 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.counter(
         "ofu_job_compared_gpu_seconds",
-        "GPU-seconds that a report and OFU both cover, a minute late; the sum of the rates of the two "
-        "above over the nodes, divided by that of this one, is the job's MFU and OFU over the same seconds.",
+        "GPU-seconds that a report and OFU both cover, a minute late; sums of the rates of the two above / that of "
+        "this one are the job's MFU and OFU over the same seconds.",
         lambda _, reports: reports.settled.gpu_seconds,
     ),
     REPORTS.counter(
@@ -212,8 +212,7 @@ REPORT_METRICS: tuple[Metric[[str, ReportsView]], ...] = (
     ),
     REPORTS.counter(
         "ofu_job_finding_seconds",
-        "Seconds of the job's traced ranks that a cause cost at most, by finding; of traces that were read, not of all "
-        "time.",
+        "Seconds of the job's traced ranks that each finding cost at most.",
         lambda _, reports: reports.finding_seconds,
         "finding",
     ),

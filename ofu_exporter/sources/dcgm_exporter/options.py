@@ -16,7 +16,7 @@ class Options(BaseModel, frozen=True, extra="forbid", use_attribute_docstrings=T
     url: str = Field(
         default="http://localhost:9400/metrics", pattern=r"^https?://[^/]+", examples=["URL"]
     )
-    """Page of the dcgm-exporter to read; for https the system's authorities count, or those of SSL_CERT_FILE."""
+    """Page of the dcgm-exporter to read; for https the system's authorities are trusted, or those in SSL_CERT_FILE."""
     collect_interval: Seconds = Field(
         default=30.0, ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS, examples=["30s"]
     )
