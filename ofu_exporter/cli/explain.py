@@ -71,8 +71,8 @@ def explain(format_: str, **options: Any) -> None:
     """Why a reported MFU differs from OFU: every cause that fits both, likeliest first.
 
     A cause is likely if it fits and if it is common. Facts that you give rule out causes. Some causes are tried only
-    with the fact that they need, and are otherwise listed as "not tried": for adapters --lora-rank, for padding
-    --padded-to, for packs --lengths or --pack-length, for epochs or timesteps --repeats.
+    with the fact that they need, and are "not tried" without it: adapters need --lora-rank, padding --padded-to, packs
+    --lengths or --pack-length, epochs and timesteps --repeats.
     """
     from ofu_exporter.flops import explain as package
     from ofu_exporter.ofu import divergence
