@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ofu_exporter.client.intervals import Call
 from ofu_exporter.flops import readers
@@ -49,116 +51,28 @@ def steps(calls: list[Call]) -> list[int | None]:
     return [call.step for call in calls if call.values]
 
 
-def bridge_first(n: int) -> str:
-    return (
-        "Step Time : 12.00s GPU utilization: 420.4MODEL_TFLOP/s/GPU\n"
-        f" [2026-01-01 10:00:00] iteration {n:8d}/     100 | consumed samples:        25600 | elapsed time per "
-        "iteration (ms): 12000.4 | learning rate: 3.0E-05 | global batch size:   512 | lm loss: 8.1E+00 |"
-    )
+def _forms() -> Iterator[tuple[str, tuple[str, Callable[[int], str]]]]:
+    for name, form in yaml.safe_load(
+        Path(__file__).with_name("frameworks.yaml").read_text()
+    ).items():
+        ((reader, lines),) = form.items()
+        yield name, (reader, partial(_of_step, lines))
+
+
+def _of_step(lines: str, n: int) -> str:
+    return lines.format(n=n)
+
+
+FORMS = dict(_forms())
+"""The reader of each form of a log, and what a step prints in it."""
+titan, bridge_first = FORMS["torchtitan"][1], FORMS["Bridge, rate first"][1]
 
 
 def bridge_second(n: int) -> str:
     return "\n".join(reversed(bridge_first(n).split("\n")))
 
 
-def titan(n: int) -> str:
-    return (
-        f"[rank0]:[titan] 2026-01-01 10:00:00,508 - root - INFO - step: {n:2d}  loss:  7.62585  grad_norm: 26.6250  "
-        "memory: 66.91GiB(37.51%)  tps: 7,250  tflops: 420.40  mfu: 42.49%"
-    )
-
-
-def titan_in_colours(n: int) -> str:
-    return (
-        f"[rank0]:\x1b[32m[titan] 2026-01-01 10:00:00,508 - root - INFO - \x1b[31mstep: {n:2d}  \x1b[32mloss:  7.62585"
-        "  \x1b[38;2;54;234;195mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 7,250  \x1b[36mtflops: 420.40  "
-        "\x1b[35mmfu: 42.49%\x1b[39m"
-    )
-
-
-FORMS: dict[str, tuple[str, Callable[[int], str]]] = {
-    "megatron behind srun -l": (
-        "megatron",
-        lambda n: (
-            f"15:  [2026-01-01 10:00:00] iteration {n:8d}/     100 | consumed samples:         1920 | elapsed time per "
-            "iteration (ms): 12000.0 | throughput per GPU (TFLOP/s/GPU): 420.4 | learning rate: 3.0E-06 |"
-        ),
-    ),
-    "Bridge, rate first": ("megatron_bridge", bridge_first),
-    "Bridge, iteration first": ("megatron_bridge", bridge_second),
-    "torchtitan": ("torchtitan", titan),
-    "torchtitan in colours": ("torchtitan", titan_in_colours),
-    "NeMo 2": (
-        "nemo",
-        lambda n: (
-            f"Training epoch 0, iteration {n}/149 | lr: 3e-05 | consumed_samples: 121 | global_batch_size: 128 | "
-            f"global_step: {n} | reduced_train_loss: 1.2 | train_step_timing in s: 12.0 | TFLOPS_per_GPU: 420.4"
-        ),
-    ),
-    "NeMo 1": (
-        "nemo",
-        lambda n: (
-            f"Epoch 0: :  10%|█         | 9/100 [10:48<00:00, reduced_train_loss=0.0172, global_step={n}.00, "
-            "consumed_samples=25600.0, train_step_timing in s=12.00, tflops_per_sec_per_gpu=420.4]"
-        ),
-    ),
-    "nanotron": (
-        "nanotron",
-        lambda n: (
-            f"01/01/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]: iteration: {n} / 378950 | consumed_tokens: 85.8G | "
-            "elapsed_time_per_iteration_ms: 12.0K | tokens_per_sec: 58K | tokens_per_sec_per_gpu: 7.25K | "
-            "global_batch_size: 64 | lm_loss: 2.38 | lr: 1e-05 | model_tflops_per_gpu: 420.4 | "
-            "hardware_tflops_per_gpu: 500 | grad_norm: 1.25"
-        ),
-    ),
-    "MaxText": (
-        "maxtext",
-        lambda n: (
-            f"completed step: {n}, seconds: 12.000, TFLOP/s/device: 420.400, Tokens/s/device: 7250.1, "
-            "total_weights: 65536, loss: 9.9"
-        ),
-    ),
-    "OLMo-core": (
-        "olmo_core",
-        lambda n: (
-            f"2026-01-01 10:00:00.123\thost:0\tolmo_core.train:1\tINFO\t[step={n}/1000,epoch=1,eta=1h]\n"
-            "    train/CE loss=2.3\n    throughput/device/TPS=7,250\n    throughput/device/BPS=0.0833333\n"
-            "    throughput/device/BPS (actual avg)=0.08\n    throughput/device/MFU=42.4904\n"
-            "    throughput/device/MFU (actual avg)=41.1"
-        ),
-    ),
-    "nanochat": (
-        "nanochat",
-        lambda n: (
-            f"step {n:05d}/21400 (0.06%) | loss: 3.100000 | lrm: 1.00 | dt: 12000.00ms | tok/sec: 58,000 | "
-            "mfu: 42.51 | total time: 2.50m"
-        ),
-    ),
-    "nanochat of 2026": (
-        "nanochat",
-        lambda n: (
-            f"step {n:05d}/21400 (0.06%) | loss: 3.100000 | lrm: 1.00 | dt: 12000.00ms | tok/sec: 58,000 | "
-            "bf16_mfu: 42.51 | epoch: 1 pq: 0 rg: 3 | total time: 2.50m | eta: 1.0m"
-        ),
-    ),
-    "NeMo-RL": (
-        "nemo_rl",
-        lambda n: (
-            f"\x1b[36m(pid=1)\x1b[0m {'=' * 25} Step {n}/100 {'=' * 25}\n📊 Training Results:\n  • Loss: 0.0100\n"
-            "  • Training FLOPS: 6726.40 TFLOPS (840.80 TFLOPS per rank)\n"
-            "  • Training Model Floating Point Utilization: 85.00%\n⏱️  Timing:\n"
-            "  • Total step time: 12.00s\n  • policy_training: 6.00s (50.0%)\n  • generation: 4.00s (33.0%)"
-        ),
-    ),
-    "slime": (
-        "slime",
-        lambda n: (
-            f"(Actor pid=9) train_metric_utils.py:50 - perf {n}: {{'perf/train_wait_time': 2.0, "
-            "'perf/actor_train_time': 8.0, 'perf/log_probs_time': 2.0, 'perf/log_probs_tflops': 500.4, "
-            "'perf/actor_train_tflops': 505.5, 'perf/actor_train_tok_per_s': 58000.0, 'perf/step_time': 12.0}"
-        ),
-    ),
-}
+FORMS["Bridge, iteration first"] = "megatron_bridge", bridge_second
 PEAKS = {
     "OLMo-core": "INFO\tDevice: NVIDIA H100 80GB HBM3, Device peak FLOPS: 989400000000000",
     "nanochat of 2026": "GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14",
