@@ -13,12 +13,10 @@ from ofu_exporter.jobs.totals import JobTotals
 from ofu_exporter.ofu.causes import named
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.job import RECORDED
-from ofu_exporter.values.losses import CauseBounds, Loss
+from ofu_exporter.values.losses import JOULES_PER_KWH, CauseBounds, Loss
 from ofu_exporter.values.reported import ErrorMethod, Verdict, too_little
 from ofu_exporter.values.text import shown
 from ofu_exporter.values.trace import TraceSummary
-
-JOULES_PER_KWH = 3.6e6
 
 
 def one_line(job: JobTotals, of_nodes: int | None = None) -> str:

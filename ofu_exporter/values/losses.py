@@ -8,6 +8,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
+JOULES_PER_KWH = 3.6e6
+
 
 class Loss(str, Enum):
     """A part of the peak that was not used; the label value of `ofu_gpu_lost_seconds_total`.

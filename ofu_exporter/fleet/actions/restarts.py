@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ofu_exporter.fleet.actions import Action, JobId, command, ids, named
 from ofu_exporter.fleet.reports.chain_rows import RestartRow
-from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.sweeps import anchor_of
 from ofu_exporter.fleet.reports.tables import counted, hours
+from ofu_exporter.values.losses import known_sum
 
 
 def find(report: FleetReport) -> Iterator[Action]:

@@ -10,7 +10,6 @@ from ofu_exporter.fleet.reports.chain_rows import ChainStep, Factor, ProgressRow
 from ofu_exporter.fleet.reports.fleet_history import FleetHistory, ratio
 from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.groups import RatedJob
-from ofu_exporter.fleet.reports.job_rows import known_sum
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.progress_sums import (
     BEFORE_TOGETHER,
@@ -20,6 +19,7 @@ from ofu_exporter.fleet.reports.progress_sums import (
 )
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.support.percent import percent
+from ofu_exporter.values.losses import known_sum
 
 MOST_UNKNOWN = 0.01
 """Share of the held GPU-hours that may be without a watch before it is worth telling."""

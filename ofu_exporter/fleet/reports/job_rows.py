@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from ofu_exporter.fleet.answer import MissingRow
@@ -14,9 +14,8 @@ from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.queries import NAMES
 from ofu_exporter.fleet.reports.result import JobRow
 from ofu_exporter.fleet.reports.served_sums import PricedServed, served_columns
+from ofu_exporter.values.losses import JOULES_PER_KWH
 from ofu_exporter.values.reported import Verdict
-
-JOULES_PER_KWH = 3.6e6
 
 
 def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: Prices) -> JobRow:
@@ -75,12 +74,6 @@ def wasted_of(sums: JobSums, target: float | None) -> float | None:
 
 def times(hours: float | None, price: float | None) -> float | None:
     return None if hours is None or price is None else hours * price
-
-
-def known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers else None
 
 
 def longest(weights: Mapping[str, float]) -> str | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ofu_exporter.fleet.reports.served_result import ServedModelRow
 from ofu_exporter.jobs.reported_mfu import ratio
+from ofu_exporter.values.losses import JOULES_PER_KWH
 from ofu_exporter.values.served import CACHED, GENERATION, PROMPT, RECOMPUTED, TOKEN_KINDS
 
 _PREFILL, _DECODE, _BOTH = "prefill", "decode", "both"
@@ -21,7 +22,6 @@ _WORK = {
     _DECODE: frozenset({GENERATION}),
     _BOTH: frozenset(TOKEN_KINDS) - {CACHED},
 }
-_JOULES_PER_KWH = 3.6e6
 
 
 @dataclass(slots=True)
@@ -108,8 +108,8 @@ def served_columns(jobs: Iterable[PricedServed]) -> dict[str, float | None]:
     return {
         **{f"{kind}_tokens": kinds.get(kind) for kind in TOKEN_KINDS},
         "serving_gpu_hours": held,
-        "serving_kwh": joules / _JOULES_PER_KWH if joules else None,
-        "idle_engine_kwh": sum(each.idle_joules for each in sums) / _JOULES_PER_KWH
+        "serving_kwh": joules / JOULES_PER_KWH if joules else None,
+        "idle_engine_kwh": sum(each.idle_joules for each in sums) / JOULES_PER_KWH
         if joules
         else None,
         "joules_per_token": ratio(joules, sum(each.work(each.joules_tokens) for each in sums))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from ofu_exporter.fleet.reports.document import ReportSection
 from ofu_exporter.fleet.reports.result import FleetReport, GroupRow, JobRow
@@ -55,43 +56,29 @@ def served_words(row: ServedColumns, currency: str) -> Iterator[str]:
     yield f"Served {count(sum(each or 0.0 for each in tokens))} tokens{at}{unused}."
 
 
-def _columns(report: FleetReport) -> list[Column[ServedColumns]]:
+def _columns(report: FleetReport) -> Iterator[Column[ServedColumns]]:
     """Tokens and their price, with only the columns that somebody has."""
-    total = report.total
-    every: list[tuple[Column[ServedColumns], float | None]] = [
-        (("prompt", RIGHT, lambda row: count(row.prompt_tokens)), total.prompt_tokens),
-        (("cached", RIGHT, lambda row: count(row.cached_tokens)), total.cached_tokens),
-        (("recomputed", RIGHT, lambda row: count(row.recomputed_tokens)), total.recomputed_tokens),
-        (("generated", RIGHT, lambda row: count(row.generation_tokens)), total.generation_tokens),
-        (("GPU-hours", RIGHT, lambda row: hours(row.serving_gpu_hours)), total.serving_gpu_hours),
-        (
-            ("tokens a GPU-second", RIGHT, lambda row: few(row.tokens_per_gpu_second)),
-            total.tokens_per_gpu_second,
-        ),
-        (("J a token", RIGHT, lambda row: few(row.joules_per_token)), total.joules_per_token),
-        (
-            ("kWh without a request", RIGHT, lambda row: number(row.idle_engine_kwh, 1)),
-            total.idle_engine_kwh,
-        ),
-        (
-            _price("a million tokens", report.currency, "cost_per_million_tokens"),
-            total.cost_per_million_tokens,
-        ),
-        (
-            _price("of prompts", report.currency, "cost_per_million_prompt_tokens"),
-            total.cost_per_million_prompt_tokens,
-        ),
-        (
-            _price("generated", report.currency, "cost_per_million_generation_tokens"),
-            total.cost_per_million_generation_tokens,
-        ),
-        (("memory busy", RIGHT, lambda row: share(row.memory_ratio)), total.memory_ratio),
-    ]
-    return [column for column, known in every if known is not None]
+    priced = f"{report.currency} "
+    for head, name, write in (
+        ("prompt", "prompt_tokens", count),
+        ("cached", "cached_tokens", count),
+        ("recomputed", "recomputed_tokens", count),
+        ("generated", "generation_tokens", count),
+        ("GPU-hours", "serving_gpu_hours", hours),
+        ("tokens a GPU-second", "tokens_per_gpu_second", few),
+        ("J a token", "joules_per_token", few),
+        ("kWh without a request", "idle_engine_kwh", partial(number, digits=1)),
+        (priced + "a million tokens", "cost_per_million_tokens", few),
+        (priced + "of prompts", "cost_per_million_prompt_tokens", few),
+        (priced + "generated", "cost_per_million_generation_tokens", few),
+        ("memory busy", "memory_ratio", share),
+    ):
+        if getattr(report.total, name) is not None:
+            yield head, RIGHT, partial(_cell, name, write)
 
 
-def _price(title: str, currency: str, name: str) -> Column[ServedColumns]:
-    return (f"{currency} {title}", RIGHT, lambda row: few(getattr(row, name)))
+def _cell(name: str, write: Callable[[float | None], str], row: ServedColumns) -> str:
+    return write(getattr(row, name))
 
 
 def few(value: float | None) -> str:
