@@ -63,7 +63,7 @@ def model_facts(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _recipe(path: Path) -> Any:
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=without_waiting) as file:
         content = file.read(MOST_RECIPE_BYTES + 1) or b""
     if len(content) > MOST_RECIPE_BYTES:
         raise ValueError(f"{path} has more than {MOST_RECIPE_BYTES} bytes, which no recipe has")
@@ -106,11 +106,11 @@ def _fits_a_header(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError), open(path, "rb", opener=_without_waiting) as file:
+    with suppress(OSError, UnicodeDecodeError), open(path, "rb", opener=without_waiting) as file:
         return (file.read(LONGEST_TOKEN) or b"").decode().strip()
     return ""
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def without_waiting(path: str, flags: int) -> int:
     """Opens a file; a named pipe would wait for somebody who writes, and the job with it."""
     return os.open(path, flags | os.O_NONBLOCK)

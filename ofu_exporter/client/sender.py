@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import IntervalReport
+from ofu_exporter.client.steps_file import StepsFile
 
 LONGEST_QUEUE = 8
 LONGEST_WAIT = 60.0
@@ -56,6 +57,7 @@ class Sender:
         """Reports dropped from a full queue; the thread never writes this."""
         self.last_answer: dict[str, object] | None = None
         self._notices = notices
+        self._steps = StepsFile()
         self._channel = channel
         self._token = token
         self._fields = fields
@@ -89,6 +91,7 @@ class Sender:
 
     def _run(self) -> None:
         while (report := self._queue.get()) is not None:
+            self._keep_step(report)
             if time.monotonic() < self._quiet_until:
                 self.dropped += 1
                 continue
@@ -97,6 +100,15 @@ class Sender:
             except Exception as error:  # noqa: BLE001 - the thread must outlive whatever an answer holds
                 self._miss("failed", f"sending failed ({type(error).__name__})")
         self._channel.close()
+
+    def _keep_step(self, report: IntervalReport) -> None:
+        try:
+            self._steps.keep(self._run_of(report), report.step)
+        except Exception as error:  # noqa: BLE001 - a report is worth more than the file
+            self._notices.say("steps", f"OFU_EXPORTER_STEPS_FILE is not written: {error}")
+
+    def _run_of(self, report: IntervalReport) -> str:
+        return report.run or str(self._fields.get("run") or "")
 
     def _send(self, report: IntervalReport) -> None:
         content = json.dumps(self._body(report)).encode()
@@ -114,7 +126,8 @@ class Sender:
         body = {**self._fields, **report.fields()}
         if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
-        return body
+        reached = self._steps.reached(self._run_of(report)) if report.step is not None else None
+        return body if reached is None else {**body, "reached": reached}
 
     def _judge(self, answer: AgentAnswer) -> None:
         parsed = answer.json_object()

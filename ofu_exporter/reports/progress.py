@@ -59,6 +59,8 @@ def after_report(
     now = before
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
+    if now.step is None and report.reached is not None:
+        now = _continued(now, report.reached, countable.since)
     if report.event == "restart":
         return _after_restart(now, report, countable)
     return (
@@ -126,6 +128,13 @@ def _entered(progress: Progress, run: str, line: RunLine | None) -> Progress:
     return replace(
         restarted(replace(progress, run=run, lines=lines)), stopped=furthest and furthest.at
     )
+
+
+def _continued(now: Progress, reached: int, at: float) -> Progress:
+    """Before the first step of a run that says itself how far earlier ones came, maybe on other nodes."""
+    line = now.line or RunLine(reached, at)
+    lines = with_line(now.lines, now.run, line._replace(step=max(line.step, reached)))
+    return replace(now, lines=lines, highest_before=max(now.highest_before or 0, reached))
 
 
 def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Progress:

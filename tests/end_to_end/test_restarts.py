@@ -85,3 +85,30 @@ def test_restarts_of_nvrx_are_counted_once_and_steps_below_are_done_again(tmp_pa
         assert shown.returncode == 0
         assert "Over time: [" in shown.stdout
         assert "After its last restarts: not yet beyond its highest step" in shown.stdout
+
+
+def test_a_job_that_goes_on_on_another_node_does_there_again_what_its_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFU_EXPORTER_STEPS_FILE", str(tmp_path / "steps"))
+    jobs = tmp_path / "jobs"
+    jobs.mkdir(mode=0o755)
+    job = Job("slurm", "4711", name="train", user="ada", started=time.time())
+    job_files.write(jobs, JobFile(Claim(job, ("0", "1")), None, boot_id()))
+    flags = ("--source", "simulate", "--scheduler", "slurm", "--job-dir", str(jobs))
+    more = ("--interval", "0.5s", "--slurm-poll", "0.1s", "--listen", "127.0.0.1:0")
+    again = []
+    for first, last in ((100, 200), (150, 250)):
+        with agent("run", *flags, *more) as node:
+            until(lambda: restarts(node, 0))
+            with Reporter("4711", node.url, every=0.01) as reporter:
+                begun = time.time()
+                for each in (first, last):
+                    time.sleep(1.0)
+                    step(reporter, each, begun)
+                    begun = time.time()
+            until(lambda: node.value("ofu_job_step", job_id="4711") == last)  # noqa: B023
+            again.append(node.value(LOST, job_id="4711", reason="done_again"))
+    assert again[0] == 0
+    assert again[1] is not None
+    assert again[1] >= 2 * 0.5 * 1.0, "half of the steps between its two reports at least"

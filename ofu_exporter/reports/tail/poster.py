@@ -16,6 +16,7 @@ from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
 from ofu_exporter.client.sender import refusal
+from ofu_exporter.client.steps_file import StepsFile
 from ofu_exporter.values import quantities
 
 EVERY_SECONDS = 10.0
@@ -44,6 +45,7 @@ class Poster:
         self._on_answer = on_answer
         self._say = say
         self._intervals = Intervals(EVERY_SECONDS)
+        self._steps = StepsFile()
         self._troubles: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
@@ -75,7 +77,15 @@ class Poster:
             body["mfu"] = quantities.written(report.values["mfu"])
         if "tokens_per_second" not in report.values:
             body.pop("flops_per_token", None)
-        content = json.dumps(body).encode()
+        run = str(body.get("run") or "")
+        reached = self._steps.reached(run) if report.step is not None else None
+        content = json.dumps(body if reached is None else {**body, "reached": reached}).encode()
+        try:
+            self._steps.keep(run, report.step)
+        except OSError as error:
+            if ("steps",) not in self._troubles:
+                self._troubles.add(("steps",))
+                self._say(f"OFU_EXPORTER_STEPS_FILE is not written: {error}")
         try:
             answer = self._channel.post(content, self._token.value)
             if answer.status == 429:

@@ -1,0 +1,60 @@
+"""Keeps in a file of the job's own how far its steps have come, for a run of it that goes on on other nodes.
+
+An agent knows only what was reported to it. `OFU_EXPORTER_STEPS_FILE` names a file on a disk that all nodes have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+
+from ofu_exporter.client.identity import without_waiting
+
+MOST_BYTES = 64 << 10
+MOST_RUNS = 16
+"""Most runs, such as stages, whose steps are kept; of more, those that went on last."""
+STEPS = 1 << 53
+"""Every step is below this."""
+
+
+class StepsFile:
+    """The file, which may not exist. A thread that may wait for its disk calls it, not the training loop."""
+
+    def __init__(self, path: str | None = None) -> None:
+        """Default: what the environment names, which may be no file."""
+        self._path = os.environ.get("OFU_EXPORTER_STEPS_FILE", "") if path is None else path
+        self._before: dict[str, int] | None = None
+
+    def reached(self, run: str) -> int | None:
+        """The highest step of a run that was in the file at the first call; None where there was none."""
+        if self._before is None:
+            self._before = self._read()
+        return self._before.get(run)
+
+    def keep(self, run: str, step: int | None) -> None:
+        """Write a step that is higher than what is kept of its run. Raises OSError."""
+        self.reached(run)
+        if not self._path or step is None or not 0 <= step < STEPS:
+            return
+        kept = self._read()
+        if step > kept.pop(run, -1):
+            kept = dict([*kept.items(), (run, step)][-MOST_RUNS:])
+            temporary = f"{self._path}.{socket.gethostname()}.{os.getpid()}"
+            with open(temporary, "w", encoding="utf-8") as file:
+                json.dump(kept, file)
+            os.replace(temporary, self._path)
+
+    def _read(self) -> dict[str, int]:
+        with suppress(OSError, ValueError, RecursionError):
+            if self._path:
+                with open(self._path, "rb", opener=without_waiting) as file:
+                    content = json.loads(file.read(MOST_BYTES) or b"null")
+                if isinstance(content, dict):
+                    return {run: step for run, step in content.items() if _is_step(step)}
+        return {}
+
+
+def _is_step(value: object) -> bool:
+    return type(value) is int and 0 <= value < STEPS
