@@ -262,7 +262,7 @@ def _domains(findings: Findings) -> Iterator[Part]:
     if findings.proposal:
         row, setting = findings.proposal
         yield ""
-        yield from ("A row for gpu_rows.py:", *row.splitlines(), "")
+        yield from ("A chip for gpu_rows.py, and a row for gpu_models.csv:", *row.splitlines(), "")
         yield from ("Or in the configuration:", *setting.rstrip().splitlines())
 
 

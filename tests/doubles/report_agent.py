@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import socket
 import socketserver
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.doubles.agent_answer import answer_of, refusal_of
+from tests.helpers.quiet_server import QuietHandler, QuietServer
 
 RATES = ("mfu", "model_flops_per_second", "tflops_per_gpu", "tokens_per_second")
 
@@ -76,7 +76,7 @@ class ReportAgent:
         return Reply(content=answer_of(report, report.get("mfu", 0.4), ofu=0.3))
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     agent: ReportAgent
 
@@ -85,7 +85,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         super().setup()
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.sent())
         assert self.path == "/v1/mfu"
         reply = self.agent.take(body, dict(self.headers.items()))
         if reply.hang:
@@ -95,23 +95,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             with contextlib.suppress(OSError):  # the client may have heard enough
                 self.wfile.write(reply.raw)
         elif not (reply.vanish or reply.hang):
-            self._answer(reply)
-
-    def _answer(self, reply: Reply) -> None:
-        content = json.dumps(reply.content).encode()
-        self.send_response(reply.status)
-        for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
-
-
-class _TcpServer(http.server.ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away is part of the tests."""
+            self.reply(json.dumps(reply.content).encode(), reply.status, reply.headers)
 
 
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -121,7 +105,7 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         return super().get_request()[0], ("unix", 0)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """As above."""
+        """A client that goes away is part of the tests."""
 
 
 @contextlib.contextmanager
@@ -138,10 +122,8 @@ def report_agent(
         server = _UnixServer(str(socket_path), Handler)
         url = f"unix:{socket_path}"
     else:
-        tcp = server = _TcpServer(("127.0.0.1", port), Handler)
-        url = f"{'https' if tls else 'http'}://localhost:{tcp.server_port}"
-        if tls:
-            tcp.socket = tls.wrap_socket(tcp.socket, server_side=True)
+        tcp = server = QuietServer(Handler, ("127.0.0.1", port), tls)
+        url = tcp.url.replace("127.0.0.1", "localhost")
     Handler.agent = ReportAgent(url)
     with server:
         threading.Thread(
