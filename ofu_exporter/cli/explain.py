@@ -248,7 +248,7 @@ def _ordered(explanation: Explanation) -> list[str]:
     if explanation.tied > 1:
         options = [f"--{name.replace('_', '-')}" for name in explanation.telling]
         help_ = f"; {_listed(options)} can tell them apart" if options else ""
-        lines.append(f"{explanation.tied} causes fit as well as the best of them{help_}")
+        lines.append(f"{explanation.tied} causes fit equally well{help_}")
     return lines
 
 

@@ -183,7 +183,7 @@ def _reported_lines(job: JobTotals, reported: ReportedMfu) -> list[str]:
     first, tied = reported.causes.first, reported.causes.tied
     if first is None:
         return [*lines, "No known cause fits"]
-    like = f" ({tied} fit as well as the best of them)" * (tied > 1)
+    like = f" ({tied} fit equally well)" * (tied > 1)
     likeliest = f"Likeliest cause{like}: {first.cause}: {first.evidence}"
     return [*lines, likeliest, f"With more facts: {_command(reported)}"]
 

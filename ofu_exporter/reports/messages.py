@@ -294,7 +294,7 @@ class MfuAnswer(BaseModel):
     horizon: Comparison | None = Field(description="Over the last minutes.")
     causes: tuple[LikelyCause, ...] = Field(description="Likeliest first; of the horizon.")
     tied: int = Field(
-        description="How many causes fit as well as the best of them: the numbers cannot tell these apart."
+        description="How many causes fit equally well, the best among them: the numbers cannot tell these apart."
     )
     advice: str = Field(
         description="What to look at where no mistake in the report is the answer; empty otherwise."

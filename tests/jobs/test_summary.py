@@ -69,7 +69,7 @@ def test_the_text_of_a_job_that_reports() -> None:
         "OFU 25.0% over 100.00 GPU-hours, 1 GPU (1 MIG instance) on n1, measured 50.0% of the time",
         "Reported MFU 40.0%, OFU of the same seconds 34.0%: agree (0 reports, 3 refused)",
         "OFU without what tiles add 30.0%, over 90.00 GPU-hours: they add 2.4%",
-        "Likeliest cause (2 fit as well as the best of them): fp8_peak_for_bf16: "
+        "Likeliest cause (2 fit equally well): fp8_peak_for_bf16: "
         "the peak of fp8 is twice that of bf16",
         "With more facts: ofu-exporter explain --mfu 40.00% --ofu 34.00% --gpu NAME --gpus N "
         "--config FILE --seq-len N --tokens-per-second N",
@@ -98,7 +98,7 @@ def test_a_summary_says_what_was_reported_and_why_it_may_differ() -> None:
     )
     assert f"Likeliest cause: {FIRST.cause}: {FIRST.evidence}" in lines
     several = text(reporting(causes=Causes((FIRST, FIRST, FIRST), 3)))
-    assert "Likeliest cause (3 fit as well as the best of them): fp8" in several
+    assert "Likeliest cause (3 fit equally well): fp8" in several
     assert "No known cause fits" in text(reporting(causes=Causes()))
 
 
