@@ -211,6 +211,4 @@ def test_so_does_the_summary_of_the_job(told: JobAnswers) -> None:
     assert "Likeliest cause" not in honest
     latent = call("job", "show", LATENT_MOE, "--agent", told.agent.url).stdout
     assert "Reported MFU 54.3%, OFU of the same seconds 18.6%: mfu_above_ofu" in latent
-    assert re.search(
-        r"Likeliest cause( \(\d+ fit equally well\))?: latent_moe_full_hid", latent
-    )
+    assert re.search(r"Likeliest cause( \(\d+ fit equally well\))?: latent_moe_full_hid", latent)
