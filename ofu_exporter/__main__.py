@@ -7,8 +7,8 @@ import sys
 def main() -> None:
     """Run the command line. Ctrl-C while it is still being loaded ends it at once, without a traceback."""
     if sys.version_info < (3, 10):  # noqa: UP036 - whoever runs a copy of the code, not what pip installed
-        found = sys.version.split()[0]
-        raise SystemExit(f"ofu-exporter needs Python 3.10 or newer, and this is {found}")
+        version = sys.version.split()[0]
+        raise SystemExit(f"ofu-exporter needs Python 3.10 or newer, and this is {version}")
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

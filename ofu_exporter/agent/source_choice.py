@@ -85,9 +85,9 @@ def _with_names(gpu: Gpu, named: Named) -> Gpu:
     """
     if gpu.minor is not None and (gpu.mig_uuid or not gpu.instance):
         return gpu
-    known = [other for gpus in named.values() for other in gpus if other.uuid == gpu.uuid]
-    minors = (other.minor for other in known if other.minor is not None)
-    mig_uuids = (other.mig_uuid for other in known if other.key == gpu.key and other.mig_uuid)
+    others = [other for gpus in named.values() for other in gpus if other.uuid == gpu.uuid]
+    minors = (other.minor for other in others if other.minor is not None)
+    mig_uuids = (other.mig_uuid for other in others if other.key == gpu.key and other.mig_uuid)
     minor = next(minors, None) if gpu.minor is None else gpu.minor
     mig_uuid = gpu.mig_uuid or next(mig_uuids, "")
     if (minor, mig_uuid) == (gpu.minor, gpu.mig_uuid):

@@ -33,7 +33,7 @@ def precision(text: str) -> str:
 
 def unknown(text: str) -> str:
     """Why a text is no precision."""
-    known = ", ".join(PRECISIONS)
+    precisions = ", ".join(PRECISIONS)
     if re.fullmatch(r"(fp|float|f)?32|single", _AROUND.sub("", text.strip().casefold())):
-        return f"{text!r} has no tensor pipes: tf32, if the job allows it; known: {known}"
-    return f"{text!r} is not known; known: {known}"
+        return f"{text!r} has no tensor pipes: tf32, if the job allows it; known: {precisions}"
+    return f"{text!r} is not known; known: {precisions}"

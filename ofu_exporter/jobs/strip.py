@@ -91,10 +91,10 @@ def strip_lines(job: JobTotals) -> list[str]:
 def recovery_lines(job: JobTotals) -> list[str]:
     """How long the job took after its last restarts until it made a new step."""
     progress = job.reported.progress if job.reported else None
-    known = progress.recoveries if progress else ()
-    took = [each.recovered - each.at for each in known if each.recovered is not None]
-    if not known:
+    recoveries = progress.recoveries if progress else ()
+    took = [each.recovered - each.at for each in recoveries if each.recovered is not None]
+    if not recoveries:
         return []
     times = f"{', '.join(map(lasting, took[-3:]))} from the last step to a new one" if took else ""
-    lacks = "not yet beyond its highest step" if known[-1].recovered is None else ""
+    lacks = "not yet beyond its highest step" if recoveries[-1].recovered is None else ""
     return [f"After its last restarts: {', '.join(filter(None, (times, lacks)))}"]

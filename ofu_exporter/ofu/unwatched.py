@@ -59,7 +59,7 @@ def _to_its_end(
     ended = max(claim.ended or 0.0, last)
     until = now.at_unix(ended).monotonic
     start = until - gap(last, ended)
-    for held in gpus:
-        state = with_held(state, held, free(credited, held.gpu.key, start, until))
-        credited = credit_span(credited, held.gpu.key, start, until)
+    for gpu in gpus:
+        state = with_held(state, gpu, free(credited, gpu.gpu.key, start, until))
+        credited = credit_span(credited, gpu.gpu.key, start, until)
     return replace(state, ended=ended, unseen_since=None), credited

@@ -50,8 +50,8 @@ def keep(model: ModelBody) -> KeptModel:
     """Count a model. Raises ReportError for one that cannot be counted."""
     counted = flops_per_token(model)
     text = zlib.compress(model.model_dump_json(exclude_defaults=True).encode())
-    kept = text if len(text) <= MOST_KEPT_BYTES else b""
-    return KeptModel(_digest(model), counted, model.forward_only, kept)
+    compressed = text if len(text) <= MOST_KEPT_BYTES else b""
+    return KeptModel(_digest(model), counted, model.forward_only, compressed)
 
 
 def completed(

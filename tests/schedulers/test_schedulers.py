@@ -1,4 +1,4 @@
-"""What every scheduler has in common, asked of whatever drivers the package holds."""
+"""What every scheduler, and every source, has in common, asked of whatever drivers the package holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -15,7 +16,16 @@ from ofu_exporter.errors import ConfigError
 from ofu_exporter.settings import Settings
 from tests.helpers.every import every
 
-every_scheduler = pytest.mark.parametrize("name", schedulers.names())
+Package = Any
+"""`sources` or `schedulers`."""
+MEMBERS = {
+    sources: ("Source", "open", "close", "simulated", "rejected"),
+    schedulers: ("Scheduler", "claims", "close", "poll_seconds", "rejected"),
+}
+"""The class of a driver, and what it offers."""
+every_driver = pytest.mark.parametrize(
+    ("package", "name"), [(package, name) for package in MEMBERS for name in package.names()]
+)
 
 
 def test_a_schedulers_name_is_its_folders_name_with_dashes() -> None:
@@ -23,31 +33,31 @@ def test_a_schedulers_name_is_its_folders_name_with_dashes() -> None:
     assert not any("_" in name for name in schedulers.names())
 
 
-@every_scheduler
-def test_a_scheduler_has_options_a_rank_and_a_scheduler(name: str) -> None:
-    module, options = schedulers.load(name), schedulers.options(name)
+@every_driver
+def test_a_driver_has_options_a_rank_and_its_class(package: Package, name: str) -> None:
+    module, options = package.load(name), package.options(name)
     assert issubclass(options.Options, BaseModel)
     assert options.AUTO_RANK is None or isinstance(options.AUTO_RANK, int)
-    for member in ("claims", "close", "poll_seconds", "rejected"):
-        assert hasattr(module.Scheduler, member)
+    kind, *members = MEMBERS[package]
+    assert all(hasattr(getattr(module, kind), member) for member in members)
 
 
-@every_scheduler
-def test_options_are_frozen_and_refuse_what_they_do_not_know(name: str) -> None:
-    config = schedulers.options(name).Options.model_config
+@every_driver
+def test_options_are_frozen_and_refuse_what_they_do_not_know(package: Package, name: str) -> None:
+    config = package.options(name).Options.model_config
     assert (config.get("frozen"), config.get("extra")) == (True, "forbid")
 
 
-@every_scheduler
-def test_every_option_says_what_it_is_in_a_sentence(name: str) -> None:
-    for key, field in schedulers.options(name).Options.model_fields.items():
+@every_driver
+def test_every_option_says_what_it_is_in_a_sentence(package: Package, name: str) -> None:
+    for key, field in package.options(name).Options.model_fields.items():
         assert field.description, key
         assert field.description.endswith("."), key
 
 
-@every_scheduler
-def test_a_schedulers_docstring_begins_with_what_it_reads(name: str) -> None:
-    assert schedulers.summary(name).endswith((".", ":"))
+@every_driver
+def test_a_drivers_docstring_begins_with_what_it_reads(package: Package, name: str) -> None:
+    assert package.summary(name).endswith((".", ":", ";", ","))
 
 
 def test_no_option_has_the_name_of_a_setting_or_of_another_drivers_option() -> None:
@@ -65,8 +75,9 @@ def test_auto_never_makes_jobs_up() -> None:
     assert "simulate" not in schedulers.automatic()
 
 
-def test_auto_asks_the_lowest_rank_first() -> None:
-    ranks = [schedulers.options(name).AUTO_RANK for name in schedulers.automatic()]
+@every([schedulers, sources])
+def test_auto_asks_the_lowest_rank_first(package: Package) -> None:
+    ranks = [package.options(name).AUTO_RANK for name in package.automatic()]
     assert ranks == sorted(rank for rank in ranks if rank is not None)
     assert len(ranks) == len(set(ranks)) > 0
 

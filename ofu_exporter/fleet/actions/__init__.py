@@ -40,14 +40,14 @@ _MODULES: Registry[ActionModule] = Registry(__name__, "action")
 
 def first_actions(report: FleetReport) -> list[ActionRow]:
     """At most five, those with most GPU-hours first; the last place is for one without hours, where there is one."""
-    found = [each for name in _MODULES.names() for each in _MODULES.load(name).find(report)]
+    actions = [each for name in _MODULES.names() for each in _MODULES.load(name).find(report)]
     least = max(LEAST_HOURS, LEAST_SHARE * report.total.held_gpu_hours)
-    gains = [each for each in found if (each.row.gpu_hours or 0.0) >= least]
+    gains = [each for each in actions if (each.row.gpu_hours or 0.0) >= least]
     chosen = sorted(
         _counted_once(sorted(gains, key=lambda each: (each.is_general, *_order(each.row)))),
         key=_order,
     )
-    others = [each.row for each in found if each.row.gpu_hours is None]
+    others = [each.row for each in actions if each.row.gpu_hours is None]
     return [*chosen[: MOST - min(1, len(others))], *others][:MOST]
 
 

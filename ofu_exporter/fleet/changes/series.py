@@ -78,8 +78,8 @@ class HourReader(HistoryAnswers):
         if self._history.recorded or not self._history.raw:
             yield from self._reader.read(quantity.name, self._history.span, recorded or hourly)
         for cluster, span in self.raw_spans(self._history.raw):
-            asked = [quantity.of_cluster(cluster)]
-            for (answer,) in self._reader.stepped(quantity.name, asked, span):
+            expressions = [quantity.of_cluster(cluster)]
+            for (answer,) in self._reader.stepped(quantity.name, expressions, span):
                 yield answer
 
     def hours(self, quantity: Quantity) -> Hours:

@@ -87,11 +87,11 @@ class AbsentNodeReader(HistoryAnswers):
         client = self._reader.client
         maybe = client.instant(queries.maybe_absent(part.hours), part.end)
         names = sorted({one.labels.get("instance", "") for one in maybe})
-        asked = [
+        expressions = [
             queries.ABSENT.replace("NODES", any_of("instance", names[at : at + NODES_AT_ONCE]))
             for at in range(0, len(names), NODES_AT_ONCE)
         ]
-        return [one for each in asked for one in client.steps(each, *part, HOUR)]
+        return [one for each in expressions for one in client.steps(each, *part, HOUR)]
 
     def _of_nodes(
         self, gap: _Gap, nodes: Iterable[str], time: float, expression: str

@@ -65,14 +65,14 @@ def progress_of(
     history: FleetHistory, jobs: Iterable[RatedJob], prices: Prices
 ) -> list[JobProgress]:
     """Of each job, what its hours were."""
-    found = []
+    of_jobs = []
     for job in jobs:
         sums = history.progress.get(job.history.key, ProgressSums())
         held, price = job.row.held_gpu_hours, prices.of_mix(job.history.models)
         lost = sums.cut(held) if sums.held else {}
         effective = job.row.effective_gpu_hours
-        found.append(JobProgress(held, effective, sums, lost, price, job.row))
-    return found
+        of_jobs.append(JobProgress(held, effective, sums, lost, price, job.row))
+    return of_jobs
 
 
 def chain(whole: PricedHours, held: PricedHours, jobs: Sequence[JobProgress]) -> list[ChainStep]:

@@ -211,16 +211,16 @@ def _add_loss(point: PointRow, part: str, share: float) -> None:
 
 def _alive(points: list[PointRow], step: float) -> list[PointRow]:
     """The points of the job's life, with activity and clock where the same GPUs had all of the five minutes before."""
-    held = [point.gpus or 0.0 for point in points]
-    hours = [number for number, gpus in enumerate(held) if gpus > 0]
+    gpus_held = [point.gpus or 0.0 for point in points]
+    hours = [number for number, gpus in enumerate(gpus_held) if gpus > 0]
     if not hours:
         return []
     back = math.ceil(RATE_SECONDS / step)
     first, last = hours[0], hours[-1]
-    while last > max(first, hours[-1] - back) and held[last] < 0.995 * held[last - 1]:
+    while last > max(first, hours[-1] - back) and gpus_held[last] < 0.995 * gpus_held[last - 1]:
         last -= 1  # the rate of five minutes, of which the job had a part
     for number, point in enumerate(points):
-        before = held[max(0, number - back) : number + 1]
+        before = gpus_held[max(0, number - back) : number + 1]
         is_steady = number - back >= first and min(before) > 0.99 * max(before)
         if not is_steady:
             point.activity = None

@@ -27,7 +27,7 @@ _LABELS: Mapping[str, str] = {
 
 def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
     """The periods of the same length before a time, the oldest first, back to the first without any data."""
-    found: list[PeriodRow] = []
+    periods: list[PeriodRow] = []
     for number in range(1, MOST):
         length = span.end - span.start
         before = TimeSpan(span.start - number * length, span.start - (number - 1) * length)
@@ -42,10 +42,10 @@ def read_before(reader: PartReader, span: TimeSpan, by: By) -> list[PeriodRow]:
             break
         if row is None:
             break
-        found.append(row)
-    while found and found[-1].delivered_ratio is None:
-        found.pop()
-    return found[::-1]
+        periods.append(row)
+    while periods and periods[-1].delivered_ratio is None:
+        periods.pop()
+    return periods[::-1]
 
 
 def _read(reader: PartReader, span: TimeSpan, by: By, *, is_last: bool) -> PeriodRow | None:
@@ -100,11 +100,11 @@ def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetRepor
     """The report with the periods before, how its own differs from the last of them, and whose the gain would be."""
     own = period_of(report)
     names = {row.name for row in report.groups if row.is_named}
-    kept = [
+    earlier = [
         each.model_copy(update={"groups": {n: v for n, v in each.groups.items() if n in names}})
         for each in before
     ]
-    last = kept[-1] if kept else None
+    last = earlier[-1] if earlier else None
     whole = report.total.recoverable_gpu_hours
     groups = [_with_change(row, last, whole) for row in report.groups]
     change = _less(own.delivered_ratio, last.delivered_ratio if last else None)
@@ -113,7 +113,7 @@ def with_periods(report: FleetReport, before: Sequence[PeriodRow]) -> FleetRepor
     )
     return report.model_copy(
         update={
-            "periods": [*kept, own],
+            "periods": [*earlier, own],
             "delivered_change": change,
             "chain": with_changes(report.chain, last.chain if last else ()),
             "groups": groups,

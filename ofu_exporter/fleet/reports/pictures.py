@@ -129,10 +129,10 @@ def distribution(values: Sequence[tuple[float, float]]) -> Drawing:
 
 def sparkline(values: Values) -> Drawing | None:
     """How a ratio went, from 0 to its largest; a gap stays a gap. None below two that are known."""
-    known = [value for value in values if value is not None]
-    if len(known) < 2:
+    measured = [value for value in values if value is not None]
+    if len(measured) < 2:
         return None
-    most, step = max(known) or 1.0, 100 / (len(values) - 1)
+    most, step = max(measured) or 1.0, 100 / (len(values) - 1)
     runs: list[list[str]] = [[]]
     for place, value in enumerate(values):
         if value is None:

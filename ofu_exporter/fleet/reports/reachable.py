@@ -82,12 +82,12 @@ def _kind(row: JobRow) -> Kind:
 
 
 def _rated(row: JobRow, reached: Mapping[Kind, float], target: float | None) -> JobRow:
-    known = target if row.gpus is None else reached.get(_kind(row), target)
+    attainable = target if row.gpus is None else reached.get(_kind(row), target)
     busy = max(0.0, row.observed_gpu_hours - row.idle_gpu_hours)
-    if not row.observed_gpu_hours or (busy and not known):
+    if not row.observed_gpu_hours or (busy and not attainable):
         return row  # nothing to measure it against
-    known = known and _within_memory(row, known)
-    gap = max(0.0, busy - row.effective_gpu_hours / known) if known else 0.0
+    attainable = attainable and _within_memory(row, attainable)
+    gap = max(0.0, busy - row.effective_gpu_hours / attainable) if attainable else 0.0
     hours = unused(row) + gap
     is_priced = row.cost is not None and row.held_gpu_hours > 0
     price = (row.cost or 0.0) / row.held_gpu_hours if is_priced else None

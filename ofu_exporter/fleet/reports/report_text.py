@@ -28,13 +28,13 @@ def document(
     report: FleetReport, changes: Document | None = None, most_rows: int = MOST_ROWS
 ) -> Document:
     """`changes` stand in it where somebody has looked for them."""
-    known = [*changes.remarks] if changes else []
+    notes_on_changes = [*changes.remarks] if changes else []
     return Document(
         "Where the GPU-hours went",
         report.headline,
         [*facts(report)],
         [*sections(report, changes, most_rows)],
-        [*remarks(report.missing, report.notes), *known],
+        [*remarks(report.missing, report.notes), *notes_on_changes],
     )
 
 

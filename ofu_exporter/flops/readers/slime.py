@@ -24,12 +24,13 @@ def _line(line: str, job: JobFacts) -> Statement | None:
     values = dict(_VALUE.findall(line)) if step else {}
     if step is None or "actor_train_tflops" not in values:
         return None
-    known = {name: number(text, f"perf/{name}") for name, text in values.items() if _used(name)}
-    seconds = known.get("step_time") or known.get("total_train_time")
+    numbers = {name: number(text, f"perf/{name}") for name, text in values.items() if _used(name)}
+    seconds = numbers.get("step_time") or numbers.get("total_train_time")
     if not seconds:
         raise ConfigError("slime step: `perf/step_time` is missing or 0")
     flops = math.fsum(
-        1e12 * known.get(f"{part}_tflops", 0.0) * known.get(f"{part}_time", 0.0) for part in _PARTS
+        1e12 * numbers.get(f"{part}_tflops", 0.0) * numbers.get(f"{part}_time", 0.0)
+        for part in _PARTS
     )
     one = Statement(int(number(step[1], "step")), flops=flops, seconds=seconds)
     return rated(one, flops / seconds, job)
