@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.monitoring import free_port
 from tests.doubles.nvml import Scenario
 from tests.doubles.slow_disk import slow_disk
 from tests.helpers.agent import (
@@ -29,6 +28,7 @@ from tests.helpers.agent import (
     page_server,
     until,
 )
+from tests.helpers.prometheus_server import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.process import cpu_seconds, resident_mib
-from tests.deploy.monitoring import free_port
 from tests.doubles.nvml import Scenario
+from tests.helpers.prometheus_server import free_port
 
 GPUS = 8
 

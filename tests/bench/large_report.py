@@ -24,8 +24,8 @@ from typing import NamedTuple
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.values.losses import Loss
 from tests.bench.process import cpu_seconds
-from tests.deploy.monitoring import free_port
 from tests.helpers.agent import until
+from tests.helpers.prometheus_server import free_port
 
 HOUR, DAY, LOOK = 3600, 24, 300
 """An hour in seconds, a day in hours, and the seconds between two samples of the series of each minute."""

@@ -10,8 +10,6 @@ evaluations: what else runs on the machine makes that little longer. Writing wha
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import math
 import subprocess
 import tempfile
@@ -24,7 +22,7 @@ from pathlib import Path
 from tests.bench.process import cpu_seconds
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
-from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.prometheus_server import Prometheus, answers, promql
 from tests.helpers.slurm_cluster import free_ports
 
 SCRAPE = 15
@@ -206,9 +204,7 @@ class VictoriaMetrics:
         until(self.ready, seconds=120)
 
     def ready(self) -> bool:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health"):
-            return True
-        return False
+        return answers(f"{self.url}/health")
 
     def load(self, text: Path) -> None:
         with text.open("rb") as file:
@@ -216,9 +212,7 @@ class VictoriaMetrics:
         self._post("internal/force_flush", b"", "0")
 
     def query(self, expression: str, at: float) -> object:
-        query = urllib.parse.urlencode({"query": expression, "time": at})
-        with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=60) as answer:
-            return json.load(answer)["data"]["result"]
+        return promql(self.url, expression, time=at)
 
     def stop(self) -> None:
         self.process.terminate()

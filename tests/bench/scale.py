@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.process import cpu_seconds, resident_mib
-from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ALERTS, RULES
 from tests.helpers.agent import COMMAND, until
+from tests.helpers.prometheus_server import answers, free_port, promql
 
 GPUS = 8
 SCRAPE = 15
@@ -113,8 +113,7 @@ class Storage:
         self.pid = pid
 
     def value(self, query: str) -> float:
-        found = asked(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
-        return sum(float(each["value"][1]) for each in found["data"]["result"])
+        return sum(float(each["value"][1]) for each in promql(self.url, query))
 
     def seconds(self, query: str, times: int = 5) -> float:
         """The quickest of several answers, as whoever asks sees it."""

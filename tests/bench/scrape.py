@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.bench.process import cpu_seconds
-from tests.deploy.monitoring import free_port
 from tests.helpers.agent import COMMAND, agent, until
+from tests.helpers.prometheus_server import free_port
 
 ROUNDS = 7
 GETS = 300

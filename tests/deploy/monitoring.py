@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.deploy.promtool import ALERTS, RULES, groups
 from tests.helpers.agent import until
+from tests.helpers.prometheus_server import answers, free_port, promql
 from tests.helpers.quiet_server import QuietHandler, answering
 
 Alert = dict[str, Any]
@@ -33,19 +31,6 @@ def at_a_tests_pace(folder: Path, files: Sequence[Path] = (*RULES, *ALERTS)) -> 
         copy.write_text(json.dumps({"groups": found}))
         copies.append(copy)
     return copies
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager
@@ -86,10 +71,7 @@ class VictoriaMetrics:
         self.url = f"http://{address}"
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        query = urllib.parse.urlencode({"query": expression, "nocache": 1})
-        with urllib.request.urlopen(f"{self.url}/api/v1/query?{query}", timeout=10) as answer:
-            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-            return result
+        return promql(self.url, expression, nocache=1)
 
 
 @contextlib.contextmanager

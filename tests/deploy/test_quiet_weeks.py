@@ -5,10 +5,7 @@ Every alert has a planted fault. quiet_fleet.py has the fleet and the faults.
 
 from __future__ import annotations
 
-import json
 import subprocess
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -20,6 +17,7 @@ from ofu_exporter.fleet.prometheus import LOOK_BACK
 from tests.deploy import quiet_pages
 from tests.deploy.promtool import ALERTS, the_alert
 from tests.deploy.quiet_fleet import FAULTS, LENGTH, WEEK, Fault
+from tests.helpers.prometheus_server import promql
 from tests.helpers.stored_fleet import (
     BEGIN,
     empty_victoria,
@@ -49,11 +47,9 @@ def evaluated(url: str, expression: str) -> Iterator[tuple[dict[str, str], Point
     """What an expression says every STEP seconds, by fortnight: servers bound the points of an answer."""
     for week in (0, 2):
         begin = BEGIN + week * WEEK + STEP
-        form = {"query": expression, "start": begin, "end": begin + 2 * WEEK - STEP, "step": STEP}
-        asked = f"{url}/api/v1/query_range?{urllib.parse.urlencode({**form, **LOOK_BACK})}"
-        with urllib.request.urlopen(asked, timeout=300) as answer:
-            for one in json.load(answer)["data"]["result"]:
-                yield one["metric"], one["values"]
+        end = begin + 2 * WEEK - STEP
+        for one in promql(url, expression, start=begin, end=end, step=STEP, **LOOK_BACK):
+            yield one["metric"], one["values"]
 
 
 def by_labels(

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from ofu_exporter.values.job import Job
-from tests.deploy.monitoring import answers, free_port
 from tests.deploy.promtool import ROOT, RULES, groups, read_yaml
 from tests.helpers.agent import until
 from tests.helpers.early import Early
 from tests.helpers.fleet_pages import Placed, fleet
+from tests.helpers.prometheus_server import answers, free_port, promql
 from tests.helpers.quick_rules import quick_rules
 
 SCALE = ROOT / "deploy" / "scale"
@@ -55,10 +55,7 @@ class Store:
 
     def query(self, expression: str, at: float) -> list[Any]:
         """The series of an answer."""
-        asked = urllib.parse.urlencode({"query": expression, "time": at})
-        with urllib.request.urlopen(f"{self.url}/api/v1/query?{asked}", timeout=30) as answer:
-            found: list[Any] = json.load(answer)["data"]["result"]
-            return found
+        return promql(self.url, expression, time=at)
 
     def recorded(self, at: float) -> Answer:
         """Everything that rules recorded, at a time."""

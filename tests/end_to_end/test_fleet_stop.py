@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.monitoring import answers, free_port
 from tests.helpers.agent import COMMAND, bare_environment, until
+from tests.helpers.prometheus_server import answers, free_port
 
 pytestmark = pytest.mark.slow
 

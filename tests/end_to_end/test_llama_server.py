@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy.monitoring import free_port
 from tests.helpers import llama_server as llama
 from tests.helpers.agent import agent, until
 from tests.helpers.llama_server import llama_server
+from tests.helpers.prometheus_server import free_port
 
 for package in llama.NEEDS:
     pytest.importorskip(package, reason="pip install --group test-engine")

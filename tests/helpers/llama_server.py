@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from tests.deploy.monitoring import free_port
 from tests.helpers.agent import until
+from tests.helpers.prometheus_server import free_port
 
 NEEDS = ("xllamacpp", "gguf")
 WIDTH, INNER, HEADS, LAYERS, CONTEXT = 64, 128, 4, 2, 512

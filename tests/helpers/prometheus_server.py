@@ -1,4 +1,4 @@
-"""Runs a real Prometheus: Debian's."""
+"""Runs a real Prometheus, Debian's, and asks it or whoever answers as it does."""
 
 from __future__ import annotations
 
@@ -10,6 +10,28 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def promql(url: str, expression: str, /, **form: object) -> list[dict[str, Any]]:
+    """The series of an answer at a `time`; over a time with its `start`, `end` and `step`."""
+    kind = "query_range" if "end" in form else "query"
+    asked = urllib.parse.urlencode({"query": expression, **form})
+    with urllib.request.urlopen(f"{url}/api/v1/{kind}?{asked}", timeout=300) as answer:
+        series: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return series
 
 
 class Prometheus:
@@ -27,8 +49,7 @@ class Prometheus:
 
         `sections`: other sections of prometheus.yml, or its own scrape_configs.
         """
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         jobs = [
             {"job_name": name, "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
             for name, target in targets.items()
@@ -51,20 +72,10 @@ class Prometheus:
         )
 
     def query(self, expression: str, at: float) -> list[dict[str, Any]]:
-        url = f"http://127.0.0.1:{self.port}/api/v1/query?"
-        query = urllib.parse.urlencode({"query": expression, "time": at})
-        with urllib.request.urlopen(url + query, timeout=60) as answer:
-            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-            return result
+        return promql(self.url, expression, time=at)
 
     def ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.port}/-/ready", timeout=5
-            ) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
+        return answers(f"{self.url}/-/ready")
 
     def stop(self) -> None:
         self.process.terminate()

@@ -6,7 +6,6 @@ by Prometheus itself, so what is on record is what the project's rules make of t
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -20,10 +19,10 @@ from typing import Any, NamedTuple, Protocol
 
 from ofu_exporter.fleet.parts import HOURS_AT_ONCE, PartReader
 from ofu_exporter.fleet.prometheus import LOOK_BACK, PrometheusClient
-from tests.deploy.monitoring import VictoriaMetrics, free_port, program
+from tests.deploy.monitoring import VictoriaMetrics, program
 from tests.deploy.promtool import ORDER, RULES, groups
 from tests.helpers.agent import until
-from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.prometheus_server import Prometheus, free_port, promql
 
 BEGIN = 1767571200.0
 """2026-01-05 00:00 UTC."""
@@ -353,10 +352,8 @@ def recorded(
     """What a rule says, in OpenMetrics."""
     name = rule["record"]
     # vmalert asks for one time, with a step of five minutes
-    form = {"query": rule["expr"], "start": times[0], "end": times[1], "step": step, **LOOK_BACK}
-    url = f"{prometheus.url}/api/v1/query_range?{urllib.parse.urlencode(form)}"
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        found = json.load(answer)["data"]["result"]
+    form = {"start": times[0], "end": times[1], "step": step, **LOOK_BACK}
+    found = promql(prometheus.url, rule["expr"], **form)
     if found:
         yield f"# TYPE {name} gauge"
     for one in found:
