@@ -84,19 +84,20 @@ def read_source(options: dict[str, Any], config: DigestConfig) -> DigestSource:
     from ofu_exporter.fleet.changes.report import changes_report, collect
     from ofu_exporter.fleet.digest.digests import DigestSource
     from ofu_exporter.fleet.digest.signs import read_signs
-    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+    from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
     from ofu_exporter.fleet.reports.history import read_history
     from ofu_exporter.fleet.reports.periods import with_periods
     from ofu_exporter.fleet.reports.prices import read_prices
     from ofu_exporter.fleet.whole_report import LEAST_FACTOR
 
     prices = config.prices if options["prices"] is None else read_prices(options["prices"])
+    wanted = ReportOptions(options["by"], prices, options["target"])
     with asked_server(options) as (reader, times):
         history = read_history(reader, *times)
         signs = read_signs(reader, history, config.exempt.dram_busy is not None)
-        collected = collect(reader, history, OF_JOBS)
-    wanted = ReportOptions(options["by"], prices, options["target"])
-    report = with_periods(fleet_report(history, wanted, reader), ())
+        jobs = rated(history, wanted)
+        collected = collect(reader, history, [job.row for job in jobs], OF_JOBS)
+    report = with_periods(fleet_report(history, wanted, reader, jobs), ())
     changes = changes_report(collected, report, LEAST_FACTOR, OF_JOBS)
     report = report.model_copy(update={"changes": changes})
     return DigestSource(report, signs, history.mark)

@@ -9,8 +9,9 @@ from ofu_exporter.fleet.actions import first_actions
 from ofu_exporter.fleet.changes.report import changes_report, collect
 from ofu_exporter.fleet.changes_result import ChangesReport, Kind
 from ofu_exporter.fleet.parts import PartReader
+from ofu_exporter.fleet.prometheus import collector_paused
 from ofu_exporter.fleet.reports.elsewhere import Exporter, gpus_elsewhere
-from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report, rated
 from ofu_exporter.fleet.reports.from_dcgm import read_dcgm_history
 from ofu_exporter.fleet.reports.history import read_history
 from ofu_exporter.fleet.reports.periods import read_before, with_periods
@@ -35,21 +36,23 @@ class WholeReport(NamedTuple):
     """The periods before, where somebody has read them."""
 
 
+@collector_paused()
 def whole_report(
     reader: PartReader, times: tuple[float, float], wanted: WholeReport
 ) -> FleetReport:
     read = read_dcgm_history if wanted.source == "dcgm-exporter" else read_history
     history = read(reader, *times)
     history.elsewhere = gpus_elsewhere(reader, history.span, wanted.source)
+    jobs = rated(history, wanted.options)
     changes, collected = wanted.changes, None
     looks = wanted.finds_changes and wanted.source == "agents" and bool(history.jobs)
     if changes is None and looks:
-        collected = collect(reader, history, KINDS, MOST_PEER_GPU_HOURS)
+        collected = collect(reader, history, [job.row for job in jobs], KINDS, MOST_PEER_GPU_HOURS)
     before = wanted.before
     if before is None:
         is_whole = wanted.source == "agents" and not reader.missing and bool(history.recorded)
         before = read_before(reader, history.span, wanted.options.by) if is_whole else ()
-    report = with_periods(fleet_report(history, wanted.options, reader), before)
+    report = with_periods(fleet_report(history, wanted.options, reader, jobs), before)
     if collected is not None:
         changes = changes_report(collected, report, LEAST_FACTOR, KINDS)
     report = report.model_copy(update={"changes": changes and _without_twice(changes, report)})

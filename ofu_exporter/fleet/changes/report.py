@@ -63,18 +63,19 @@ def read_changes(
 ) -> tuple[Collected, FleetReport]:
     """What is compared, and the report over the same time."""
     history = read_history(reader, *times)
-    collected = collect(reader, history, kinds)
-    return collected, fleet_report(history, WANTED, reader)
+    jobs = rated(history, WANTED)
+    collected = collect(reader, history, [job.row for job in jobs], kinds)
+    return collected, fleet_report(history, WANTED, reader, jobs)
 
 
 def collect(
     reader: PartReader,
     history: FleetHistory,
+    jobs: Sequence[JobRow],
     kinds: Sequence[Kind],
     most_gpu_hours: float = math.inf,
 ) -> Collected:
     """What is compared, of a history that was read; of single GPUs only the last `most_gpu_hours`."""
-    jobs = [each.row for each in rated(history, WANTED.target, WANTED.prices)]
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
     if "model" in kinds or "job" in kinds:

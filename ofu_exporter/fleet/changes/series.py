@@ -125,13 +125,9 @@ def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[
 def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
     row_of = {(row.cluster, row.job_id): row for row in rows}
-    later = {
-        key: {hour: observed[hour] for hour in sorted(observed)[1:]}
-        for key, observed in hours.observed.items()
-    }
     return [
         OfuSeries("job", _named(dict(each.labels), row_of), each.points)
-        for each in _series("job", ("cluster", "job_id"), JobHours(later, hours.utilized), clock)
+        for each in _series("job", ("cluster", "job_id"), hours, clock, first=1)
     ]
 
 
@@ -144,7 +140,7 @@ def _named(
 
 
 def _series(
-    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: ServerClock
+    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: ServerClock, first: int = 0
 ) -> Iterator[OfuSeries]:
     for key, observed in sorted(hours.observed.items()):
         used = hours.utilized.get(key, {})
@@ -152,7 +148,7 @@ def _series(
             OfuPoint(
                 at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured
             )
-            for hour, measured in sorted(observed.items())
+            for hour, measured in sorted(observed.items())[first:]
             if measured > 0 and hour in used
         )
         yield OfuSeries(kind, tuple(zip(labels, key, strict=True)), points)

@@ -38,12 +38,20 @@ class ReportOptions(NamedTuple):
     target: float | None = None
     """The OFU to count waste against; that of the recording rules where it is None."""
 
+    def target_of(self, history: FleetHistory) -> float | None:
+        return history.target if self.target is None else self.target
 
-def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReader) -> FleetReport:
-    """The report, with what was read of how much, and at what cost."""
+
+def fleet_report(
+    history: FleetHistory,
+    wanted: ReportOptions,
+    reader: PartReader,
+    jobs: list[groups.RatedJob] | None = None,
+) -> FleetReport:
+    """The report, with what was read of how much, and at what cost; of `jobs` that somebody has rated already."""
     cost = reader.client.cost
-    target = history.target if wanted.target is None else wanted.target
-    jobs = with_recoverable(rated(history, target, wanted.prices), target)
+    target = wanted.target_of(history)
+    jobs = with_recoverable(rated(history, wanted) if jobs is None else jobs, target)
     rows = sorted((job.row for job in jobs), key=lambda row: (-row.held_gpu_hours, row.job_id))
     total = groups.group_row(ALL_JOBS, jobs, target, is_named=False)
     of_jobs = PricedJobs(jobs, wanted.prices)
@@ -95,9 +103,11 @@ def fleet_report(history: FleetHistory, wanted: ReportOptions, reader: PartReade
     )
 
 
-def rated(history: FleetHistory, target: float | None, prices: Prices) -> list[groups.RatedJob]:
-    jobs = (job for _, job in sorted(history.jobs.items()))
-    return [groups.RatedJob(job, job_row(job, history.clock, target, prices)) for job in jobs]
+def rated(history: FleetHistory, wanted: ReportOptions) -> list[groups.RatedJob]:
+    target, jobs = wanted.target_of(history), (job for _, job in sorted(history.jobs.items()))
+    return [
+        groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices)) for job in jobs
+    ]
 
 
 def _cost(cost: QueryCost) -> ReadingCost:

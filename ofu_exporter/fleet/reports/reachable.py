@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.result import JobRow
@@ -23,10 +23,12 @@ Kind = tuple[str | None, int]
 """A GPU model and a number of GPUs."""
 
 
-def with_recoverable(jobs: Sequence[RatedJob], target: float | None) -> list[RatedJob]:
-    """The jobs with what can be had back of each."""
-    reached = reach([job.row for job in jobs])
-    return [RatedJob(job.history, _rated(job.row, reached, target)) for job in jobs]
+def with_recoverable(jobs: list[RatedJob], target: float | None) -> list[RatedJob]:
+    """The same list with what can be had back of each job; its rows, which are large, are never there twice."""
+    reached = reach(job.row for job in jobs)
+    for place, job in enumerate(jobs):
+        jobs[place] = RatedJob(job.history, _rated(job.row, reached, target))
+    return jobs
 
 
 def reach(rows: Iterable[JobRow]) -> dict[Kind, float]:
