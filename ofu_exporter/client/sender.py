@@ -126,8 +126,7 @@ class Sender:
         body = {**self._fields, **report.fields()}
         if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
-        reached = self._steps.reached(self._run_of(report)) if report.step is not None else None
-        return body if reached is None else {**body, "reached": reached}
+        return {**body, **self._steps.reached(self._run_of(report))} if report.step else body
 
     def _judge(self, answer: AgentAnswer) -> None:
         parsed = answer.json_object()

@@ -135,6 +135,8 @@ class MfuReport(_Body):
     """Training step that was reached at end. It may be all that a report has."""
     reached: StrictInt | None = Field(default=None, ge=0, lt=1 << 53)
     """Highest step that earlier runs had reached, which this agent may not know: they were on other nodes."""
+    reached_at: Unix | None = None
+    """When they had reached it."""
     run: RunName | None = None
     """Tells that another job continues this one: both state the same id (OFU_RUN)."""
     event: Literal["evaluation", "checkpoint", "restart"] | None = None

@@ -60,7 +60,8 @@ def after_report(
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
     if now.step is None and report.reached is not None:
-        now = _continued(now, report.reached, countable.since)
+        at = min(report.reached_at or countable.since, countable.until)
+        now = _continued(now, report.reached, at)
     if report.event == "restart":
         return _after_restart(now, report, countable)
     return (
@@ -132,9 +133,11 @@ def _entered(progress: Progress, run: str, line: RunLine | None) -> Progress:
 
 def _continued(now: Progress, reached: int, at: float) -> Progress:
     """Before the first step of a run that says itself how far earlier ones came, maybe on other nodes."""
-    line = now.line or RunLine(reached, at)
-    lines = with_line(now.lines, now.run, line._replace(step=max(line.step, reached)))
-    return replace(now, lines=lines, highest_before=max(now.highest_before or 0, reached))
+    if now.line is not None and now.line.step >= reached:
+        return now
+    line = (now.line or RunLine(reached, at))._replace(step=reached, at=at)
+    lines = with_line(now.lines, now.run, line)
+    return replace(now, lines=lines, highest_before=reached, stopped=max(now.stopped or 0.0, at))
 
 
 def _after_restart(now: Progress, report: MfuReport, countable: Countable) -> Progress:

@@ -27,25 +27,26 @@ def test_the_next_run_tells_the_highest_step_whatever_became_of_the_reports(
         then.report(step=1)
     told = [(each["step"], each.get("reached")) for each in node.reports]
     assert told == [(61, 100), (1, None)]
-    assert StepsFile(str(tmp_path / "steps")).reached("llama") == 100
+    assert StepsFile(str(tmp_path / "steps")).reached("llama")["reached"] == 100
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[", b"[]", b"[" * 60_000, b'{"": -1}', b'{"": "9"}', b"\xff"]
+    "content",
+    [b"", b"[", b"[]", b"[" * 60_000, b'{"": -1}', b'{"": "9"}', b'{"": [9, 1e12]}', b"\xff"],
 )
 def test_what_is_none_of_ours_is_as_if_it_were_not_there(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "steps"
     path.write_bytes(content)
     file = StepsFile(str(path))
-    assert file.reached("") is None
+    assert file.reached("") == {}
     file.keep("", 5)
-    assert file.reached("") is None, "it was not there when this run began"
-    assert StepsFile(str(path)).reached("") == 5
+    assert file.reached("") == {}, "it was not there when this run began"
+    assert StepsFile(str(path)).reached("")["reached"] == 5
 
 
 def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "steps")
-    assert StepsFile(str(tmp_path / "steps")).reached("") is None
+    assert StepsFile(str(tmp_path / "steps")).reached("") == {}
 
 
 def test_a_folder_that_is_away_costs_no_report(
@@ -62,7 +63,7 @@ def test_of_many_runs_the_last_are_kept(tmp_path: Path) -> None:
     for number in range(MOST_RUNS + 3):
         StepsFile(str(tmp_path / "steps")).keep(str(number), number)
     file = StepsFile(str(tmp_path / "steps"))
-    assert [file.reached(str(number)) for number in (2, 3, MOST_RUNS + 2)] == [
+    assert [file.reached(str(number)).get("reached") for number in (2, 3, MOST_RUNS + 2)] == [
         None,
         3,
         MOST_RUNS + 2,

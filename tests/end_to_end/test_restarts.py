@@ -97,18 +97,23 @@ def test_a_job_that_goes_on_on_another_node_does_there_again_what_its_file_says(
     job_files.write(jobs, JobFile(Claim(job, ("0", "1")), None, boot_id()))
     flags = ("--source", "simulate", "--scheduler", "slurm", "--job-dir", str(jobs))
     more = ("--interval", "0.5s", "--slurm-poll", "0.1s", "--listen", "127.0.0.1:0")
-    again = []
+    again, failed, last_step = [], [], []
     for first, last in ((100, 200), (150, 250)):
         with agent("run", *flags, *more) as node:
             until(lambda: restarts(node, 0))
+            until(lambda: not json.loads(node.get("/v1/jobs/4711")[1])["is_starting"])
             with Reporter("4711", node.url, every=0.01) as reporter:
                 begun = time.time()
                 for each in (first, last):
                     time.sleep(1.0)
                     step(reporter, each, begun)
                     begun = time.time()
+                last_step.append(begun)
             until(lambda: node.value("ofu_job_step", job_id="4711") == last)  # noqa: B023
             again.append(node.value(LOST, job_id="4711", reason="done_again"))
+            totals = json.loads(node.get("/v1/jobs/4711")[1])["reported"]["progress"]
+            failed.append([each[0] for each in totals["recoveries"]])
     assert again[0] == 0
+    assert failed == [[], [pytest.approx(last_step[0], abs=5)]], "as the first node's loop knows"
     assert again[1] is not None
     assert again[1] >= 2 * 0.5 * 1.0, "half of the steps between its two reports at least"

@@ -199,8 +199,8 @@ def test_a_run_that_continues_another_job_goes_on_from_its_highest_step() -> Non
 
 def test_a_run_says_itself_how_far_earlier_ones_came_on_other_nodes() -> None:
     job = Told()
-    job._take(20.0, step=110, start=DAY + 10, reached=150)
-    job._take(70.0, step=160, start=DAY + 20, reached=150)
+    job._take(20.0, step=110, start=DAY + 10, reached=150, reached_at=DAY - 500)
+    job._take(70.0, step=160, start=DAY + 20, reached=150, reached_at=DAY - 500)
     assert job.done_again == pytest.approx(10.0 + 40.0)
     (recovery,) = job.progress.recoveries
     assert (recovery.resumed_step, recovery.highest_step, recovery.recovered) == (
@@ -208,6 +208,7 @@ def test_a_run_says_itself_how_far_earlier_ones_came_on_other_nodes() -> None:
         150,
         DAY + 70,
     )
+    assert recovery.at == DAY - 500
     job._take(80.0, step=170, reached=1000)
     assert job.progress.highest_step == 170, "it had stated steps before"
 

@@ -78,8 +78,8 @@ class Poster:
         if "tokens_per_second" not in report.values:
             body.pop("flops_per_token", None)
         run = str(body.get("run") or "")
-        reached = self._steps.reached(run) if report.step is not None else None
-        content = json.dumps(body if reached is None else {**body, "reached": reached}).encode()
+        reached = self._steps.reached(run) if report.step else {}
+        content = json.dumps({**body, **reached}).encode()
         try:
             self._steps.keep(run, report.step)
         except OSError as error:
