@@ -77,7 +77,9 @@ def text(job: JobTotals) -> str:
         )
     if job.shared_gpu_seconds:
         hours = f"{job.shared_gpu_seconds / 3600:.2f}"
-        lines.append(f"It shared GPUs for {hours} of its GPU-hours, whose OFU is nobody's")
+        lines.append(
+            f"It shared GPUs for {hours} of its GPU-hours, whose OFU is credited to no job"
+        )
     lines += [*strip_lines(job), *part_lines(job), *served_lines(job)]
     if job.window_percentiles:
         lines.append(f"OFU of its windows: {percentiles(job)}")

@@ -86,7 +86,7 @@ def test_jobs_in_which_nothing_changes_are_not_sure(report: ChangesReport) -> No
 def test_it_says_how_far_to_trust_it(prometheus: Prometheus, report: ChangesReport) -> None:
     shown = run(prometheus.url, *UNTIL).stdout
     assert shown.startswith(report.headline)
-    assert "Sure: on made noise at most 2% of whole answers had a sure change" in shown
+    assert "Sure: on simulated noise at most 2% of whole answers had a sure change" in shown
     assert "100.0% of it covered by data" in shown
     assert "No GPU could be compared with others of its job" in shown
 

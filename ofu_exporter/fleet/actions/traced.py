@@ -25,8 +25,8 @@ def find(report: FleetReport) -> Iterator[Action]:
             who=named(rows),
             gpu_hours=lost,
             cost=price_of(rows, lost),
-            why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours are "
-            "as if all of its time were so.",
+            why=f"Its traces prove {worst.finding}, at most {share(worst.finding_ratio)} of their time; the hours "
+            "are those if all of its time is like that.",
             next=f"docs/where.md says what helps; {command(report, worst)} shows the job.",
             link="docs/where.md",
             at=anchor_of(report, rows[0]),

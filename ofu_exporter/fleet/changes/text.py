@@ -53,7 +53,7 @@ def facts(report: ChangesReport) -> Iterator[str]:
     yield f"Series tested: {tested}; {short} more have too few points."
     most = math.ceil(10 * report.expected_false) / 10
     yield (
-        f"Sure: on made noise at most {report.report_level:.0%} of whole answers had a sure change "
+        f"Sure: on simulated noise at most {report.report_level:.0%} of whole answers had a sure change "
         f"(docs/changes.md). "
         f"Possible: up to {most if most < 10 else math.ceil(most):g} false alarms are expected among all series, "
         f"if neighbours' autocorrelation is at most {ALIKE}."

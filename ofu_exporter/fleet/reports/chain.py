@@ -185,8 +185,8 @@ def chain_notes(
         return
     if is_rough:
         yield (
-            "What became progress is rough where the rules kept no record, within 2 points of the capacity: GPUs are "
-            "looked at twelve times an hour there."
+            "Where the rules kept no record, GPUs are looked at twelve times an hour: what became progress is known to "
+            "2 points of the capacity."
         )
     if "progress" not in factors:
         yield (
@@ -196,6 +196,6 @@ def chain_notes(
     watched = rows[0].watched_ratio if rows else None
     if watched is not None and watched < 1 - MOST_UNKNOWN:
         yield (
-            f"Of {percent(1 - watched)} of the held GPU-hours is not known what the GPUs' engines did; none of them "
+            f"What the GPUs' engines did is not known of {percent(1 - watched)} of the held GPU-hours; none of them "
             "counts as lost."
         )
