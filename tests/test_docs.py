@@ -34,7 +34,7 @@ from ofu_exporter.values.reasons import (
 from ofu_exporter.values.reported import Verdict
 from tests.helpers.agent import agent
 from tests.helpers.every import every
-from tests.helpers.markdown import anchors, links, prose_words
+from tests.helpers.markdown import anchors, check_section, links, prose_words
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -129,16 +129,7 @@ def test_generated_sections_are_up_to_date(
     page: str, section: Callable[[], list[str]], regenerate: bool
 ) -> None:
     """Regenerate with `pytest tests/test_docs.py --regenerate`."""
-    path = DOCS / page
-    name = getattr(section, "__name__", "")
-    start, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
-    text = path.read_text()
-    before, _, rest = text.partition(start)
-    _, _, after = rest.partition(end)
-    wanted = before + start + "\n".join(section()) + "\n" + end + after
-    if regenerate:
-        path.write_text(wanted)
-    assert path.read_text() == wanted
+    check_section(DOCS / page, getattr(section, "__name__", ""), section(), regenerate)
 
 
 def test_every_claim_that_is_not_believed_is_explained() -> None:

@@ -20,9 +20,9 @@ from tests.attacks.catalogue import ATTACKS
 from tests.attacks.measure import Seen, measured
 from tests.attacks.memory_limit import memory_limit
 from tests.attacks.table import cells, row, table
+from tests.helpers.markdown import with_section
 
 PAGE = Path(__file__).with_name("results.md")
-BEGIN, END = "<!-- generated: attacks -->\n", "<!-- end -->"
 SHORT_SECONDS = 2.0
 
 
@@ -38,7 +38,8 @@ def main() -> None:
         return
     seen = run(given.names, given.seconds)
     if given.write:
-        write([f"{when_and_where(given.seconds)}\n", *table(ATTACKS, seen)])
+        lines = [f"{when_and_where(given.seconds)}\n", *table(ATTACKS, seen)]
+        PAGE.write_text(with_section(PAGE, "attacks", lines))
 
 
 def run(names: Sequence[str], seconds: float) -> dict[str, Seen]:
@@ -70,12 +71,6 @@ def when_and_where(seconds: float) -> str:
         f"({platform.machine()}, {memory:.0f} GiB), which the attackers share with the agent; Python "
         f"{platform.python_version()}:"
     )
-
-
-def write(lines: Sequence[str]) -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

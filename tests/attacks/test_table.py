@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from tests.attacks.__main__ import BEGIN, END, PAGE
+from tests.attacks.__main__ import PAGE
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.measure import Seen
 from tests.attacks.table import HEAD, cells, table
+from tests.helpers.markdown import section_of
 
 GOOD = Seen(60.4, 100, 0, 0.0214, 0.9987, 1200.0, 0, 0, 0.53, "")
 BAD = Seen(955.0, 40, 3, math.inf, 0.5, 98e6, 7, 9, math.inf, "a report (2)")
@@ -39,8 +40,6 @@ def test_a_row_has_as_many_cells_as_the_head() -> None:
 
 def test_the_documentation_has_every_attack() -> None:
     """Written by `python -m tests.attacks --write`."""
-    text = PAGE.read_text(encoding="utf-8")
-    assert text.count(BEGIN) == 1
-    section = text.partition(BEGIN)[2].partition(END)[0]
+    section = section_of(PAGE, "attacks")
     for attack in ATTACKS:
         assert f"\n| {attack} |" in section, attack

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.helpers.markdown import with_section
 from tests.simulator.grid import INTERVALS, Cell, columns, measured
 from tests.simulator.loads import BY_NAME, LOADS
 
 PAGE = Path(__file__).parents[2] / "tests/measured/accuracy.md"
-BEGIN, END = "<!-- generated: intervals -->\n", "<!-- end of intervals -->"
 FULL = (5.0, 30.0)
 """The intervals at which every load is shown."""
 SOME = ("training", "hard steps")
@@ -38,13 +38,11 @@ def main() -> None:
     tables: dict[float, dict[str, Mapping[str, Cell]]] = {}
     for (interval, name), column in zip(_columns(), cells, strict=True):
         tables.setdefault(interval, {})[name] = column
-    text = "\n".join(lines(tables)) + "\n"
     if asked.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
+        end = "<!-- end of intervals -->"
+        PAGE.write_text(with_section(PAGE, "intervals", lines(tables), end))
     else:
-        print(text)
+        print(*lines(tables), "", sep="\n")
 
 
 def _columns() -> Iterator[tuple[float, str]]:

@@ -43,6 +43,7 @@ from tests.deploy.chart import (
 from tests.deploy.pod_security import level
 from tests.deploy.value_sets import MONITORS, VALUE_SETS
 from tests.helpers.agent import agent
+from tests.helpers.markdown import check_section
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("chart")]
 
@@ -691,14 +692,7 @@ def security_table() -> list[str]:
 def test_the_readme_has_every_value(section: str, regenerate: bool) -> None:
     """Regenerate with `pytest tests/deploy/test_chart.py --regenerate`."""
     lines = values_table.table(CHART / "values.yaml") if section == "values" else security_table()
-    path = CHART / "README.md"
-    text = path.read_text()
-    before, start, rest = text.partition(f"<!-- generated: {section} -->\n")
-    after = rest.partition("<!-- end -->")[2]
-    wanted = before + start + "\n".join(lines) + "\n<!-- end -->" + after
-    if regenerate:
-        path.write_text(wanted)
-    assert path.read_text() == wanted
+    check_section(CHART / "README.md", section, lines, regenerate)
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

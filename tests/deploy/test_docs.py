@@ -14,6 +14,7 @@ from ofu_exporter.serving.metrics.job import JOB_METRICS, REPORT_METRICS
 from ofu_exporter.serving.metrics.spec import Metric
 from tests.bench.panels import BOARDS
 from tests.deploy.promtool import ALERTS, ROOT, RULES, groups, the_alert
+from tests.helpers.markdown import check_section
 
 DOCS = ROOT / "docs"
 
@@ -93,14 +94,7 @@ def test_generated_sections_are_up_to_date(
 ) -> None:
     """Regenerate with `pytest tests/deploy/test_docs.py --regenerate`."""
     name = getattr(section, "__name__", "")
-    path = DOCS / f"{name}.md"
-    start, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
-    before, _, rest = path.read_text().partition(start)
-    _, _, after = rest.partition(end)
-    wanted = before + start + "\n".join(section()) + "\n" + end + after
-    if regenerate:
-        path.write_text(wanted)
-    assert path.read_text() == wanted
+    check_section(DOCS / f"{name}.md", name, section(), regenerate)
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.bench import series
+from tests.helpers.markdown import check_section
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
-START, END = "<!-- generated: series -->\n", "<!-- end -->"
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +25,4 @@ def test_a_job_has_at_most_14_on_a_node() -> None:
 
 def test_the_table_in_the_documentation_is_what_agents_have(regenerate: bool) -> None:
     """Regenerate with `pytest tests/end_to_end/test_series.py --regenerate`."""
-    before, _, rest = DOCUMENT.read_text().partition(START)
-    written, _, after = rest.partition(END)
-    table = f"{series.table()}\n"
-    if regenerate:
-        DOCUMENT.write_text(f"{before}{START}{table}{END}{after}")
-        written = table
-    assert written == table
+    check_section(DOCUMENT, "series", [series.table()], regenerate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 READER = MarkdownIt("commonmark").enable("table")
-GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
+END = "<!-- end -->"
+GENERATED = re.compile(rf"<!-- generated: .*?{END}", re.DOTALL)
 BLOCKS = {
     "bullet_list_open": "ul",
     "code_block": "pre",
@@ -29,6 +30,27 @@ BLOCKS = {
 @cache
 def tokens(page: Path) -> list[Token]:
     return READER.parse(page.read_text())
+
+
+def with_section(page: Path, name: str, lines: Iterable[str], end: str = END) -> str:
+    """The text of a page with these lines in the section that is generated under this name."""
+    start = f"<!-- generated: {name} -->\n"
+    before, _, rest = page.read_text(encoding="utf-8").partition(start)
+    return before + start + "\n".join(lines) + "\n" + end + rest.partition(end)[2]
+
+
+def section_of(page: Path, name: str) -> str:
+    """What the page has in that section, of which there is one."""
+    _, rest = page.read_text(encoding="utf-8").split(f"<!-- generated: {name} -->\n")
+    return rest.partition(END)[0]
+
+
+def check_section(page: Path, name: str, lines: Iterable[str], regenerate: bool) -> None:
+    """The page has these lines in that section; `regenerate` writes them there."""
+    wanted = with_section(page, name, lines)
+    if regenerate:
+        page.write_text(wanted)
+    assert page.read_text() == wanted
 
 
 def anchors(page: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tests.helpers.markdown import with_section
 from tests.simulator.goals import Goal, after_mishaps, under_loads
 from tests.simulator.loads import EVENTFUL, LOADS
 from tests.simulator.run import judged
@@ -17,7 +18,6 @@ from tests.simulator.sources import KINDS, Kind
 from tests.simulator.table import tables
 
 PAGE = Path(__file__).parents[2] / "tests/measured/accuracy.md"
-BEGIN, END = "<!-- generated: simulator -->\n", "<!-- end -->"
 
 
 def main() -> None:
@@ -33,15 +33,15 @@ def main() -> None:
     kinds = [kind for kind in KINDS if kind.name.startswith(asked.source)]
     scores = {kind.name: judged(kind, LOADS) for kind in kinds}
     mishaps = {kind.name: with_mishaps(kind) for kind in kinds}
-    text = "\n".join(tables(scores, mishaps)) + "\n"
+    lines = tables(scores, mishaps)
     if asked.missed:
         for kind in kinds:
             print_missed(under_loads(kind, scores[kind.name]))
             print_missed(after_mishaps(kind, mishaps[kind.name]))
     elif asked.write:
-        write(text)
+        PAGE.write_text(with_section(PAGE, "simulator", lines))
     else:
-        print(text)
+        print(*lines, "", sep="\n")
 
 
 def with_mishaps(kind: Kind) -> dict[str, Score | None]:
@@ -52,12 +52,6 @@ def print_missed(goals: dict[Goal, str]) -> None:
     for goal, missed in goals.items():
         if missed:
             print(f'    ("{goal.source}", "{goal.of}", "{goal.what}"): "{missed}",')
-
-
-def write(text: str) -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + text + END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reported import Verdict
 from ofu_exporter.values.snapshot import Snapshot
+from tests.helpers.markdown import with_section
 from tests.simulator import agent
 from tests.simulator.__main__ import PAGE
 from tests.simulator.curve import Curve, Level
@@ -231,9 +232,7 @@ def main() -> None:
     if not asked.write:
         print(text)
         return
-    begin, end = "<!-- generated: reporting -->\n", "<!-- end of reporting -->"
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
-    PAGE.write_text(before + begin + text + "\n" + end + rest.partition(end)[2], encoding="utf-8")
+    PAGE.write_text(with_section(PAGE, "reporting", [text], "<!-- end of reporting -->"))
 
 
 def table(found: dict[tuple[str, float, float], Row]) -> str:

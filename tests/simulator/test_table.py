@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.simulator.__main__ import BEGIN, END, PAGE
+from tests.helpers.markdown import section_of
+from tests.simulator.__main__ import PAGE
 from tests.simulator.loads import LOADS
 from tests.simulator.score import Score
 from tests.simulator.sources import KINDS
@@ -37,9 +36,7 @@ def test_pages_have_tables_of_their_own() -> None:
 
 def test_the_documentation_has_every_source_and_every_load() -> None:
     """Written by `python -m tests.simulator --write`, and `python -m tests.bench.accuracy --write`."""
-    text = Path(PAGE).read_text()
-    assert text.count(BEGIN) == 1
-    section = text.partition(BEGIN)[2].partition(END)[0]
+    text, section = PAGE.read_text(), section_of(PAGE, "simulator")
     for kind in KINDS:
         assert f"| {kind.name} |" in section
     for row in [*(load.name for load in LOADS), *(m for kind in KINDS for m in kind.mishaps)]:

@@ -41,6 +41,7 @@ from tests.doubles.kubelet import (
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
 from tests.helpers.every import every
+from tests.helpers.markdown import check_section
 from tests.helpers.quiet_server import QuietHandler
 from tests.helpers.values import FakeClock
 
@@ -1184,13 +1185,7 @@ def test_the_page_shows_every_rule(regenerate: bool) -> None:
     """Regenerate with `pytest tests/schedulers/kubernetes/test_driver.py --regenerate`."""
     rows = ["| workload | name of the job | uid of the job |", "|---|---|---|"]
     rows += ["| " + " | ".join(described(rule)) + " |" for rule in workloads.RULES]
-    start, end = "<!-- generated: workloads -->\n", "<!-- end -->"
-    text = PAGE.read_text()
-    before, _, rest = text.partition(start)
-    wanted = before + start + "\n".join(rows) + "\n" + end + rest.partition(end)[2]
-    if regenerate:
-        PAGE.write_text(wanted)
-    assert PAGE.read_text() == wanted
+    check_section(PAGE, "workloads", rows, regenerate)
 
 
 def test_the_page_names_every_queue_and_setting() -> None:
