@@ -2,6 +2,10 @@
 
     python -m tests.hardware.condense FOLDER
 
+Or, of what `second_hour.py` left there, tests/measured/NAME-clock.json and NAME-honest.json:
+
+    python -m tests.hardware.condense FOLDER NAME
+
 FOLDER has true-clock.jsonl (`true_clock.py`), parts-loads.jsonl and parts-gpm.jsonl (`first_contact.py`), and the files
 of `day.py`. Only means over the steady part of each load are kept, so that a test can read them at a glance.
 """
@@ -114,10 +118,22 @@ def _write(name: str, rows: Iterator[Row]) -> None:
     (MEASURED / name).write_text(f"[\n{lines}\n]\n")
 
 
+def second_hour(folder: Path, name: str) -> None:
+    """Products with what predicts their error, and the ways of training with a ratio."""
+    steps = json.loads((folder / "second-hour.json").read_text())["steps"]
+    answers = {step: steps.get(step, {}).get("answer", {}) for step in ("clock-error", "honest")}
+    _write(f"{name}-clock.json", iter(answers["clock-error"].get("by_product", ())))
+    cases = ({"case": case, **told} for case, told in answers["honest"].items())
+    _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
+
+
 def main(args: Sequence[str]) -> None:
-    if len(args) != 1:
+    if len(args) not in (1, 2):
         raise SystemExit(__doc__)
     folder = Path(args[0])
+    if args[1:]:
+        second_hour(folder, args[1])
+        return
     _write("h100-products.json", products(_lines(folder / "true-clock.jsonl")))
     known = _lines(folder / "parts-loads.jsonl")
     _write("h100-known-loads.json", loads(known, _lines(folder / "parts-gpm.jsonl")))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.test_trace import EXAMPLE
-from tests.hardware import honest, second_hour, traced
+from tests.hardware import condense, honest, second_hour, traced
 from tests.hardware.second_hour import Hour, Step
 from tests.hardware.training import CONFIG, TINY, Phase, formula
 
@@ -29,7 +29,9 @@ def tried(folder: Path, *args: str, python: str = sys.executable) -> dict[str, A
     return {name: step["answer"] for name, step in found["steps"].items()}
 
 
-def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(tmp_path: Path) -> None:
+def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = tried(tmp_path, "gpm-times", "true-clock", "clock-error", "memory")
     clock = found["clock-error"]
     assert clock["mean_points"]["nvml_clock_hz"] > 1
@@ -39,6 +41,10 @@ def test_what_was_planted_is_found_to_predict_the_error_of_the_clock(tmp_path: P
     assert {best["predictor"], second["predictor"]} == planted
     assert best["corrected_mean_points"] < 0.15 < third["corrected_mean_points"]
     assert "celsius" in clock["never_varied"]
+    monkeypatch.setattr(condense, "MEASURED", tmp_path)
+    condense.main([str(tmp_path), "card"])
+    kept = json.loads((tmp_path / "card-clock.json").read_text())
+    assert kept == clock["by_product"]
     assert {"d/1"} == {each["unit"] for each in found["gpm-times"]["times"]}
     taken = [found["memory"][each] for each in ("interpreter", "with_driver", "agent")]
     assert taken[0]["rss"] < taken[1]["rss"] < taken[2]["rss"]
