@@ -82,7 +82,7 @@ def kind_of(name: str) -> Kind:
 
 @lru_cache(MOST_NAMES)
 def family_of(name: str) -> str:
-    """The family of a kernel, copy or memset: what its work is for."""
+    """The family of a kernel, copy or memset: what its work is for, and of products for which GPU it was made."""
     kind = kind_of(name)
     if kind is Kind.COPY:
         return name.partition(" (")[0] if name.startswith("Memcpy") else "memset"
@@ -91,7 +91,11 @@ def family_of(name: str) -> str:
     if _ATTENTION.search(name):
         return ATTENTION
     if kind is Kind.TENSOR:
-        return CONVOLUTION if _CONVOLUTION.search(name) else PRODUCT
+        family, made_for = (
+            CONVOLUTION if _CONVOLUTION.search(name) else PRODUCT,
+            architecture_of(name),
+        )
+        return f"{family} sm_{made_for}" if made_for else family
     return _first(_PATTERNS, name, OTHER)
 
 

@@ -59,6 +59,7 @@ def test_a_table(trace: Path) -> None:
     text = shown("profile", trace)
     time, _, tiles = text.partition("\n\n")
     assert time.splitlines()[1].split()[:3] == ["-", "0", "NVIDIA"]
+    assert "Work: product sm_90 " in time
     assert tiles.splitlines()[1].split() == [
         *("nvjet", "bf16", "1", "0.0006", "5.348e+10", "5.798e+10", "8.424%"),
     ]

@@ -16,7 +16,7 @@ REMEDY = (
 
 
 def claims(cell: TimeCell, facts: TraceFacts) -> float:
-    return float(cell.is_small and cell.family in (PRODUCT, CONVOLUTION))
+    return float(cell.is_small and cell.family.startswith((PRODUCT, CONVOLUTION)))
 
 
 def evidence(claimed: Sequence[CostClaim], facts: TraceFacts) -> str:
