@@ -26,7 +26,8 @@ MOST_KEPT, MOST_KEPT_BYTES, KEPT_SECONDS = 64, 8 << 30, 86400.0
 """Most traces that lie in the folder, what they take on its disk, and their age."""
 MOST_SWEPT = 10_000
 """Most files that one sweep looks at."""
-READ_SECONDS = 120.0
+READ_SECONDS = 240.0
+"""Longer than a reading may take of a core, because it gives way to whatever runs on the node."""
 MOST_ANSWER = 1 << 20
 _ACL = "system.posix_acl_default"
 _DAC = 1 << 1 | 1 << 2

@@ -21,7 +21,7 @@ from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.values.text import shown
 
 LOOK_SECONDS = 0.5
-LONGEST_SECONDS = 300.0
+LONGEST_SECONDS = 900.0
 """For the answer of an agent, which ends each trace itself before."""
 
 

@@ -44,12 +44,12 @@ def read(
 
     A file that can't be read costs the others nothing. Raises ConfigError where none can be read.
     """
-    end = time.monotonic() + limits.seconds
+    end = time.process_time() + limits.seconds
     gpus, profiles, unread = [], [], {}
     files = list(files_of(paths))
     for path in files[:MOST_RANKS]:
         try:
-            left = replace(limits, seconds=max(end - time.monotonic(), 0.0))
+            left = replace(limits, seconds=max(end - time.process_time(), 0.0))
             profile, some = rank.read(path, left)
         except ConfigError as error:
             if len(files) == 1:

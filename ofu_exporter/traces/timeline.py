@@ -103,7 +103,7 @@ class Timeline:
         """First and last microsecond of each `ProfilerStep`."""
         self._left = limits.events
         self._limits = limits
-        self._end = time.monotonic() + limits.seconds
+        self._end = time.process_time() + limits.seconds
 
     def ran(
         self, gpu: int, name: str, times: tuple[float, float], ids: tuple[int, int], fill: float
@@ -146,8 +146,8 @@ class Timeline:
 
     def look(self) -> None:
         """Raise ConfigError when the time is over."""
-        if time.monotonic() > self._end:
-            raise ConfigError(f"it takes more than {self._limits.seconds:g} s to read")
+        if time.process_time() > self._end:
+            raise ConfigError(f"it takes more than {self._limits.seconds:g} s of CPU time to read")
 
     def count(self) -> None:
         """One event more. Raises ConfigError when they are too many, or the time is over."""

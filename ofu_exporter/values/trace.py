@@ -27,7 +27,7 @@ class TraceLimits:
     events: int = 30_000_000
     """Kept of one file: launches, operators and what ran. Each takes some 30 bytes of memory."""
     seconds: float = 3600.0
-    """All files together."""
+    """Of CPU time, all files together: a busy node lets a reading wait."""
 
 
 UNLIMITED = TraceLimits()

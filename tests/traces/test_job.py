@@ -211,7 +211,7 @@ def test_no_file_that_can_be_read_is_an_error(tmp_path: Path) -> None:
     [
         (TraceLimits(unpacked_bytes=1000), "it is longer than 1,000 characters"),
         (TraceLimits(events=4096), "it has more than 4,096 events"),
-        (TraceLimits(seconds=0.0), "it takes more than 0 s to read"),
+        (TraceLimits(seconds=0.0), "it takes more than 0 s of CPU time to read"),
     ],
 )
 def test_a_trace_beyond_its_limits_is_refused_in_a_sentence(
