@@ -194,15 +194,13 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.divergence.verdict.value,
         "advice": explanation.advice or None,
         "tied": explanation.tied,
-        "not_tried": {slug: needs.split(", ") for slug, needs in _all_untried(explanation)},
+        "not_tried": {
+            slug: needs.split(", ") for slug, needs in explanation.untried + explanation.of_few
+        },
         "causes": [
             {name: getattr(each, name) for name in OF_A_CAUSE} for each in explanation.causes
         ],
     }
-
-
-def _all_untried(explanation: Explanation) -> tuple[tuple[str, str], ...]:
-    return explanation.untried + explanation.of_few
 
 
 def rows(explanation: Explanation) -> list[dict[str, Any]]:

@@ -120,6 +120,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
     for one in parts:
         outcomes.update(one.outcomes)
     compared = Compared(*map(math.fsum, zip(*(one.total for one in parts), strict=True)))
+    progress = [one.progress for one in parts if one.progress]
     error = compared.error(gpus)
     sums: dict[str, Any] = compared._asdict()
     limits = divergence.Thresholds(honest=_honest(parts))
@@ -135,7 +136,7 @@ def merged_reported(parts: Sequence[ReportedMfu], gpus: float) -> ReportedMfu | 
         trace=max((one.trace for one in parts if one.trace), key=attrgetter("at"), default=None),
         finding_seconds=_added(one.finding_seconds for one in parts),
         traced_seconds=math.fsum(one.traced_seconds for one in parts),
-        progress=_merged_progress([one.progress for one in parts if one.progress]),
+        progress=functools.reduce(Progress.plus, progress) if progress else None,
     )
 
 
@@ -152,10 +153,6 @@ def _added(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     for name, seconds in (item for part in parts for item in part.items()):
         sums[name] = sums.get(name, 0.0) + seconds
     return sums
-
-
-def _merged_progress(parts: Sequence[Progress]) -> Progress | None:
-    return functools.reduce(Progress.plus, parts) if parts else None
 
 
 def _merged_adjusted(parts: Sequence[Adjusted]) -> Adjusted | None:

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from ofu_exporter.schedulers.kubernetes import pod_resources, workloads
 from ofu_exporter.schedulers.kubernetes.api_server import ApiServer
 from ofu_exporter.schedulers.kubernetes.claims import JobPod, by_job
 from ofu_exporter.schedulers.kubernetes.dra_facts import DraFacts
-from ofu_exporter.schedulers.kubernetes.gpu_pods import Allotted, GpuPod, GpuPods, PodName
+from ofu_exporter.schedulers.kubernetes.gpu_pods import GpuPods, PodName
 from ofu_exporter.schedulers.kubernetes.mig_devices import MINORS, MigDevices
 from ofu_exporter.schedulers.kubernetes.options import Options as Options
 from ofu_exporter.schedulers.kubernetes.pod_resources import PodResources
@@ -91,7 +91,8 @@ class Scheduler(schedulers.Scheduler):
         learn = partial(self._dra.learn, pods=pods)
         workloads = self._pods.workloads(pods, self._asks_api, learn)
         holders = self._dra.holders(pods)
-        self._names = {**self._dra.uuids, **self._mig.places(_allotted(holders.values()))}
+        allotted = (each for pod in holders.values() for each in pod.allotted)
+        self._names = {**self._dra.uuids, **self._mig.places(allotted)}
         members = {
             name: JobPod(holders[name], workload, name[1])
             for name, workload in workloads.items()
@@ -140,10 +141,6 @@ class Scheduler(schedulers.Scheduler):
         for namespace, name in sorted(pods - self._slurm_pods):
             log.info("pod %s/%s runs slurmd: its GPUs are those of Slurm's jobs", namespace, name)
         self._slurm_pods = pods
-
-
-def _allotted(pods: Iterable[GpuPod]) -> Iterable[Allotted]:
-    return (each for pod in pods for each in pod.allotted)
 
 
 SETTLE_SECONDS = 30.0
