@@ -80,6 +80,12 @@ class JobSums:
         else:
             setattr(self, name, total)
 
+    def part(self, share: float) -> JobSums:
+        """This share of the hours held, observed, utilized and idle."""
+        sums = JobSums(share * self.held, share * self.observed, share * self.utilized)
+        sums.idle = share * self.idle
+        return sums
+
     @property
     def parts(self) -> dict[str, float]:
         """What was lost by part, the clock's without the gain; what no counter split is `unsplit`."""
@@ -114,7 +120,7 @@ class ModelSums:
     observed: float = 0.0
     utilized: float = 0.0
     jobless: JobSums = field(default_factory=JobSums)
-    """Of these, what is known of GPUs not held by exactly one job."""
+    """Of these, what is known of GPUs that no job held."""
 
 
 class ClusterJob(NamedTuple):
@@ -152,6 +158,10 @@ class JobHistory:
             self.first_hour = hour
         if self.last_hour is None or hour > self.last_hour:
             self.last_hour = hour
+
+    @property
+    def had_gpus(self) -> bool:
+        return any(sums.held > 0 or sums.observed > 0 for sums in self.days.values())
 
     @property
     def total(self) -> JobSums:
@@ -203,7 +213,7 @@ class FleetHistory:
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour; what was lost is known by day alone."""
     jobless_hours: dict[int, JobSums] = field(default_factory=dict)
-    """The sums of GPUs not held by exactly one job, by hour."""
+    """The sums of GPUs that no job held, by hour."""
     users: dict[ClusterJob, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """The first and last hour for which each user had an id."""
     cut: dict[ClusterJob, float] = field(default_factory=dict)

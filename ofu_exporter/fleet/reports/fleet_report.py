@@ -104,7 +104,9 @@ def fleet_report(
 
 
 def rated(history: FleetHistory, wanted: ReportOptions) -> list[groups.RatedJob]:
-    target, jobs = wanted.target_of(history), (job for _, job in sorted(history.jobs.items()))
+    """Jobs with their rows; one that ended as the time began is still shown then, and is none of it."""
+    target = wanted.target_of(history)
+    jobs = (job for _, job in sorted(history.jobs.items()) if job.had_gpus)
     return [
         groups.RatedJob(job, job_row(job, history.clock, target, wanted.prices)) for job in jobs
     ]

@@ -51,7 +51,9 @@ class _Gpus(NamedTuple):
     """The GPUs of a series, or instances of GPUs."""
 
     job: ClusterJob | None
-    """Whose they are; None where nobody's."""
+    """Who has them; None where nobody."""
+    worker: ClusterJob | None
+    """Whose work they do: nobody's where several jobs share them."""
     cluster: str
     model: str
     rated_hz: float | None
@@ -65,7 +67,8 @@ class _Gpus(NamedTuple):
         model = labels.get("modelName", "")
         (job, _), share = owner_of(labels, aside), _share(model, labels.get("GPU_I_PROFILE", ""))
         cluster, each = labels.get("cluster", ""), tuple(sorted(labels.items()))
-        return cls(job, cluster, model, _rated_hz(model), share, each)
+        worker = None if labels.get(SHARED) else job
+        return cls(job, worker, cluster, model, _rated_hz(model), share, each)
 
     def hours(self, name: str, value: float) -> float | None:
         """An answer in GPU-hours; None where the tensor clock is not known: such GPUs are held and not measured."""
@@ -116,8 +119,8 @@ class _Pages:
         for answers in self._reader.stepped("engines of dcgm-exporter", [*together.values()], span):
             for reason, answer in zip(together, answers, strict=True):
                 for _, gpus, value in self._by_hour(answer):
-                    if gpus.job:
-                        sums = self._history.progress.setdefault(gpus.job, ProgressSums())
+                    if gpus.worker:
+                        sums = self._history.progress.setdefault(gpus.worker, ProgressSums())
                         sums.add(reason, value * gpus.share)
 
     def _by_hour(self, answer: list[Series]) -> Iterator[tuple[int, _Gpus, float]]:
@@ -143,7 +146,7 @@ class _Pages:
                 mean = min(active / hours, 1.0)
                 clock = spread.get((hour, gpus.cluster, gpus.model), 0.0)
                 off = 2 * math.sqrt(mean * (1 - mean)) * clock / gpus.rated_hz * hours * gpus.share
-                self._doubts[gpus.job] += off
+                self._doubts[gpus.worker] += off
 
     def _remark(self) -> str:
         used = sum(sums.utilized for sums in self._history.models.values())
@@ -167,8 +170,8 @@ class _Pages:
             for hour, gpus, value in self._by_hour(answer):
                 if (gpu_hours := gpus.hours(name, value)) is None:
                     continue
-                if gpus.job:
-                    hours[hour, gpus.job].add_one(name, gpu_hours)
+                if job := gpus.job if name == "held" else gpus.worker:
+                    hours[hour, job].add_one(name, gpu_hours)
                 self._add_to_model(hour, gpus, name, gpu_hours)
         for (hour, key), of_hour in sorted(hours.items()):
             self._history.add_hour(self._history.job(key), hour, of_hour)
@@ -216,8 +219,8 @@ class _Pages:
             for number, answer in enumerate(answers):
                 for hour, gpus, value in self._by_hour(answer):
                     gpu_hours = gpus.hours("utilized" if number == 1 else "observed", value)
-                    if gpu_hours is not None and gpus.job is not None:
-                        sums[hour, gpus.job][number] += gpu_hours
+                    if gpu_hours is not None and gpus.worker is not None:
+                        sums[hour, gpus.worker][number] += gpu_hours
             for (hour, key), values in sorted(sums.items()):
                 if values[0] > 0:
                     of_day = self._history.jobs[key].days[self._history.clock.day_of(hour)]
@@ -269,13 +272,8 @@ def _parts(of: _Looks) -> dict[str, float]:
 def owner_of(
     labels: Mapping[str, str], aside: set[str]
 ) -> tuple[ClusterJob | None, Mapping[str, str]]:
-    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace.
-
-    A GPU that several jobs share is that of none.
-    """
+    """The job of a series, and its NAMES: Slurm's by `hpc_job` or `jobid`, otherwise the pod with its namespace."""
     cluster = labels.get("cluster", "")
-    if labels.get(SHARED):
-        return None, {}
     if job := labels.get("hpc_job") or labels.get("jobid"):
         return ClusterJob(cluster, job), {}
     if labels.get("job", "") in aside:

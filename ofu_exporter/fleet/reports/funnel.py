@@ -1,6 +1,6 @@
 """Divides the installed GPU-hours: held or not, measured or not, idle or active, and what was lost of them to what.
 
-What is measured of GPUs not held by exactly one job is in all what the GPUs have beyond their jobs. Whether such a GPU
+What is measured of GPUs and of no job is in all what the GPUs have beyond their jobs. Whether such a GPU
 was busy is known by looks at it alone, so that a part of the hours stays unknown: around the ends of jobs, and before
 the rules kept the looks.
 """
@@ -36,6 +36,11 @@ class PricedHours(NamedTuple):
     def plus(self, other: PricedHours) -> PricedHours:
         return self._with(other, add)
 
+    def at_most(self, other: PricedHours) -> PricedHours:
+        return (
+            self if other.gpu_hours is None or other.gpu_hours >= (self.gpu_hours or 0.0) else other
+        )
+
     def _with(self, other: PricedHours, compute: Callable[[float, float], float]) -> PricedHours:
         pairs = zip(self, other, strict=True)
         return PricedHours(*(None if a is None or b is None else compute(a, b) for a, b in pairs))
@@ -66,7 +71,7 @@ class Outside(NamedTuple):
     idle: PricedHours
     """Seen without tensor activity."""
     busy: PricedHours
-    """Seen with it, or no less than what was done in them."""
+    """Seen with it, or no less than what was done in them, also by GPUs that jobs shared."""
     effective: PricedHours
     """At the full peak."""
 
@@ -98,14 +103,14 @@ def outside(models: Models, prices: Prices, held: PricedHours, jobs: GroupRow) -
 
 
 def no_job_row(outside_hours: Outside, target: float | None) -> GroupRow | None:
-    """The row of no job; None where jobs had all GPUs."""
+    """The row of no job; None where jobs had all GPUs, and the OFU of each."""
     whole, cost = outside_hours.whole
     hours = outside_hours.observed if whole is None else whole
-    if hours <= 0:
+    if max(hours, outside_hours.effective.gpu_hours or 0.0) <= 0:
         return None
     sums = JobSums(hours, outside_hours.observed, outside_hours.effective.gpu_hours or 0.0)
     sums.idle = outside_hours.idle.gpu_hours or 0.0
-    price = None if cost is None else cost / hours
+    price = None if cost is None else ratio(cost, hours)
     return GroupRow.model_validate(
         {
             **sums_of(sums, target, price),
@@ -143,9 +148,9 @@ def _priced(parts: Iterable[tuple[float, float | None]], prices: Prices) -> Pric
 
 _MEANINGS: Mapping[StepName, str] = {
     "installed": "GPUs that agents knew of",
-    "free": "not held by exactly one job, and no tensor pipe was used",
-    "unclaimed": "not held by exactly one job, and tensor pipes were used",
-    "unknown": "not held by exactly one job, and whether they were used is not known",
+    "free": "held by no job, and no tensor pipe was used",
+    "unclaimed": "held by no job, and tensor pipes were used",
+    "unknown": "held by no job, and whether they were used is not known",
     "held": "held by jobs",
     "unmeasured": "held, and OFU was not measured",
     "idle": "held, and no tensor pipe was used",
@@ -155,14 +160,16 @@ _MEANINGS: Mapping[StepName, str] = {
 
 
 def funnel(whole: PricedHours, jobs: PricedJobs, rest: Outside) -> list[FunnelStep]:
-    """The steps from what is installed to what it amounted to: by jobs, and by GPUs not held by exactly one job."""
+    """The steps from what is installed to what it amounted to: by jobs, and by GPUs that none held."""
     held, observed, idle = jobs.of("held"), jobs.of("observed"), jobs.of("idle")
     is_seen = whole.gpu_hours is not None or rest.observed > 0
+    free = rest.idle.at_most(rest.whole)
+    unclaimed = rest.busy.at_most(rest.whole.less(free))
     steps: dict[StepName, PricedHours] = {
         "installed": whole,
-        "free": rest.idle if is_seen else UNKNOWN,
-        "unclaimed": rest.busy if is_seen else UNKNOWN,
-        "unknown": rest.whole.less(rest.idle).less(rest.busy),
+        "free": free if is_seen else UNKNOWN,
+        "unclaimed": unclaimed if is_seen else UNKNOWN,
+        "unknown": rest.whole.less(free).less(unclaimed),
         "held": held,
         "unmeasured": held.less(observed),
         "idle": idle,
@@ -242,7 +249,7 @@ def largest_loss(total: GroupRow) -> str:
 def waterfall(
     funnel: Sequence[FunnelStep], jobs: PricedJobs, total: GroupRow
 ) -> list[WaterfallStep]:
-    """The steps. What GPUs did that were not held by exactly one job is no part of what is delivered."""
+    """The steps. What GPUs did of which no job has the OFU is no part of what is delivered."""
     by_name: dict[str, FunnelStep] = {step.name: step for step in funnel}
     base = by_name["installed"].gpu_hours
     of_jobs = sorted(_lost(jobs, total), key=lambda each: -(each[2].gpu_hours or 0.0))

@@ -156,15 +156,23 @@ def days(
 ) -> list[DayRow]:
     by_place: dict[Place, list[tuple[JobSums, float | None]]] = defaultdict(list)
     for job in jobs:
-        price = prices.of_mix(job.history.models)
+        is_priced = prices.of_mix(job.history.models) is not None
         for day, sums in job.history.days.items():
-            place = (day, job.row.cluster, job.row.account, job.row.model or "")
-            by_place[place].append((sums, price))
+            for model, share in _shares(job.history).items():
+                place = (day, job.row.cluster, job.row.account, model)
+                price = prices.of(model) if is_priced else None
+                by_place[place].append((sums.part(share), price))
     held = [_held(place, by_place[place], target) for place in sorted(by_place)]
     rows = [*held, *_free(history, jobs, prices)]
     return sorted(
         rows, key=lambda row: (row.day, row.cluster, row.kind, row.account, row.model or "")
     )
+
+
+def _shares(job: JobHistory) -> dict[str, float]:
+    """The models of a job's GPUs by the share that each is of them; the model is empty where it is not known."""
+    weight = sum(job.models.values())
+    return {model: gpus / weight for model, gpus in job.models.items()} if weight else {"": 1.0}
 
 
 def _held(
@@ -190,20 +198,34 @@ def _held(
     )
 
 
+def _by_cluster(
+    hours: Iterable[tuple[tuple[int, str, str], float]],
+) -> dict[tuple[int, str], float]:
+    """Hours of models, added up by day and cluster."""
+    sums: dict[tuple[int, str], float] = defaultdict(float)
+    for (day, cluster, _), each in hours:
+        sums[day, cluster] += each
+    return sums
+
+
 def _free(history: FleetHistory, jobs: Sequence[RatedJob], prices: Prices) -> Iterator[DayRow]:
     """What no job held. A day of a cluster on which a job had GPUs of an unknown model has no such rows."""
     held: dict[tuple[int, str, str], float] = defaultdict(float)
     unknown: set[tuple[int, str]] = set()
     for job in jobs:
-        weight = sum(job.history.models.values())
         for day, sums in job.history.days.items():
-            if not weight:
-                unknown.add((day, job.row.cluster))
-            for model, share in job.history.models.items():
-                held[day, job.row.cluster, model] += sums.held * share / weight
+            for model, share in _shares(job.history).items():
+                held[day, job.row.cluster, model] += sums.held * share
+                if not model:
+                    unknown.add((day, job.row.cluster))
+    free_of = {place: sums.installed - held[place] for place, sums in history.models.items()}
+    over = _by_cluster((place, -hours) for place, hours in free_of.items() if hours < 0)
+    left = _by_cluster((place, hours) for place, hours in free_of.items() if hours > 0)
     for (day, cluster, model), whole in sorted(history.models.items()):
-        free = whole.installed - held[day, cluster, model]
+        free = free_of[day, cluster, model]
         if free > 0 and (day, cluster) not in unknown:
+            # how many hours of each model a job had is known of its whole time, and not of each day
+            free *= max(0.0, 1 - over[day, cluster] / left[day, cluster])
             yield DayRow(
                 day=iso(DAY * day)[:10],
                 kind="free",

@@ -139,7 +139,7 @@ class _Collector(HistoryAnswers):
         self._history.covered.update(shares)
 
     def read_jobless(self) -> None:
-        """What GPUs did that were not held by exactly one job."""
+        """What GPUs did that no job held."""
         for answers in self.together("GPUs outside of jobs", queries.JOBLESS):
             for quantity, answer in zip(queries.JOBLESS, answers, strict=True):
                 for key, hour, value in self.values_of(answer, model_of):

@@ -161,7 +161,10 @@ _UTILIZED = f"max by ({GPU}) (rate(ofu_gpu_utilization_seconds_total{{CLUSTER}}[
 
 
 def _jobless(name: str, gpus: str) -> Quantity:
-    of_jobs = f'last_over_time(ofu_gpu_info{{job_id!="",CLUSTER}}{_SINCE_JOB})'
+    of_jobs = (
+        f'(last_over_time(ofu_gpu_info{{job_id!="",CLUSTER}}{_SINCE_JOB}) or '
+        f"last_over_time(ofu_gpu_shared{{CLUSTER}}{_SINCE_JOB}))"
+    )
     hours = _by_model(f"sum_over_time(({gpus} unless on ({GPU}) {of_jobs}){WITHIN})", _SEEN)
     return Quantity(
         name,
@@ -176,7 +179,7 @@ JOBLESS = (
     _jobless("utilized", _UTILIZED),
     _jobless("idle", f"{_OBSERVED} and {_UTILIZED} < 0.001 * {_OBSERVED}"),
 )
-"""GPU-hours by model of GPUs not held by exactly one job: measured, at the full peak, and without tensor activity."""
+"""GPU-hours by model of GPUs that no job held: measured, at the full peak, and without tensor activity."""
 
 AGENTS = f"count by (cluster) (count_over_time(ofu_exporter_build_info{WITHIN}))"
 """Agents whose own series the server has, by cluster."""
@@ -310,8 +313,8 @@ FINDING = Quantity(
 JOB_MODELS = Quantity(
     "models of jobs",
     f"max by ({JOB}, model) (last_over_time(job_model:ofu_gpu_info:avg1h[59m59s999ms]))",
-    f"sum by ({JOB}, model) (count_over_time((group by ({GPU}, job_id, model) "
-    f'(ofu_gpu_info{{job_id!="",CLUSTER}})){WITHIN})) / {LOOKS}',
+    f"sum by ({JOB}, model) (sum_over_time((group by ({GPU}, job_id, model) "
+    f'(ofu_gpu_info{{job_id!="",CLUSTER}}) * on ({GPU}) group_left () {KNOWN}){WITHIN})) / {LOOKS}',
     is_always_there=True,
 )
 """GPUs of each model that a job had. Rules of before lack the series, which is then asked of the agents' own."""

@@ -185,7 +185,8 @@ class SizeRow(ResultRow):
 
 
 class DayRow(ResultRow):
-    """One day (UTC) of one account and GPU model; or of a model's GPUs not held by exactly one job, busy or not."""
+    """One day (UTC) of one account and GPU model; or of a model's GPUs that no job held, busy or not. An hour over
+    midnight is of the day in which it began."""
 
     day: str
     kind: Literal["held", "free"]
@@ -210,7 +211,7 @@ class HourRow(ResultRow):
     held_gpus: float | None = Field(description="Mean; null where no data covers the hour.")
     ofu: float | None = Field(description="Of all jobs.")
     mfu: float | None
-    no_job_ofu: float | None = Field(description="Of the GPUs not held by exactly one job.")
+    no_job_ofu: float | None = Field(description="Of the GPUs that no job held.")
 
 
 class PeriodRow(ResultRow):
@@ -275,7 +276,8 @@ class FleetReport(ResultRow):
     funnel: list[FunnelStep]
     total: GroupRow = Field(description="All jobs.")
     no_job: GroupRow | None = Field(
-        description="GPU-hours of GPUs not held by exactly one job; `held_gpu_hours` counts them here. null if none."
+        description="GPU-hours that no job held (`held_gpu_hours` here), and what was measured of which no job has the "
+        "OFU, also on GPUs that jobs shared. null if none."
     )
     ofu: float | None = Field(description="Of all measured GPU-hours, held by a job or not.")
     by: By

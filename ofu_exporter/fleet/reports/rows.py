@@ -101,7 +101,7 @@ def _line(row: DayRow, currency: str) -> dict[str, Any]:
         "ChargePeriodStart": f"{day}T00:00:00Z",
         "ChargePeriodEnd": f"{day + datetime.timedelta(days=1)}T00:00:00Z",
         "ChargeCategory": "Usage",
-        "ChargeDescription": "GPUs held by jobs" if held else "GPUs not held by exactly one job",
+        "ChargeDescription": "GPUs held by jobs" if held else "GPUs that no job held",
         "BillingCurrency": currency,
         "BilledCost": row.cost,
         "EffectiveCost": row.cost,

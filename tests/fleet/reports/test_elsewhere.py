@@ -92,16 +92,24 @@ def test_jobs_have_what_they_held_and_did(reports: Told) -> None:
     assert held == {
         "7": pytest.approx((2 * HOURS, 0.5), rel=0.02),
         "2": pytest.approx((2 * HOURS, 0.5), rel=0.02),
+        "8": (pytest.approx(HOURS / 2, rel=0.02), None),
+        "9": (pytest.approx(HOURS / 2, rel=0.02), None),
     }
     sizes = {row.job_id: row.gpus for row in reports.dcgm.jobs}
-    assert sizes == pytest.approx({"7": 2, "2": 2})
+    assert sizes == pytest.approx({"7": 2, "2": 2, "8": 0.5, "9": 0.5})
 
 
-def test_a_gpu_that_two_jobs_share_is_that_of_none(reports: Told) -> None:
-    rest = reports.dcgm.no_job
+def test_what_a_gpu_did_that_two_jobs_share_is_that_of_none(reports: Told) -> None:
+    """Each holds half of it, not measured, as agents say it. Steps add up to what is installed."""
+    rest, steps = reports.dcgm.no_job, {each.name: each for each in reports.dcgm.waterfall}
     assert rest is not None
-    assert rest.held_gpu_hours == pytest.approx(2 * HOURS, rel=0.02)
-    assert rest.ofu == pytest.approx(0.5, rel=0.01)
+    assert rest.held_gpu_hours == pytest.approx(HOURS, rel=0.02)
+    assert rest.observed_gpu_hours == pytest.approx(2 * HOURS, rel=0.02)
+    assert rest.effective_gpu_hours == pytest.approx(HOURS, rel=0.02)
+    assert steps["unclaimed"].gpu_hours == pytest.approx(HOURS, rel=0.02)
+    assert steps["unmeasured"].gpu_hours == pytest.approx(HOURS, rel=0.02)
+    lost = sum(each.gpu_hours or 0.0 for name, each in steps.items() if name != "installed")
+    assert lost == pytest.approx(steps["installed"].gpu_hours)
 
 
 def test_what_only_the_other_tells_of_is_said(reports: Told) -> None:
@@ -115,7 +123,8 @@ def test_what_only_the_other_tells_of_is_said(reports: Told) -> None:
 
 
 def test_parts_and_the_chain_count_each_gpu_once_too(reports: Told) -> None:
-    for row in reports.dcgm.jobs:
+    for row in (row for row in reports.dcgm.jobs if row.job_id in ("2", "7")):
         assert row.lost_idle_gpu_hours == pytest.approx(0.1 * row.held_gpu_hours, rel=0.02)
     (whole,) = (each for each in reports.dcgm.progress if each.by == "all")
-    assert whole.held_gpu_hours == pytest.approx(4 * HOURS, rel=0.02)
+    assert whole.held_gpu_hours == pytest.approx(5 * HOURS, rel=0.02)
+    assert whole.watched_ratio == pytest.approx(4 / 5, rel=0.01)
