@@ -24,7 +24,7 @@ from ofu_exporter.fleet.reports.progress_sums import NoProgress
 from ofu_exporter.fleet.reports.tables import facts
 from ofu_exporter.support.percent import percent
 from tests.helpers import progress_fleet
-from tests.helpers.progress_fleet import Kind, ProgressFleet
+from tests.helpers.progress_fleet import Kind, PlannedRun, ProgressFleet, Stretch
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import BEGIN, HOUR, read_in, record, record_in, stored, stored_pages
 
@@ -37,6 +37,9 @@ HOURS = (
     "job:ofu_job_step:max1h"
 )
 """What reports read."""
+WATCHED = "job:watched_gpu_hours:sum1h"
+OLD_LACK = ("ofu_gpu_lost_seconds_total", "ofu_job_lost_progress_gpu_seconds_total")
+"""Series that agents of before have not."""
 OF_FLEET = 0.01
 """Of the installed GPU-hours."""
 OF_JOB = 0.02
@@ -185,6 +188,48 @@ def test_without_rules_the_chain_is_rough_and_says_so(seed: int, tmp_path: Path)
     for step, hours in zip(report.chain[1:], truth, strict=True):
         assert step.share == pytest.approx(hours / fleet.installed, abs=0.02), step
     assert any("within 2 points of the capacity" in note for note in report.notes)
+
+
+class HalfOld(ProgressFleet):
+    """A fleet whose first node alone has a new agent."""
+
+    def pages(self) -> str:
+        old = [f'instance="{node}"' for node in self.nodes[1:]]
+        return "".join(
+            line
+            for line in super().pages().splitlines(keepends=True)
+            if not (line.startswith(OLD_LACK) and any(each in line for each in old))
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [("prometheus", True), ("victoria", True), ("prometheus", False), ("victoria", False)],
+)
+def test_of_a_job_with_old_agents_what_is_not_watched_is_said_and_not_lost(
+    name: str, recorded: bool, tmp_path: Path
+) -> None:
+    """A job on four nodes starts, works, hangs for ten minutes, and works. One node tells."""
+    stretches = [
+        Stretch("start", 600),
+        Stretch("work", 2400),
+        Stretch("hang", 600),
+        Stretch("work", 3000),
+    ]
+    nodes = ("n1", "n2", "n3", "n4")
+    fleet = HalfOld(nodes, [PlannedRun("7", nodes, 300, stretches)], 2)
+    names = f"{NAMES} {HOURS} {WATCHED}" if recorded else ""
+    with engine(name, fleet, names, tmp_path) as client:
+        reader = PartReader(client)
+        history = read_history(reader, BEGIN, BEGIN + fleet.hours * HOUR)
+        report = fleet_report(history, ReportOptions("user", Prices()), reader)
+    whole, near = report.progress[0], pytest.approx
+    assert whole.watched_ratio == near(0.25, abs=0.005)
+    assert whole.starting_gpu_hours == near(4 * 600 / HOUR, abs=0.03)
+    assert whole.held_idle_gpu_hours == near(4 * 600 / HOUR, abs=0.03 if recorded else 0.35)
+    assert whole.alone_gpu_hours == near(0.0, abs=0.02)
+    (said,) = (note for note in report.notes if "is not known what the GPUs' engines did" in note)
+    assert said.startswith("Of 7")
 
 
 @pytest.mark.parametrize("name", ["prometheus", "victoria"])

@@ -56,11 +56,13 @@ UTILIZED = Quantity(
     f"0 * {summed('increase(ofu_job_utilization_seconds_total{CLUSTER}[1h])')}",
 )
 """GPU-hours at the full peak in these; not known by looks."""
-HELD = Quantity(
-    "held",
+WATCHED = Quantity(
+    "watched",
+    f"max by ({JOB}) (last_over_time(job:watched_gpu_hours:sum1h{_KEPT})) or "
     f"max by ({JOB}) (last_over_time(job:held_gpu_hours:increase1h{_KEPT}))",
-    f"{summed('increase(ofu_job_held_gpu_seconds_total{CLUSTER}[1h])')} / 3600",
+    f"sum by ({JOB}) (sum_over_time(({_WATCHED}){WITHIN})) / {LOOKS}",
 )
+"""GPU-hours of which is known whether a kernel ran; rules of before did not tell them from those held."""
 STEP = Quantity(
     "step",
     f"max by ({JOB}) (last_over_time(job:ofu_job_step:max1h{_KEPT}))",
@@ -71,7 +73,7 @@ RESTARTS = Quantity(
     f"max by ({JOB}) (last_over_time(job:restarts:increase1h{_KEPT}))",
     f"max by ({JOB}) (increase(ofu_job_restarts_total{{CLUSTER}}[1h]))",
 )
-ASKED = (LOST, UTILIZED, HELD, STEP, RESTARTS)
+ASKED = (LOST, UTILIZED, WATCHED, STEP, RESTARTS)
 
 
 class ProgressReader(HistoryAnswers):
@@ -82,9 +84,9 @@ class ProgressReader(HistoryAnswers):
             self._add(answers)
 
     def _add(self, answers: Sequence[list[Series]]) -> None:
-        lost, used, held, steps, restarts = answers
+        lost, used, seen, steps, restarts = answers
         watched = self._add_lost(lost)
-        for job, hour, value in self.values_of(held, job_of):
+        for job, hour, value in self.values_of(seen, job_of):
             if (job, hour) in watched:
                 self._sums(job, hour).held += value
         for job, hour, value in self.values_of(used, job_of):

@@ -151,7 +151,7 @@ class SimulatedServer:
         for reason, values in lost.items():
             self._add(progress_reader.LOST.recorded, values, reason=reason.value, **job)
         self._add(progress_reader.UTILIZED.recorded, nothing, **job)
-        self._add(progress_reader.HELD.recorded, _filled(hours, "held"), **job)
+        self._add(progress_reader.WATCHED.recorded, _filled(hours, "held"), **job)
         begins = [begin // 60 for begin, _ in truth.job.runs[1:]]
         again = {hour: float(begins.count(hour)) for hour in hours}
         self._add(progress_reader.RESTARTS.recorded, again, **job)
