@@ -228,7 +228,7 @@ class _NoServer:
 
     def __init__(self, asked: int) -> None:
         self.cost = QueryCost(queries=asked)
-        self.shown_url = AGENTS
+        self.shown_url, self.tenant = AGENTS, ""
 
     def instant(self, expression: str, at: float | None = None) -> list[Series]:
         """Raises QueryError."""

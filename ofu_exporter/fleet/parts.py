@@ -34,6 +34,7 @@ class HistoryServer(Protocol):
 
     cost: QueryCost
     shown_url: str
+    tenant: str
 
     def instant(self, expression: str, at: float | None = None) -> list[Series]: ...
 

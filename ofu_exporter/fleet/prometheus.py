@@ -93,6 +93,7 @@ class PrometheusClient:
         self.cost = QueryCost()
         self._partial = ""
         self.shown_url = url.rstrip("/")
+        self.tenant = access.tenant or ""
         self._sleep = sleep
         self._timeout = timeout
         try:

@@ -81,14 +81,21 @@ def price_of(rows: Iterable[JobRow], hours: float) -> float | None:
 
 
 def command(report: FleetReport, row: JobRow) -> str:
-    """What shows a job in the time of the report, to be copied."""
+    """What shows a job in the time of the report, to be copied and run as it stands; secrets are the reader's own."""
     job = _argument(row.job_id)
     if report.server == AGENTS:
-        return f"`ofu-exporter job show {job}`"
+        return f"`ofu-exporter job show {job}` on its node"
+    shown = f"job {job}"
     if len(report.clusters) > 1:
-        job += f" --cluster {_argument(row.cluster)}"
+        shown += f" --cluster {_argument(row.cluster)}"
+    if row.user and [ids([each]) for each in report.jobs].count(ids([row])) > 1:
+        shown += f" --owner {_argument(row.user)}"
+    if report.source != "agents":  # no other exporter knows what one job did
+        shown = f"report --from {report.source} --by job"
+    server = f"--prometheus {_argument(report.server)}"
+    server += f" --tenant {_argument(report.tenant)}" if report.tenant else ""
     time = f"--since {report.time.hours}h --until {report.time.end}"
-    return f"`ofu-exporter fleet job {job} --prometheus {_argument(report.server)} {time}`"
+    return f"`ofu-exporter fleet {shown} {server} {time}`"
 
 
 def _argument(text: str) -> str:

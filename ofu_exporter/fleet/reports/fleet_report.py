@@ -68,6 +68,7 @@ def fleet_report(
     more = notes(history, (total, rest), clusters, wanted.prices, target, cost)
     return FleetReport(
         server=reader.client.shown_url,
+        tenant=reader.client.tenant,
         headline=history.mark + headline(steps, total, wanted.prices.currency),
         time=_time(history, clusters),
         clusters=clusters,

@@ -250,6 +250,10 @@ class FleetReport(ResultRow):
 
     schema_version: Literal[1] = 1
     server: str
+    tenant: str = Field(default="", description="Sent to the server as X-Scope-OrgID; empty: none.")
+    source: Literal["agents", "dcgm-exporter"] = Field(
+        default="agents", description="The exporter whose series were read."
+    )
     headline: str
     time: AskedTime
     clusters: list[ClusterRow]

@@ -40,7 +40,7 @@ class SimulatedServer:
 
     def __init__(self, fleet: SimulatedFleet, begin_unix: float) -> None:
         self.cost = QueryCost()
-        self.shown_url = URL
+        self.shown_url, self.tenant = URL, ""
         self._fleet = fleet
         self._begin = begin_unix
         self._hours = fleet.spec.length // 60
