@@ -62,7 +62,9 @@ class GpuJson(BaseModel, frozen=True, allow_inf_nan=False):
     name: str
     simulated: bool = Field(description="Whether the values are made up and no GPU was measured.")
     mig_uuid: str = Field(description="Name of the MIG instance in CUDA; empty for a whole GPU.")
-    share_ratio: float = Field(description="Part of a whole GPU that it counts as in sums.")
+    share_ratio: float = Field(
+        gt=0, le=1, description="Part of a whole GPU that it counts as in sums."
+    )
     share_basis: str = Field(description="What that goes by: whole, slices or instances.")
     sampled: float | None = Field(
         description="Unix time at which the last window with an OFU ended."

@@ -275,8 +275,15 @@ def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
         "extraArgs.0": "--no-such=1",
         "service.type": "ExternalName",
         "service.port": 70000,
+        "fleetReport.schedule": "daily",
+        "fleetReport.since": "0d",
+        "traces.hostPath": "/var/../etc",
+        "state.hostPath": "/..",
     }
-    again: Object = {"config.source": "nvml,dcgm", "config.gpus.0.tensor_clock_hz": 1}
+    again: Object = {
+        **{"config.source": "nvml,dcgm", "config.gpus.0.tensor_clock_hz": 1},
+        **{"fleetReport.schedule": "0 6 * *", "fleetReport.since": "59m"},
+    }
     for values in (wrong, again):
         assert not values.keys() - {place for place, _ in refused(helm, values)}
 
@@ -296,6 +303,18 @@ def test_each_wrong_value_is_refused_beside_others(helm: str) -> None:
         {"image": {"repository": "registry.example.com:5000/gpus/ofu-exporter"}},
         {"extraArgs": ["--interval=2s"], "env": [{"name": "OFU_INTERVAL", "value": "2s"}]},
         {"config": {"listen": ":9846"}},
+        *(
+            {
+                "fleetReport": {
+                    "enabled": True,
+                    "prometheus": "http://p",
+                    "schedule": at,
+                    "since": long,
+                }
+            }
+            for at, long in (("@daily", "0.5d"), ("@every 12h", "90m"), ("*/5 6-8 1,15 * 1", "1h"))
+        ),
+        {"state": {"hostPath": "/var/lib/..x/ofu"}},
         {
             "extraArgs": [
                 "--path",

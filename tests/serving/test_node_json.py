@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -80,6 +81,10 @@ def test_what_is_no_number_is_refused_from_another_agent(node: NodeJson) -> None
     for wrong in ("1e999", "NaN"):
         data = text.replace('"idle_seconds":0.0', f'"idle_seconds":{wrong}', 1)
         with pytest.raises(ValueError, match="finite"):
+            NodeJson.model_validate_json(data)
+    for part in ("-1.0", "0.0", "1.5", "1e300"):
+        data = re.sub(r'"share_ratio":[\d.]+', f'"share_ratio":{part}', text, count=1)
+        with pytest.raises(ValueError, match="share_ratio"):
             NodeJson.model_validate_json(data)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.reports.progress_sums import ProgressSums
+from ofu_exporter.fleet.reports.progress_sums import ProgressSums, beyond_rounding
 from ofu_exporter.fleet.reports.served_sums import ServedSums
 from ofu_exporter.values.losses import Loss
 
@@ -96,7 +96,7 @@ class JobSums:
         rest = self.observed - self.utilized - sum(net.values())
         if abs(rest) > SPLIT_TOLERANCE * self.observed:
             net[Loss.UNSPLIT.value] = net.get(Loss.UNSPLIT.value, 0.0) + rest
-        return net
+        return {name: beyond_rounding(hours, self.observed) for name, hours in net.items()}
 
     @property
     def ofu(self) -> float | None:

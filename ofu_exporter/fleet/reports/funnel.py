@@ -16,6 +16,7 @@ from ofu_exporter.fleet.reports.funnel_rows import FunnelStep, StepName, Waterfa
 from ofu_exporter.fleet.reports.groups import RatedJob
 from ofu_exporter.fleet.reports.job_rows import sums_of, times
 from ofu_exporter.fleet.reports.prices import Prices
+from ofu_exporter.fleet.reports.progress_sums import beyond_rounding
 from ofu_exporter.fleet.reports.result import NO_JOB, GroupRow, JobRow, SumsRow
 from ofu_exporter.support.percent import percent
 from ofu_exporter.values.losses import Loss
@@ -31,7 +32,8 @@ class PricedHours(NamedTuple):
     cost: float | None
 
     def less(self, other: PricedHours) -> PricedHours:
-        return self._with(other, lambda whole, part: max(0.0, whole - part))
+        """What is left of them, without the rounding of a part that is all of them."""
+        return self._with(other, lambda whole, part: max(0.0, beyond_rounding(whole - part, whole)))
 
     def plus(self, other: PricedHours) -> PricedHours:
         return self._with(other, add)

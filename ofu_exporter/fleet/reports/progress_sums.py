@@ -36,6 +36,11 @@ BY_ENGINES = (NoProgress.HELD_IDLE, NoProgress.ALONE)
 """What the engines of a job's GPUs tell; the others are counted by agents."""
 
 
+def beyond_rounding(hours: float, of: float) -> float:
+    """The same; 0 where it is so small a part that it is an error of floating-point numbers."""
+    return hours if abs(hours) > 1e-9 * of else 0.0
+
+
 @dataclass(slots=True)
 class ProgressSums:
     """GPU-hours of a job, of the hours in which its GPUs' engines were watched."""
@@ -70,6 +75,7 @@ class ProgressSums:
         """What was lost of these GPU-hours, none of them twice."""
         left, found = held, {}
         for reason in NoProgress:
-            found[reason] = max(0.0, min(self.lost.get(reason.value, 0.0), left))
+            lost = beyond_rounding(self.lost.get(reason.value, 0.0), held)
+            found[reason] = max(0.0, min(lost, left))
             left -= found[reason]
         return found

@@ -21,6 +21,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     ModelSums,
 )
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
+from ofu_exporter.fleet.reports.funnel import PricedHours
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.fleet.reports.report_page import page
 from ofu_exporter.fleet.reports.result import By, FleetReport
@@ -354,6 +355,14 @@ def test_held_is_unmeasured_idle_and_active_for_any_jobs(sums: list[JobSums]) ->
     outside = hours["free"] + hours["unclaimed"] + hours["unknown"]
     assert hours["installed"] == pytest.approx(outside + hours["held"])
     assert hours["effective"] <= hours["active"] + 1e-9
+
+
+def test_what_is_left_of_all_is_nothing_and_no_rounding() -> None:
+    both = report(history(job("1", "u", JobSums(0.1, 0.1)), job("2", "u", JobSums(0.2, 0.2))))
+    hours = {step.name: step.gpu_hours for step in both.funnel}
+    assert 0.1 + 0.2 != 0.3
+    assert hours["unmeasured"] == 0.0
+    assert PricedHours(0.1 + 0.2, None).less(PricedHours(0.3, None)).gpu_hours == 0.0
 
 
 def test_a_table_that_leaves_rows_out_says_how_many_and_what_they_held() -> None:
