@@ -29,8 +29,10 @@ def page(
     starting: float = 0,
     end: float = 60,
     missed: Collection[int] = (),
+    failed: Collection[int] = (),
 ) -> Iterator[dict[str, str]]:
-    """The series of a node whose job starts for some minutes, and ends; a scrape is missed by its number."""
+    """The series of a node whose job starts for some minutes, and ends; a scrape is missed, or ends all series, by its
+    number."""
     count = 120
     gpu = {"instance": node, "gpu": "0", "uuid": f"GPU-{node}"}
     share = [each for minutes, each in idle for _ in range(round(2 * minutes))]
@@ -39,7 +41,8 @@ def page(
 
     def series(name: str, labels: dict[str, str], values: Sequence[object]) -> Iterator[Any]:
         shown = "_ " + " _ _ ".join(
-            "_" if n in missed else str(each) for n, each in enumerate(values)
+            "stale" if n in failed else "_" if n in missed else str(each)
+            for n, each in enumerate(values)
         )
         for scrape_job in "ab":
             both = ",".join(
@@ -105,6 +108,17 @@ def test_a_missed_scrape_makes_no_short_pause_a_minute(missed: int, tmp_path: Pa
     pause = [(20.5, BUSY), (0.5, 1.0), (39, BUSY)]
     both = (page(node, pause, missed=[missed]) for node in ("n1", "n2"))
     check(tmp_path, [*both], held_idle=0, alone=0)
+
+
+@pytest.mark.parametrize("first", range(36, 44, 2))
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_a_node_that_fails_for_minutes_makes_no_pause(
+    first: int, count: int, tmp_path: Path
+) -> None:
+    """A pause of half a minute lies before, within or behind them; the other node goes on."""
+    pause = [(21, BUSY), (0.5, 1.0), (38.5, BUSY)]
+    gone = range(first, first + count)
+    check(tmp_path, [page("n1", pause, failed=gone), page("n2", pause)], held_idle=0, alone=0)
 
 
 @pytest.mark.parametrize("missed", [[38], [41], [45, 50], [45, 46], [59], [61, 62]])
