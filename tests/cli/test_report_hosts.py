@@ -261,7 +261,7 @@ def test_an_agent_whose_gpus_are_none_or_more_than_one_is_named_and_costs_the_ot
     assert done.returncode == 4, done.stderr
     report = FleetReport.model_validate_json(done.stdout)
     assert [row.held_gpu_hours for row in report.jobs] == [pytest.approx(20.0)]
-    assert [row.why for row in report.missing] == ["counts a GPU as none, or as more than one"]
+    assert [row.why for row in report.missing] == ["answers with something other than /v1/node"]
 
 
 def test_a_tiny_share_of_a_gpu_takes_no_more_time_than_others() -> None:
