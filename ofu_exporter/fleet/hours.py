@@ -61,6 +61,7 @@ class ServerClock(NamedTuple):
         """The hours of some times."""
         return tuple(map(self.hour_of, times))
 
+    @lru_cache(maxsize=65536)  # noqa: B019
     def end_of(self, hour: int) -> float:
         return round(hour * HOUR + self.phase, 3)
 
