@@ -88,7 +88,8 @@ def command(report: FleetReport, row: JobRow) -> str:
     shown = f"job {job}"
     if len(report.clusters) > 1:
         shown += f" --cluster {_argument(row.cluster)}"
-    if row.user and [ids([each]) for each in report.jobs].count(ids([row])) > 1:
+    alike = [each for each in report.jobs if each.job_id == row.job_id]
+    if row.user and sum(each.cluster == row.cluster for each in alike) > 1:
         shown += f" --owner {_argument(row.user)}"
     if report.source != "agents":  # no other exporter knows what one job did
         shown = f"report --from {report.source} --by job"
