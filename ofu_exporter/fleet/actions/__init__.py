@@ -88,8 +88,7 @@ def command(report: FleetReport, row: JobRow) -> str:
     shown = f"job {job}"
     if len(report.clusters) > 1:
         shown += f" --cluster {_argument(row.cluster)}"
-    alike = [each for each in report.jobs if each.job_id == row.job_id]
-    if row.user and sum(each.cluster == row.cluster for each in alike) > 1:
+    if row.user and (row.cluster, row.job_id) in report.reused_ids:
         shown += f" --owner {_argument(row.user)}"
     if report.source != "agents":  # no other exporter knows what one job did
         shown = f"report --from {report.source} --by job"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -326,3 +328,9 @@ class FleetReport(ResultRow):
     def is_sound(self) -> bool:
         """Whether all was read, and nothing in it contradicts itself."""
         return not self.missing and not self.contradictions
+
+    @cached_property
+    def reused_ids(self) -> frozenset[tuple[str, str]]:
+        """Clusters and ids that more than one of the jobs has."""
+        counts = Counter((row.cluster, row.job_id) for row in self.jobs)
+        return frozenset(key for key, count in counts.items() if count > 1)
