@@ -6,8 +6,10 @@ from other hours than its denominator. The sums are the same however the time is
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -22,6 +24,8 @@ Answers = Sequence[list[Series]]
 
 HOURS_AT_ONCE = 24
 """Hours that are asked for at once, until the server says that this is too much."""
+_AT_ONCE = 2
+"""Queries that the server has at once."""
 _LOST_IN_A_ROW = 3
 """After this many parts in a row without an answer the server is taken to be away, and no further part is asked for."""
 
@@ -59,18 +63,33 @@ Progress = Callable[[str, int, int], object]
 """Is told what is read, and how many of how many hours are done."""
 
 
-def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
-    """The next answer, or None after the last, from a thread that does not hold up the end of the process."""
-    coming: Future[AnswerT | None] = Future()
+def _begun(ask: Callable[[], AnswerT]) -> Future[AnswerT]:
+    """An answer that comes from a thread that does not hold up the end of the process."""
+    coming: Future[AnswerT] = Future()
 
-    def ask() -> None:
+    def run() -> None:
         try:
-            coming.set_result(next(answers, None))
+            coming.set_result(ask())
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
             coming.set_exception(error)
 
-    Thread(target=ask, name="next-part", daemon=True).start()
+    Thread(target=run, name="query", daemon=True).start()
     return coming
+
+
+def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
+    """The next answer, or None after the last."""
+    return _begun(lambda: next(answers, None))
+
+
+def _answers_to(ask: Callable[[str], AnswerT], expressions: Sequence[str]) -> list[AnswerT]:
+    """The answers in order. The server works on the next one while the last is read."""
+    coming, answers = deque[Future[AnswerT]](), []
+    for each in expressions:
+        coming.append(_begun(partial(ask, each)))
+        if len(coming) == _AT_ONCE:
+            answers.append(coming.popleft().result())
+    return answers + [each.result() for each in coming]
 
 
 class PartReader:
@@ -89,16 +108,20 @@ class PartReader:
         self._lost = 0
 
     def recorded(self, what: str, names: Sequence[str], span: TimeSpan) -> Iterator[Answers]:
+        client = self.client
         return self.read(
-            what, span, lambda part: [self.client.recorded(name, *part) for name in names]
+            what, span, lambda part: _answers_to(lambda name: client.recorded(name, *part), names)
         )
 
     def stepped(
         self, what: str, expressions: Sequence[str], span: TimeSpan, step: float = HOUR
     ) -> Iterator[Answers]:
         """Expressions at the end of every step of a time."""
+        client = self.client
         return self.read(
-            what, span, lambda part: [self.client.steps(each, *part, step) for each in expressions]
+            what,
+            span,
+            lambda part: _answers_to(lambda each: client.steps(each, *part, step), expressions),
         )
 
     def series(

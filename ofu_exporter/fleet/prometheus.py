@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -73,7 +74,7 @@ _PAGES = re.compile(r"/(?:graph|query|alerts|targets|rules|status|classic/graph|
 
 
 class PrometheusClient:
-    """One server, by its URL with the path below which `/api/v1` is. Connections are kept."""
+    """One server, by its URL with the path below which `/api/v1` is. Connections are kept. Any thread may ask."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class PrometheusClient:
                 f"{shown_url(url)}: not http(s)://HOST[:PORT][/PATH]; a password belongs into a file"
             )
         self.cost = QueryCost()
+        self._lock = threading.Lock()
         self._partial = ""
         self.shown_url = url.rstrip("/")
         self.tenant = access.tenant or ""
@@ -189,8 +191,9 @@ class PrometheusClient:
                     raise
                 self._sleep(min(max(pause, error.retry_after or 0.0), _LONGEST_PAUSE))
             finally:
-                self.cost.queries += 1
-                self.cost.seconds += time.monotonic() - began
+                with self._lock:
+                    self.cost.queries += 1
+                    self.cost.seconds += time.monotonic() - began
         raise AssertionError  # the last try returns or raises
 
     def _once(self, path: str, form: dict[str, str]) -> dict[str, Any]:
@@ -257,7 +260,9 @@ class PrometheusClient:
             elif text not in self.cost.warnings and len(self.cost.warnings) < 10:
                 self.cost.warnings.append(text[:300])
         with suppress(KeyError, TypeError, ValueError):  # not every server counts
-            self.cost.samples += int(document["data"]["stats"]["samples"]["totalQueryableSamples"])
+            samples = int(document["data"]["stats"]["samples"]["totalQueryableSamples"])
+            with self._lock:
+                self.cost.samples += samples
 
 
 def _reason(status: int, kind: str, text: str) -> QueryReason:
