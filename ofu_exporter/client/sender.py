@@ -90,6 +90,7 @@ class Sender:
             return 0
 
     def _run(self) -> None:
+        self._steps.begin()
         while (report := self._queue.get()) is not None:
             self._keep_step(report)
             if time.monotonic() < self._quiet_until:
@@ -126,7 +127,11 @@ class Sender:
         body = {**self._fields, **report.fields()}
         if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
-        return {**body, **self._steps.reached(self._run_of(report))} if report.step else body
+        return (
+            {**body, **self._steps.reached(self._run_of(report))}
+            if report.step is not None
+            else body
+        )
 
     def _judge(self, answer: AgentAnswer) -> None:
         parsed = answer.json_object()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import stat
 import time
 from contextlib import suppress
+from typing import Any
 
-from ofu_exporter.client.identity import without_waiting
+from ofu_exporter.client.identity import LONGEST_RUN, without_waiting
 
 MOST_BYTES = 64 << 10
 MOST_RUNS = 16
@@ -34,38 +35,61 @@ class StepsFile:
         self._path = os.environ.get("OFU_EXPORTER_STEPS_FILE", "") if path is None else path
         self._before: dict[str, _Reached] | None = None
 
-    def reached(self, run: str) -> dict[str, float]:
-        """What a report says of the steps that a run had reached by the first call; empty where nobody knows of any."""
+    def begin(self) -> dict[str, _Reached]:
+        """Read, once, what earlier runs had reached: before the first step, which other nodes may write first."""
         if self._before is None:
-            self._before = self._read()
-        step, at = self._before.get(run, (None, 0.0))
+            self._before = {}
+            with suppress(OSError):
+                self._before = self._read()
+        return self._before
+
+    def reached(self, run: str) -> dict[str, float]:
+        """What a report says of the steps that a run had reached before this one; empty where nobody knows of any."""
+        step, at = self.begin().get(run, (None, 0.0))
         return {} if step is None else {"reached": step, "reached_at": at}
 
     def keep(self, run: str, step: int | None) -> None:
-        """Write a step that is higher than what is kept of its run. Raises OSError."""
-        self.reached(run)
-        if not self._path or step is None or not 0 <= step < STEPS:
+        """Write a step that is higher than what is kept of its run.
+
+        Raises OSError, also where the path leads to anything else, such as a checkpoint: that is never replaced.
+        """
+        self.begin()
+        if not self._path or step is None or not 0 <= step < STEPS or len(run) > LONGEST_RUN:
             return
         kept = self._read()
         if step > kept.pop(run, (-1, 0.0))[0]:
             kept = dict([*kept.items(), (run, (step, time.time()))][-MOST_RUNS:])
-            temporary = f"{self._path}.{socket.gethostname()}.{os.getpid()}"
-            with open(temporary, "w", encoding="utf-8") as file:
-                json.dump(kept, file)
+            self._write(json.dumps(kept))
+
+    def _write(self, content: str) -> None:
+        temporary = f"{self._path}.{os.urandom(6).hex()}"
+        try:
+            with open(temporary, "x", encoding="utf-8") as file:
+                file.write(content)
             os.replace(temporary, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
 
     def _read(self) -> dict[str, _Reached]:
-        with suppress(OSError, ValueError, RecursionError):
+        try:
             if self._path:
                 with open(self._path, "rb", opener=without_waiting) as file:
-                    content = json.loads(file.read(MOST_BYTES) or b"null")
-                if isinstance(content, dict):
-                    return {run: (one[0], one[1]) for run, one in content.items() if _is_ours(one)}
+                    is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                    content: Any = json.loads(file.read(MOST_BYTES) or b"{}") if is_file else None
+                return {run: _reached(run, one) for run, one in content.items()}
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise OSError(f"{self._path} is something else, and stays as it is") from None
         return {}
 
 
-def _is_ours(value: object) -> bool:
-    if not isinstance(value, list) or [type(each) for each in value] != [int, float]:
-        return False
+def _reached(run: str, value: tuple[int, float]) -> _Reached:
+    """What was kept of a run. Raises ValueError and TypeError for what was not written here."""
     step, at = value
-    return bool(0 <= step < STEPS and 0 < at < LATEST)
+    is_ours = type(step) is int and type(at) is float and len(run) <= LONGEST_RUN
+    if not is_ours or not 0 <= step < STEPS or not 0 < at < LATEST:
+        raise ValueError("not a step and its time")
+    return step, at

@@ -60,8 +60,9 @@ def after_report(
     if run != now.run or run not in now.lines:
         now = _entered(now, run, line)
     if now.step is None and report.reached is not None:
-        at = min(report.reached_at or countable.since, countable.until)
-        now = _continued(now, report.reached, at)
+        at = countable.since if report.reached_at is None else report.reached_at
+        if at <= countable.since:  # else another node of this very run has reached it
+            now = _continued(now, report.reached, min(at, countable.until))
     if report.event == "restart":
         return _after_restart(now, report, countable)
     return (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,21 +34,95 @@ def test_the_next_run_tells_the_highest_step_whatever_became_of_the_reports(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[", b"[]", b"[" * 60_000, b'{"": -1}', b'{"": "9"}', b'{"": [9, 1e12]}', b"\xff"],
+    [
+        *(b"[", b"[]", b"[" * 60_000, b'{"": -1}', b'{"": "9"}', b'{"": [9, 1e12]}', b"\xff"),
+        *(b'{"": [1, NaN]}', b'{"": [1e308, 1.0]}', b'{"": [9007199254740992, 1.0]}', b"7" * 9000),
+        *(
+            b'{"": [-1, 1.0]}',
+            b'{"model": "llama", "": [9, 1.0]}',
+            b'{"%s": [9, 1.0]}' % (b"a" * 257),
+        ),
+        b"\0" * (1 << 20),
+    ],
 )
-def test_what_is_none_of_ours_is_as_if_it_were_not_there(tmp_path: Path, content: bytes) -> None:
+def test_what_is_none_of_ours_tells_nothing_and_is_never_replaced(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "steps"
     path.write_bytes(content)
     file = StepsFile(str(path))
     assert file.reached("") == {}
+    with pytest.raises(OSError, match="stays as it is"):
+        file.keep("", 5)
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["steps"]
+
+
+def test_an_empty_file_is_written_and_tells_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "steps"
+    path.touch()
+    file = StepsFile(str(path))
     file.keep("", 5)
+    file.keep("a" * 257, 5)  # an id that no agent takes
     assert file.reached("") == {}, "it was not there when this run began"
     assert StepsFile(str(path)).reached("")["reached"] == 5
 
 
-def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "steps")
-    assert StepsFile(str(tmp_path / "steps")).reached("") == {}
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_holds_nobody_up_and_stays(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "steps"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    before = path.lstat()[:3]
+    assert StepsFile(str(path)).reached("") == {}
+    with pytest.raises(OSError, match=r"stays as it is|directory"):
+        StepsFile(str(path)).keep("", 5)
+    assert path.lstat()[:3] == before
+    assert os.listdir(tmp_path) == ["steps"]
+
+
+def test_a_full_disk_leaves_what_was_kept_and_nothing_beside_it(tmp_path: Path) -> None:
+    """A limit on the size of files stands for it: a write fails in the same way, of any user."""
+    StepsFile(str(tmp_path / "steps")).keep("", 5)
+    before = (tmp_path / "steps").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            StepsFile(str(tmp_path / "steps")).keep("", 6)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "steps").read_bytes() == before
+    assert os.listdir(tmp_path) == ["steps"]
+
+
+def test_threads_that_write_at_once_never_leave_half_a_file(tmp_path: Path) -> None:
+    def write(run: str) -> None:
+        for step in range(200):
+            StepsFile(str(tmp_path / "steps")).keep(run, step)
+
+    with ThreadPoolExecutor() as pool:
+        [*pool.map(write, "abcd")]
+    reached = [StepsFile(str(tmp_path / "steps")).reached(run).get("reached") for run in "abcd"]
+    assert 199 in reached, reached
+    assert os.listdir(tmp_path) == ["steps"]
+
+
+def test_what_another_node_of_the_same_run_writes_is_none_of_an_earlier_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFU_EXPORTER_STEPS_FILE", str(tmp_path / "steps"))
+    StepsFile().keep("", 70)
+    with report_agent() as node, Reporter(7, node.url, every=0.02) as reporter:
+        until(lambda: reporter._sender is not None and reporter._sender._steps._before is not None)
+        StepsFile().keep("", 100)
+        reporter.report(step=0)
+        until(lambda: reporter.counts["accepted"] > 0)
+    assert [each.get("reached") for each in node.reports] == [70], "of a first step 0 too"
 
 
 def test_a_folder_that_is_away_costs_no_report(

@@ -213,6 +213,15 @@ def test_a_run_says_itself_how_far_earlier_ones_came_on_other_nodes() -> None:
     assert job.progress.highest_step == 170, "it had stated steps before"
 
 
+def test_what_other_nodes_reach_in_the_same_run_is_not_done_again() -> None:
+    job = Told()._take(10.0, step=5, start=DAY + 1, reached=5, reached_at=DAY + 9)
+    assert (job.done_again, job.progress.recoveries, job.progress.highest_before) == (0, (), None)
+    tomorrow = Told()._take(
+        10.0, step=5, start=DAY + 1, reached=(1 << 53) - 1, reached_at=DAY + 86_400
+    )
+    assert (tomorrow.done_again, tomorrow.progress.highest_step) == (0, 5)
+
+
 def test_another_run_id_is_a_new_line() -> None:
     job = Told("one").step(100, 100)
     job.run = "two"

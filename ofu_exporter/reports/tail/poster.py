@@ -46,6 +46,7 @@ class Poster:
         self._say = say
         self._intervals = Intervals(EVERY_SECONDS)
         self._steps = StepsFile()
+        self._steps.begin()
         self._troubles: set[tuple[object, ...]] = set()
         self.counts: Counter[str] = Counter()
 
@@ -78,7 +79,7 @@ class Poster:
         if "tokens_per_second" not in report.values:
             body.pop("flops_per_token", None)
         run = str(body.get("run") or "")
-        reached = self._steps.reached(run) if report.step else {}
+        reached = self._steps.reached(run) if report.step is not None else {}
         content = json.dumps({**body, **reached}).encode()
         try:
             self._steps.keep(run, report.step)
