@@ -15,8 +15,9 @@ LOOKS = 60
 _WITHIN, _SELDOM = "[59m59s999ms:1m]", "[59m59s999ms:5m]"
 SHARED = "shared_gpu"
 """A label of our own, of series whose GPU several jobs share."""
-_OWNERS = ("pod", "pod_name", "exported_pod", "jobid", "hpc_job")
-"""Labels that say whose a GPU is; the last that is there counts."""
+_SLURM = ("jobid", "hpc_job")
+_OWNERS = ("pod", "pod_name", "exported_pod", *_SLURM)
+"""Labels that say whose a GPU is; the last that is there counts, and of pods their namespace."""
 _BY = ", ".join(
     (
         *("cluster", "job", "modelName", "GPU_I_PROFILE", *_OWNERS),
@@ -42,7 +43,7 @@ PUSHED_ASIDE = f"count by (job) (count_over_time({_EXPORTED}{_SELDOM}))"
 """Prometheus' jobs that push the page's own `pod` aside."""
 
 
-def _labelled(inner: str, name: str, *sources: str, value: str = "$1") -> str:
+def labelled(inner: str, name: str, *sources: str, value: str = "$1") -> str:
     """With a label that has the last of these others that is there, or a value where one of them is."""
     for source in sources:
         inner = f'label_replace({inner}, "{name}", "{value}", "{source}", "(.+)")'
@@ -51,10 +52,13 @@ def _labelled(inner: str, name: str, *sources: str, value: str = "$1") -> str:
 
 _GPU = "cluster, UUID, uuid, GPU_I_ID"
 _SERIES = f"count by ({_GPU}) ({CLOCK})"
-_NAMED = _labelled(f"{_SERIES} > 1", "named", "UUID", "uuid", value="yes")
+_NAMED = labelled(f"{_SERIES} > 1", "named", "UUID", "uuid", value="yes")
 CROWDED = f"count by (named) (count_over_time(({_NAMED}){_SELDOM}))"
 """How many GPUs have several series; without the label `named` there are GPUs without any uuid."""
-_OWNED = f"count by ({_GPU}) (group by ({_GPU}, owner) ({_labelled(CLOCK, 'owner', *_OWNERS)})) > 1"
+_IN = ("namespace", "pod_namespace", "exported_namespace")
+_PODS = labelled(labelled(CLOCK, "owner", *_OWNERS), "within", *_IN)
+_OWNERS_OF = f"group by ({_GPU}, owner, within) ({labelled(_PODS, 'within', *_SLURM, value='')})"
+_OWNED = f"count by ({_GPU}) ({_OWNERS_OF}) > 1"
 _SHARE = (
     f'(label_replace(1 / {_SERIES} and {_OWNED}, "{SHARED}", "yes", "", "")'
     f" or 1 / {_SERIES} unless on ({_GPU}) {_OWNED})"

@@ -9,16 +9,21 @@ from typing import Literal
 
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
-from ofu_exporter.fleet.reports.dcgm_queries import CLOCK
+from ofu_exporter.fleet.reports.dcgm_queries import CLOCK, labelled
 from ofu_exporter.fleet.series import Series
 
 Exporter = Literal["agents", "dcgm-exporter"]
-_NODE = "cluster, instance, Hostname, hostname"
-_GPUS = {
-    "agents": f"group by ({_NODE}, uuid) (gpu:ofu_gpu_info:topk1 or ofu_gpu_info)",
-    "dcgm-exporter": f"group by ({_NODE}, uuid) "
-    f'(label_replace({CLOCK}, "uuid", "$1", "UUID", "(.+)"))',
+_NODE = "cluster, node_name"
+_PAGES = {
+    "agents": "(gpu:ofu_gpu_info:topk1 or ofu_gpu_info)",
+    "dcgm-exporter": labelled(CLOCK, "uuid", "UUID"),
 }
+_GPUS = {
+    exporter: f"group by ({_NODE}, uuid) "
+    f"({labelled(pages, 'node_name', 'instance', 'hostname', 'Hostname')})"
+    for exporter, pages in _PAGES.items()
+}
+"""Each GPU of a node once, however many addresses the node is scraped at."""
 _OTHER: dict[Exporter, Exporter] = {"agents": "dcgm-exporter", "dcgm-exporter": "agents"}
 _WORDS = {
     "agents": ("agents tell", "without --from"),
@@ -54,6 +59,5 @@ def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
 
 
 def _node_of(series: Series) -> str:
-    labels = series.labels
-    name = labels.get("Hostname") or labels.get("hostname") or labels.get("instance", "")
-    return f"{labels['cluster']}/{name}" if labels.get("cluster") else name
+    cluster, name = (series.labels.get(label, "") for label in ("cluster", "node_name"))
+    return f"{cluster}/{name}" if cluster else name

@@ -1,8 +1,8 @@
 """A store that has agents of one node and dcgm-exporter's pages of another is reported on without a GPU twice or lost.
 
 As in a fleet on its way from one to the other: node `old` has dcgm-exporter alone, `new` an agent alone, `both` has
-both. The pages of `old` are scraped by two jobs of Prometheus, and two jobs share one of its GPUs, for each of which
-dcgm-exporter repeats all of the GPU's series.
+both. The pages of `old` are scraped by two jobs of Prometheus at two addresses, and two jobs share one of its GPUs, for
+each of which dcgm-exporter repeats all of the GPU's series. Two pods of one name in two namespaces share another.
 """
 
 from __future__ import annotations
@@ -36,17 +36,21 @@ JOBS = (ScheduledJob("1", "ada", (NEW,), 0, 6, 0.4), ScheduledJob("2", "bob", (B
 
 def series(node: str, number: int, job: str, scraped_by: str = "dcgm") -> DcgmGpu:
     labels = {"gpu": str(number), "modelName": H100, "Hostname": node, "job": scraped_by}
-    place = {"cluster": "lab", "instance": f"{node}:9400", "UUID": f"GPU-{node}:9846-{number}"}
-    owner = {"hpc_job": job} if job else {}
+    at = f"{node}:9400" if scraped_by == "dcgm" else f"{scraped_by}.{node}:9400"
+    place = {"cluster": "lab", "instance": at, "UUID": f"GPU-{node}:9846-{number}"}
+    namespace, _, pod = job.rpartition("/")
+    owner = {"pod": pod, "namespace": namespace} if namespace else {"hpc_job": job} if job else {}
     return DcgmGpu({**labels, **place, **owner}, 0.5, TENSOR_MHZ, engine=0.9)
 
 
 OLD = [
     series("old", number, job, by)
     for by in ("pods", "services")
-    for number, job in ((0, "7"), (1, "7"), (2, "8"), (2, "9"), (3, ""))
+    for number, job in ((0, "7"), (1, "7"), (2, "8"), (2, "9"), (3, ""), (4, "a/w-0"), (4, "b/w-0"))
 ]
-"""GPU 2 is shared by jobs 8 and 9, and GPU 3 is nobody's."""
+"""GPU 2 is shared by jobs 8 and 9, GPU 4 by pods of two namespaces, and GPU 3 is nobody's."""
+
+SHARERS = ("8", "9", "a/w-0", "b/w-0")
 
 
 class Told(NamedTuple):
@@ -79,7 +83,7 @@ def installed(report: FleetReport) -> float | None:
 
 def test_each_counts_the_gpus_that_it_sees_once(reports: Told) -> None:
     assert installed(reports.agents) == pytest.approx((4 + 2) * HOURS, rel=0.02)
-    assert installed(reports.dcgm) == pytest.approx((4 + 2) * HOURS, rel=0.02)
+    assert installed(reports.dcgm) == pytest.approx((5 + 2) * HOURS, rel=0.02)
 
 
 def test_jobs_have_what_they_held_and_did(reports: Told) -> None:
@@ -92,11 +96,10 @@ def test_jobs_have_what_they_held_and_did(reports: Told) -> None:
     assert held == {
         "7": pytest.approx((2 * HOURS, 0.5), rel=0.02),
         "2": pytest.approx((2 * HOURS, 0.5), rel=0.02),
-        "8": (pytest.approx(HOURS / 2, rel=0.02), None),
-        "9": (pytest.approx(HOURS / 2, rel=0.02), None),
+        **{job: (pytest.approx(HOURS / 2, rel=0.02), None) for job in SHARERS},
     }
     sizes = {row.job_id: row.gpus for row in reports.dcgm.jobs}
-    assert sizes == pytest.approx({"7": 2, "2": 2, "8": 0.5, "9": 0.5})
+    assert sizes == pytest.approx({"7": 2, "2": 2, **dict.fromkeys(SHARERS, 0.5)})
 
 
 def test_what_a_gpu_did_that_two_jobs_share_is_that_of_none(reports: Told) -> None:
@@ -104,10 +107,10 @@ def test_what_a_gpu_did_that_two_jobs_share_is_that_of_none(reports: Told) -> No
     rest, steps = reports.dcgm.no_job, {each.name: each for each in reports.dcgm.waterfall}
     assert rest is not None
     assert rest.held_gpu_hours == pytest.approx(HOURS, rel=0.02)
-    assert rest.observed_gpu_hours == pytest.approx(2 * HOURS, rel=0.02)
-    assert rest.effective_gpu_hours == pytest.approx(HOURS, rel=0.02)
+    assert rest.observed_gpu_hours == pytest.approx(3 * HOURS, rel=0.02)
+    assert rest.effective_gpu_hours == pytest.approx(1.5 * HOURS, rel=0.02)
     assert steps["unclaimed"].gpu_hours == pytest.approx(HOURS, rel=0.02)
-    assert steps["unmeasured"].gpu_hours == pytest.approx(HOURS, rel=0.02)
+    assert steps["unmeasured"].gpu_hours == pytest.approx(2 * HOURS, rel=0.02)
     lost = sum(each.gpu_hours or 0.0 for name, each in steps.items() if name != "installed")
     assert lost == pytest.approx(steps["installed"].gpu_hours)
 
@@ -115,7 +118,7 @@ def test_what_a_gpu_did_that_two_jobs_share_is_that_of_none(reports: Told) -> No
 def test_what_only_the_other_tells_of_is_said(reports: Told) -> None:
     """Of nodes of both neither report says so."""
     (said,) = (note for note in reports.agents.notes if "only dcgm-exporter tells" in note)
-    assert "4 GPUs, about 24 GPU-hours" in said
+    assert "5 GPUs, about 30 GPU-hours" in said
     assert "on lab/old. The same report with --from dcgm-exporter" in said
     (said,) = (note for note in reports.dcgm.notes if "only agents tell" in note)
     assert "4 GPUs, about 24 GPU-hours" in said
@@ -126,5 +129,5 @@ def test_parts_and_the_chain_count_each_gpu_once_too(reports: Told) -> None:
     for row in (row for row in reports.dcgm.jobs if row.job_id in ("2", "7")):
         assert row.lost_idle_gpu_hours == pytest.approx(0.1 * row.held_gpu_hours, rel=0.02)
     (whole,) = (each for each in reports.dcgm.progress if each.by == "all")
-    assert whole.held_gpu_hours == pytest.approx(5 * HOURS, rel=0.02)
-    assert whole.watched_ratio == pytest.approx(4 / 5, rel=0.01)
+    assert whole.held_gpu_hours == pytest.approx(6 * HOURS, rel=0.02)
+    assert whole.watched_ratio == pytest.approx(4 / 6, rel=0.01)
