@@ -28,6 +28,8 @@ _AT_ONCE = 2
 """Queries that the server has at once."""
 _LOST_IN_A_ROW = 3
 """After this many parts in a row without an answer the server is taken to be away, and no further part is asked for."""
+_SMALLER = (QueryReason.TOO_MUCH, QueryReason.SILENT)
+"""After these the server may answer for fewer hours."""
 
 SOME_SERIES = "some series"
 """What is missing where a server answers with a part of its data."""
@@ -160,7 +162,7 @@ class PartReader:
                 if partial := self.client.partial_answer():
                     self._note_partial(part, partial)
                 yield answer
-            elif why is not None and why.reason is QueryReason.TOO_MUCH and part.hours > 1:
+            elif why is not None and why.reason in _SMALLER and part.hours > 1:
                 hours = max(1, part.hours // 2)
                 waiting.append(part)
                 continue
@@ -180,7 +182,8 @@ class PartReader:
         except QueryError as error:
             if error.reason is QueryReason.DENIED:
                 raise
-            is_lost = error.reason in (QueryReason.UNREACHABLE, QueryReason.BUSY)
+            is_silent = error.reason is QueryReason.SILENT and part.hours <= 1
+            is_lost = is_silent or error.reason in (QueryReason.UNREACHABLE, QueryReason.BUSY)
             self._lost = self._lost + 1 if is_lost else 0
             return None, error
         self._lost = 0

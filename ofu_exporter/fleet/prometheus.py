@@ -36,6 +36,8 @@ LOOK_BACK = {"max_lookback": "300s"}
 """VictoriaMetrics would show the last sample for as long as a step, an hour, where Prometheus does for five minutes."""
 _ASKED_ONCE = {"stats": "all", "nocache": "1"}
 """VictoriaMetrics would write each day beside those before into its cache, which costs it more than the answers."""
+_NOT_EVERYWHERE = {*LOOK_BACK, *_ASKED_ONCE}
+"""Google's Managed Prometheus refuses a query with a parameter that it does not know, where others pass it over."""
 _TOO_MUCH = re.compile(
     r"too many|timed? ?out|timeout|deadline|exceed|limit|maximum|maxSamples|maxUniqueTimeseries"
     r"|cannot select more|too long|too large|canceled",
@@ -94,6 +96,7 @@ class PrometheusClient:
         self.cost = QueryCost()
         self._lock = threading.Lock()
         self._partial = ""
+        self._is_strict = False
         self.shown_url = url.rstrip("/")
         self.tenant = access.tenant or ""
         self._sleep = sleep
@@ -171,7 +174,7 @@ class PrometheusClient:
         self, path: str, form: dict[str, str], start: float = EARLIEST, end: float = LATEST
     ) -> list[Series]:
         """The samples after `start` and not after `end`."""
-        data = self._data(path, {**form, **_ASKED_ONCE})
+        data = self._understood(path, {**form, **_ASKED_ONCE})
         try:
             series = [read_series(row, start, end) for row in data["result"]]
             return [one for one in series if one.times]
@@ -179,6 +182,17 @@ class PrometheusClient:
             raise self._error(
                 QueryReason.NOT_PROMETHEUS, "the answer is not a list of series"
             ) from error
+
+    def _understood(self, path: str, form: dict[str, str]) -> dict[str, Any]:
+        """The data of an answer, from a server that refuses unknown parameters without those."""
+        plain = {name: value for name, value in form.items() if name not in _NOT_EVERYWHERE}
+        try:
+            return self._data(path, plain if self._is_strict else form)
+        except QueryError as error:
+            if "Unknown name" not in error.detail:
+                raise
+            self._is_strict = True
+            return self._data(path, plain)
 
     def _data(self, path: str, form: dict[str, str]) -> dict[str, Any]:
         """The data of an answer; a server that is busy is asked again."""
@@ -207,7 +221,7 @@ class PrometheusClient:
                 status, headers = response.status_code, response.headers
         except httpx.TimeoutException as error:
             connecting = isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
-            reason = QueryReason.UNREACHABLE if connecting else QueryReason.TOO_MUCH
+            reason = QueryReason.UNREACHABLE if connecting else QueryReason.SILENT
             raise self._error(reason, f"no answer within {self._timeout:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             text = str(error) or type(error).__name__
@@ -229,10 +243,10 @@ class PrometheusClient:
             deadline = time.monotonic() + self._timeout
             return whole_body(response.iter_bytes(), MOST_BYTES, deadline)
         except TooLargeError:
-            detail = f"an answer of over {MOST_BYTES >> 20} MiB"
+            reason, detail = QueryReason.TOO_MUCH, f"an answer of over {MOST_BYTES >> 20} MiB"
         except TimeoutError:
-            detail = "takes too long to send its answer"
-        raise self._error(QueryReason.TOO_MUCH, detail)
+            reason, detail = QueryReason.SILENT, "takes too long to send its answer"
+        raise self._error(reason, detail)
 
     def _refusal(
         self, status: int, document: dict[str, Any] | None, retry_after: str | None

@@ -271,6 +271,7 @@ class QueryReason(_Advised):
         "too_much: Even one hour is too much for one query of this server: load the recording rules, or raise its "
         "limits."
     )
+    SILENT = "silent: Look at the server's log, and at proxies before it; ask for less by --since."
     DENIED = (
         "denied: Check --bearer-token-file, --user and --password-file, --ca, --client-cert, or --tenant "
         "(X-Scope-OrgID)."

@@ -120,6 +120,23 @@ def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
     }
 
 
+def test_a_server_that_stays_silent_is_asked_for_less_and_then_no_more() -> None:
+    asked: list[int] = []
+
+    def fetch(part: TimeSpan) -> int:
+        asked.append(part.hours)
+        raise QueryError(QueryReason.SILENT, "no answer within 130 s")
+
+    reader = part_reader()
+    assert [*reader.read("x", DAYS, fetch), *reader.read("y", DAYS, fetch)] == []
+    assert asked == [24, 12, 6, 3, 1, 1, 1]
+    assert {(part.what, part.why) for part in reader.missing} == {
+        ("x", "no answer within 130 s"),
+        ("x", "not asked for: the server is away"),
+        ("y", "not asked for: the server is away"),
+    }
+
+
 def test_a_wrong_credential_ends_the_reading() -> None:
     def fetch(part: TimeSpan) -> int:
         raise QueryError(QueryReason.DENIED, "401")

@@ -148,6 +148,30 @@ def test_a_busy_server_is_asked_again_when_it_wants_to_be() -> None:
     assert waited == [7.0, 2.0]
 
 
+def test_a_server_that_refuses_unknown_parameters_is_asked_without() -> None:
+    """https://github.com/GoogleCloudPlatform/prometheus-engine/issues/1054 has Google's answer."""
+
+    def answer(question: Question) -> ServerAnswer:
+        if other := [*question.form.keys() - {"query", "time", "start", "end", "step"}]:
+            text = f'Invalid JSON payload received. Unknown name "{other[0]}": Cannot bind'
+            return ServerAnswer(400, {"error": {"code": 400, "message": text}})
+        return vector(({}, 5.0, "1"))
+
+    with query_server(answer) as server:
+        asked = client(server.url)
+        assert [asked.instant("up")[0].points for _ in range(2)] == [[(5.0, 1.0)]] * 2
+        asked.steps("up", 0.0, 60.0, 60.0)
+    assert ["nocache" in each.form for each in server.asked] == [True, False, False, False]
+
+
+def test_a_server_that_accepts_and_never_answers_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(QueryError, match="no answer within") as caught:
+            opened(PrometheusClient(url, timeout=0.3)).instant("up")
+    assert caught.value.reason is QueryReason.SILENT
+
+
 def test_nobody_there_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
