@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from threading import Thread
 from typing import NamedTuple, Protocol, TypeVar
@@ -85,13 +85,16 @@ def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
 
 
 def _answers_to(ask: Callable[[str], AnswerT], expressions: Sequence[str]) -> list[AnswerT]:
-    """The answers in order. The server works on the next one while the last is read."""
+    """The answers in order. The server works on the next one while the last is read, on no more also after an error."""
     coming, answers = deque[Future[AnswerT]](), []
-    for each in expressions:
-        coming.append(_begun(partial(ask, each)))
-        if len(coming) == _AT_ONCE:
-            answers.append(coming.popleft().result())
-    return answers + [each.result() for each in coming]
+    try:
+        for each in expressions:
+            coming.append(_begun(partial(ask, each)))
+            if len(coming) == _AT_ONCE:
+                answers.append(coming.popleft().result())
+        return answers + [each.result() for each in coming]
+    finally:
+        wait(coming)
 
 
 class PartReader:

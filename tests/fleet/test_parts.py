@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +15,7 @@ from ofu_exporter.errors import QueryError
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
+from ofu_exporter.fleet.series import Series
 from ofu_exporter.values.reasons import QueryReason
 
 DAYS = TimeSpan(0.0, 14 * 24 * HOUR)
@@ -152,6 +154,25 @@ def test_progress_goes_from_nothing_to_all() -> None:
     assert said[0] == ("jobs", 0, 72)
     assert said[-1] == ("jobs", 72, 72)
     assert [done for _, done, _ in said] == sorted(done for _, done, _ in said)
+
+
+def test_no_question_goes_on_behind_the_next_part_after_an_error_in_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, running, most = part_reader(), [0], list[int]()
+
+    def recorded(name: str, *_: float) -> list[Series]:
+        if name == "refused":
+            raise QueryError(QueryReason.REFUSED, "no such function")
+        running[0] += 1
+        most.append(running[0])
+        time.sleep(0.05)
+        running[0] -= 1
+        return []
+
+    monkeypatch.setattr(reader.client, "recorded", recorded)
+    assert [*reader.recorded("x", ["refused", "slow"], DAYS)] == []
+    assert max(most) == 1
 
 
 def test_the_next_part_is_asked_for_while_the_last_is_added_up() -> None:
