@@ -3,7 +3,8 @@
 NVRx `fault_tolerance/cycle_info_writer.py` writes `cycle_info.JOB.ATTEMPT.CYCLE` when a cycle starts, and replaces it
 when the cycle ends, which one that was killed never does; the next one ends it. JOB is SLURM_ARRAY_JOB_ID or
 SLURM_JOB_ID. A requeue is another attempt, whose first cycle is Slurm's restart. A file counts that the job's user or
-root owns, so that nobody else tells restarts who may write into the folder; any, where this node knows no such user.
+root owns, and no link, so that nobody else tells restarts who may write into the folder; any user's, where this node
+knows no such user.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import logging
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -101,8 +103,9 @@ class CycleFiles:
         if folder is None or not folder.is_dir():
             return False
         new = sorted(self._changed(job, folder).items())
-        check = partial(_check_owner, uid_of(job.user) if new else None)
+        owner = uid_of(job.user) if new else None
         for name, state in new[: max(0, MOST_CYCLES - len(known))]:
+            check = partial(_check_owner, folder / name, owner)
             try:
                 content = json.loads(read_small(folder / name, "NVRx's file", MOST_BYTES, check))
                 begun = datetime.fromisoformat(content["cycle_start_time"].replace("Z", "+00:00"))
@@ -142,9 +145,14 @@ def _id_of(job: Job) -> str:
     return job.array_job_id or job.job_id
 
 
-def _check_owner(owner: int | None, status: os.stat_result, named: str) -> None:
-    if owner is not None and status.st_uid not in (0, owner):
-        raise _ForeignError(f"{named} is owned by user {status.st_uid}")
+def _check_owner(path: Path, owner: int | None, status: os.stat_result, named: str) -> None:
+    itself = (
+        path.lstat()
+    )  # who may write into the folder can lay a link there to a file of the job's own
+    if owner is not None and (stat.S_ISLNK(itself.st_mode) or status.st_uid not in (0, owner)):
+        raise _ForeignError(f"{named} is owned by user {itself.st_uid}")
+    if not os.path.samestat(itself, status):
+        raise ConfigError(f"{named} was replaced while it was read")
 
 
 def _state(entry: os.DirEntry[str]) -> tuple[int, int]:

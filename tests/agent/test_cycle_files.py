@@ -91,6 +91,13 @@ def test_files_of_another_user_than_the_jobs_and_root_do_not_count(
     assert "are another user's" in record.message
 
 
+def test_a_link_to_a_cycle_of_the_job_is_no_other_cycle(folder: Path) -> None:
+    own = pwd.getpwuid(folder.stat().st_uid).pw_name
+    for number in range(2, 9):
+        (folder / f"cycle_info.4711.1.{number}").symlink_to(folder / "cycle_info.4711.1.1")
+    assert looked(str(folder), replace(JOB, user=own)).restarts(JOB) == 3
+
+
 def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
     begun = json.dumps({"cycle_start_time": "2026-11-27T09:13:37Z"})
     for name in ("cycle_info.4711.1.2.tmp", "cycle_info.47110.1.2", "cycle_info.4711.x.2", "a"):
