@@ -97,8 +97,17 @@ def _stated(
     gpu_seconds = (span[1] - span[0]) * countable.gpus
     if not countable.is_open or not gpu_seconds:
         return _lost(now, reason, span, gpu_seconds)
-    unsure = (*now.unsure, Unsure(reason, *span, gpu_seconds))[-MOST_SPANS:]
+    unsure = _with_unsure(now.unsure, Unsure(reason, *span, gpu_seconds))
     return replace(_lost(now, reason, span, 0.0), unsure=unsure)
+
+
+def _with_unsure(unsure: tuple[Unsure, ...], new: Unsure) -> tuple[Unsure, ...]:
+    """With one more; of too many, it is one with the last of its reason, so that no time is forgotten."""
+    last = next((one for one in reversed(unsure) if one.reason == new.reason), None)
+    if len(unsure) < MOST_SPANS or last is None:
+        return (*unsure, new)[-MOST_SPANS:]
+    joined = Unsure(new.reason, last.start, new.end, last.gpu_seconds + new.gpu_seconds)
+    return (*(one for one in unsure if one is not last), joined)
 
 
 def restarted(progress: Progress) -> Progress:

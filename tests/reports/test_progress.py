@@ -14,9 +14,10 @@ from ofu_exporter.reports.progress import (
     LONGEST_SECONDS,
     Countable,
     after_report,
+    begun,
     restarted,
 )
-from ofu_exporter.values.progress import MOST_RUNS, Progress, RunLine
+from ofu_exporter.values.progress import MOST_RUNS, MOST_SPANS, Progress, RunLine
 
 DAY = 1_700_000_000.0
 GPUS = 4.0
@@ -286,6 +287,19 @@ def test_whatever_is_stated_no_more_time_counts_than_has_passed(told: list[Any])
     now = job.progress
     sums = [now.done_again_seconds, now.evaluation_seconds, now.checkpoint_seconds]
     assert math.fsum(each or 0.0 for each in sums) <= last * GPUS * (1 + 1e-6)
+
+
+def test_however_many_events_a_start_has_their_time_counts_once_it_is_over() -> None:
+    progress = Progress()
+    for n in range(3 * MOST_SPANS):
+        event = report(
+            event="checkpoint" if n % 9 else "evaluation", start=DAY + n, end=DAY + n + 1
+        )
+        progress = after_report(progress, event, "", Countable(DAY, DAY + n + 1, GPUS, True))
+    assert len(progress.unsure) == MOST_SPANS
+    assert progress.is_possible
+    after = begun(progress, DAY)
+    assert (after.evaluation_seconds, after.checkpoint_seconds) == (11 * GPUS, 85 * GPUS)
 
 
 def test_an_event_that_began_years_ago_is_a_wrong_clock() -> None:
