@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import IntervalReport
-from ofu_exporter.client.steps_file import StepsFile
+from ofu_exporter.client.steps_file import StepsFile, line_of
 
 LONGEST_QUEUE = 8
 LONGEST_WAIT = 60.0
@@ -104,12 +104,13 @@ class Sender:
 
     def _keep_step(self, report: IntervalReport) -> None:
         try:
-            self._steps.keep(self._run_of(report), report.step)
+            self._steps.keep(self._line_of(report), report.step)
         except Exception as error:  # noqa: BLE001 - a report is worth more than the file
             self._notices.say("steps", f"OFU_EXPORTER_STEPS_FILE is not written: {error}")
 
-    def _run_of(self, report: IntervalReport) -> str:
-        return report.run or str(self._fields.get("run") or "")
+    def _line_of(self, report: IntervalReport) -> str:
+        run = report.run or str(self._fields.get("run") or "")
+        return line_of(run, str(self._fields.get("job_id") or ""))
 
     def _send(self, report: IntervalReport) -> None:
         content = json.dumps(self._body(report)).encode()
@@ -128,7 +129,7 @@ class Sender:
         if report.values.keys() != {"tokens_per_second"}:  # only tokens need it
             body.pop("flops_per_token", None)
         return (
-            {**body, **self._steps.reached(self._run_of(report))}
+            {**body, **self._steps.reached(self._line_of(report))}
             if report.step is not None
             else body
         )

@@ -27,6 +27,14 @@ _Reached = tuple[int, float]
 """A step, and when it was reached, in Unix time."""
 
 
+def line_of(run: str, job_id: str) -> str:
+    """What the steps of a run are kept under: jobs that state no run may have one file, and go on only as themselves.
+
+    The pods of a Kubernetes job have an id each, so there the file alone tells the job.
+    """
+    return run or ("" if "/" in job_id else job_id)
+
+
 class StepsFile:
     """The file, which may not exist. A thread that may wait for its disk calls it, not the training loop."""
 

@@ -116,10 +116,10 @@ def test_what_another_node_of_the_same_run_writes_is_none_of_an_earlier_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OFU_EXPORTER_STEPS_FILE", str(tmp_path / "steps"))
-    StepsFile().keep("", 70)
+    StepsFile().keep("7", 70)
     with report_agent() as node, Reporter(7, node.url, every=0.02) as reporter:
         until(lambda: reporter._sender is not None and reporter._sender._steps._before is not None)
-        StepsFile().keep("", 100)
+        StepsFile().keep("7", 100)
         reporter.report(step=0)
         until(lambda: reporter.counts["accepted"] > 0)
     assert [each.get("reached") for each in node.reports] == [70], "of a first step 0 too"
@@ -133,6 +133,20 @@ def test_a_folder_that_is_away_costs_no_report(
         reporter.report(step=1)
         until(lambda: reporter.counts["accepted"] > 0)
     assert sum("OFU_EXPORTER_STEPS_FILE is not written" in line for line in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(("then", "reached"), [("7", 9), ("8", None)])
+def test_without_the_id_of_a_run_only_the_same_job_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, reached: int | None
+) -> None:
+    """Jobs of one script have one file, maybe, and an array's tasks."""
+    monkeypatch.setenv("OFU_EXPORTER_STEPS_FILE", str(tmp_path / "steps"))
+    with report_agent() as node:
+        for job, step in (("7", 9), (then, 1)):
+            with Reporter(job, node.url, every=0.02) as reporter:
+                reporter.report(step=step)
+                until(lambda: reporter.counts["accepted"] > 0)
+    assert [each.get("reached") for each in node.reports] == [None, reached]
 
 
 def test_of_many_runs_the_last_are_kept(tmp_path: Path) -> None:

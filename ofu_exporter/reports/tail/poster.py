@@ -16,7 +16,7 @@ from ofu_exporter.client.channel import AgentAnswer, Channel
 from ofu_exporter.client.identity import Token
 from ofu_exporter.client.intervals import Call, IntervalReport, Intervals, NotUsable
 from ofu_exporter.client.sender import refusal
-from ofu_exporter.client.steps_file import StepsFile
+from ofu_exporter.client.steps_file import StepsFile, line_of
 from ofu_exporter.values import quantities
 
 EVERY_SECONDS = 10.0
@@ -78,7 +78,7 @@ class Poster:
             body["mfu"] = quantities.written(report.values["mfu"])
         if "tokens_per_second" not in report.values:
             body.pop("flops_per_token", None)
-        run = str(body.get("run") or "")
+        run = line_of(str(body.get("run") or ""), str(body.get("job_id") or ""))
         reached = self._steps.reached(run) if report.step is not None else {}
         content = json.dumps({**body, **reached}).encode()
         try:
