@@ -183,8 +183,8 @@ def say_nothing_found(answer: FleetReport | ChangesReport, source: str) -> NoRet
         f"ofu-exporter: {answer.server} could not tell what it has {times}"
         if answer.missing
         else f"ofu-exporter: {answer.server} has no series of {source} {times}. Check --since and --tenant, that it "
-        "scrapes the agents (docs/metrics.md), and that it keeps data that long. Five minutes after the first scrape "
-        "there is a report",
+        f"scrapes {source} (docs/metrics.md; for dcgm-exporter: fleet report --from dcgm-exporter), and that it keeps "
+        "data that long. Five minutes after the first scrape there is a report",
         err=True,
     )
     sys.exit(EXIT_NOTHING)

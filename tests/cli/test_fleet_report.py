@@ -132,6 +132,7 @@ class TestOnARealPrometheus:
         result = run(prometheus.url, "--since", "4h", "--until", "2020-01-01")
         assert result.exit_code == 3
         assert "has no series of ofu-exporter from 2019-12-31T20:00:00Z" in result.stderr
+        assert "fleet report --from dcgm-exporter" in result.stderr
         assert result.stdout == ""
 
     def test_half_an_hour_after_the_first_scrape_there_is_a_report_of_it(
