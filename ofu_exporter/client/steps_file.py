@@ -19,6 +19,8 @@ MOST_RUNS = 16
 """Most runs, such as stages, whose steps are kept; of more, those that went on last."""
 STEPS = 1 << 53
 """Every step is below this."""
+FAR = 100
+"""A run that came more than this many times further at one step than up to the one after it was mistaken in it."""
 LATEST = 1e11
 """Unix time; in the year 5138."""
 
@@ -42,13 +44,16 @@ class StepsFile:
         """Default: what the environment names, which may be no file."""
         self._path = os.environ.get("OFU_EXPORTER_STEPS_FILE", "") if path is None else path
         self._before: dict[str, _Reached] | None = None
+        self._raised = "", -1, -1
+        """The run whose step was written here last, from which step on and up to which."""
 
     def begin(self) -> dict[str, _Reached]:
         """Read, once, what earlier runs had reached: before the first step, which other nodes may write first."""
         if self._before is None:
-            self._before = {}
+            before: dict[str, _Reached] = {}
             with suppress(OSError):
-                self._before = self._read()
+                before = self._read()
+            self._before = before
         return self._before
 
     def reached(self, run: str) -> dict[str, float]:
@@ -65,9 +70,17 @@ class StepsFile:
         if not self._path or step is None or not 0 <= step < STEPS or len(run) > LONGEST_RUN:
             return
         kept = self._read()
-        if step > kept.pop(run, (-1, 0.0))[0]:
+        highest, _ = kept.pop(run, (-1, 0.0))
+        if step > highest or self._is_mistaken(run, highest, step):
+            self._raised = run, min(step, highest), step
             kept = dict([*kept.items(), (run, (step, time.time()))][-MOST_RUNS:])
             self._write(json.dumps(kept))
+
+    def _is_mistaken(self, run: str, highest: int, step: int) -> bool:
+        """Whether the last step here was far too high: else all of the next run's would seem to be done again."""
+        of_run, before, last = self._raised
+        is_here = (of_run, last) == (run, highest) and before < step
+        return is_here and highest - before > FAR * (step - before)
 
     def _write(self, content: str) -> None:
         temporary = f"{self._path}.{os.urandom(6).hex()}"

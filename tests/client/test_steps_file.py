@@ -149,6 +149,17 @@ def test_without_the_id_of_a_run_only_the_same_job_goes_on(
     assert [each.get("reached") for each in node.reports] == [None, reached]
 
 
+def test_a_step_that_was_far_too_high_by_mistake_tells_the_next_run_nothing(tmp_path: Path) -> None:
+    file, other = (StepsFile(str(tmp_path / "steps")) for _ in "ab")
+    for step in (10**12, 60, 110, 10**12):
+        file.keep("", step)
+    other.keep("", 120)
+    assert StepsFile(str(tmp_path / "steps")).reached("")["reached"] == 10**12
+    for step in (120, 130, 61):  # back from 130: a restart
+        file.keep("", step)
+    assert StepsFile(str(tmp_path / "steps")).reached("")["reached"] == 130
+
+
 def test_of_many_runs_the_last_are_kept(tmp_path: Path) -> None:
     for number in range(MOST_RUNS + 3):
         StepsFile(str(tmp_path / "steps")).keep(str(number), number)
