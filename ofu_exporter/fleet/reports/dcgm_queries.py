@@ -52,16 +52,18 @@ def labelled(inner: str, name: str, *sources: str, value: str = "$1") -> str:
 
 _GPU = "cluster, UUID, uuid, GPU_I_ID"
 _SERIES = f"count by ({_GPU}) ({CLOCK})"
-_NAMED = labelled(f"{_SERIES} > 1", "named", "UUID", "uuid", value="yes")
-CROWDED = f"count by (named) (count_over_time(({_NAMED}){_SELDOM}))"
-"""How many GPUs have several series; without the label `named` there are GPUs without any uuid."""
+_UNNAMED = "on (UUID, uuid) vector(0)"
+"""Series without any uuid: nothing tells whether two of them are one GPU, so each counts."""
+CROWDED = f"count(count_over_time(({_SERIES} > 1 unless {_UNNAMED}){_SELDOM}))"
+"""How many GPUs have several series."""
 _IN = ("namespace", "pod_namespace", "exported_namespace")
 _PODS = labelled(labelled(CLOCK, "owner", *_OWNERS), "within", *_IN)
 _OWNERS_OF = f"group by ({_GPU}, owner, within) ({labelled(_PODS, 'within', *_SLURM, value='')})"
 _OWNED = f"count by ({_GPU}) ({_OWNERS_OF}) > 1"
 _SHARE = (
-    f'(label_replace(1 / {_SERIES} and {_OWNED}, "{SHARED}", "yes", "", "")'
+    f'((label_replace(1 / {_SERIES} and {_OWNED}, "{SHARED}", "yes", "", "")'
     f" or 1 / {_SERIES} unless on ({_GPU}) {_OWNED})"
+    f" unless {_UNNAMED} or on ({_GPU}) group by ({_GPU}) ({CLOCK}))"
 )
 """The part that a series is of all that its GPU has."""
 

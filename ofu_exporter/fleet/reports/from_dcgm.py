@@ -100,8 +100,7 @@ class _Pages:
         self._aside = {one.labels.get("job", "") for one in answer}
         """Prometheus' jobs that push the page's own `pod` aside: there `pod` is that of dcgm-exporter itself."""
         crowded = reader.series("GPUs with several series", CROWDED, history.span)
-        named = {one.labels.get("named", "") for one in crowded}
-        self._queries = DcgmQueries(is_crowded=named == {"yes"})
+        self._queries = DcgmQueries(is_crowded=bool([*crowded]))
 
     def read_hours(self) -> None:
         """GPU-hours of jobs and models, whose they were, and how far to trust them."""

@@ -8,6 +8,7 @@ each of which dcgm-exporter repeats all of the GPU's series. Two pods of one nam
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -22,6 +23,7 @@ from tests.helpers.stored_fleet import (
     pages,
     read_in,
     stored,
+    stored_pages,
     victoria_with,
 )
 
@@ -50,6 +52,7 @@ OLD = [
 ]
 """GPU 2 is shared by jobs 8 and 9, GPU 4 by pods of two namespaces, and GPU 3 is nobody's."""
 
+FROM_DCGM = ("--from", "dcgm-exporter")
 SHARERS = ("8", "9", "a/w-0", "b/w-0")
 
 
@@ -74,7 +77,7 @@ def reports(
 
 
 def both_of(url: str) -> Told:
-    return Told(told(url), told(url, "--from", "dcgm-exporter"))
+    return Told(told(url), told(url, *FROM_DCGM))
 
 
 def installed(report: FleetReport) -> float | None:
@@ -123,6 +126,18 @@ def test_what_only_the_other_tells_of_is_said(reports: Told) -> None:
     (said,) = (note for note in reports.dcgm.notes if "only agents tell" in note)
     assert "4 GPUs, about 24 GPU-hours" in said
     assert "on lab/new:9846. The same report without --from" in said
+
+
+@pytest.mark.parametrize("has_twins", [True, False])
+def test_gpus_without_a_uuid_leave_others_counted_once(tmp_path: Path, has_twins: bool) -> None:
+    """Nothing tells whether two series without one are of one GPU, so both count."""
+    unnamed = [series("x", number, "5") for number in range(3)]
+    for each in unnamed:
+        each.labels["UUID"] = ""
+    twins = [each for each in OLD if each.labels["gpu"] == "0"]
+    with stored_pages(tmp_path, dcgm_pages([*unnamed, *(twins if has_twins else ())])) as server:
+        held = {row.job_id: row.held_gpu_hours for row in told(server.url, *FROM_DCGM).jobs}
+    assert held == pytest.approx({"5": 3 * HOURS, "7": HOURS} if has_twins else {"5": 3 * HOURS})
 
 
 def test_parts_and_the_chain_count_each_gpu_once_too(reports: Told) -> None:
