@@ -186,7 +186,7 @@ async def _refuse(error: ReportError, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body, "more_body": True})
     with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(_drop(receive), LINGER_SECONDS)
+        await limited(LINGER_SECONDS, _drop(receive))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

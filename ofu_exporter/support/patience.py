@@ -35,10 +35,15 @@ def within(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
 
 async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> ResultT:
     """The same on an event loop, which is not blocked. If an earlier call of this name still runs, it does not wait."""
+    coming = asyncio.wrap_future(_begun(name, work))
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(_begun(name, work)), seconds)
-    except (asyncio.TimeoutError, FutureTimeoutError) as error:
-        raise HungError(name, seconds) from error
+        # Before Python 3.12, asyncio.wait_for() forgets that it was cancelled where the result comes at that instant.
+        await asyncio.wait({coming}, timeout=seconds)
+        if not coming.done():
+            raise HungError(name, seconds)
+        return coming.result()
+    finally:
+        coming.cancel()
 
 
 def _begun(name: str, work: Callable[[], ResultT]) -> Future[ResultT]:

@@ -82,6 +82,22 @@ def test_the_event_loop_goes_on_while_a_call_hangs(hanging: Hanging) -> None:
     assert asyncio.run(beside()) == "done"
 
 
+def test_a_task_that_is_cancelled_at_the_instant_of_the_answer_ends(hanging: Hanging) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(soon(LONG, "answers as it is cancelled", hanging))
+        while not hanging.began:
+            await asyncio.sleep(0.001)
+        hanging.go_on.set()
+        for thread in threading.enumerate():
+            if thread.name == "ofu-patience":
+                thread.join()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
 def test_a_coroutine_in_time_is_passed_on() -> None:
     async def work() -> int:
         await asyncio.sleep(0)
