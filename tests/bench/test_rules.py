@@ -15,6 +15,7 @@ NOT_ON_A_SOUND_NODE = {
     "ofu_exporter_scheduler_unavailable",
     "ofu_exporter_source_unavailable",
     "ofu_gpu_instance_share_ratio",
+    "ofu_gpu_shared",
     "ofu_gpu_unavailable",
     "ofu_job_divergence_cause",
     *(

@@ -191,7 +191,7 @@ class JobColumns:
         yield RecordedSeries("job:idle_gpus:count1h", self._names, first, values, step)
 
     def _models(self) -> Iterator[RecordedSeries]:
-        """Its devices by model, as the mean over each hour from twelve samples."""
+        """Its GPUs by model, instances as their shares, as the mean over each hour from twelve samples."""
         start, running, watched = self._job.start, self._truth.is_running, self._watched.held
         node = self._fleet.nodes[next(iter(self._job.devices))]
         first, last = start // 60 + 1, self._end // 60 + 1
@@ -199,8 +199,7 @@ class JobColumns:
         for hour in range(first, min(last, self._fleet.spec.length // 60) + 1):
             places = (minute - start for minute in range(60 * hour - 55, 60 * hour + 1, 5))
             seen = (p for p in places if 0 <= p < len(running) and running[p])
-            share = sum(watched[place] / self._truth.gpu_shares for place in seen) / 12
-            values.append(self._job.size * share or ABSENT)
+            values.append(sum(watched[place] for place in seen) / 12 or ABSENT)
         labels = {**self._ids, "model": node.model.names[0]}
         yield RecordedSeries("job_model:ofu_gpu_info:avg1h", labels, 60 * first, values, 60)
 

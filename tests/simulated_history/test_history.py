@@ -28,6 +28,7 @@ PER_GPU = ("gpu:", "job_gpu:", "job:idle_gpu_hours:", "job:idle_energy_joules:")
 OF_PROGRESS = (
     *("job:busy_gpus:", "job:idle_gpus:sum1m", "job:standing_gpus:", "job:starting_gpus:"),
     *("job:lost_progress_", "job:ofu_job_step:", "job:restarts:", "job:done_again_gpu_seconds:"),
+    "job:watched_gpu_hours:",
 )
 """What the written history lacks: it takes a minute of each GPU, and steps."""
 """What rules keep of each GPU is no part of the history: it would be as large as the pages."""
