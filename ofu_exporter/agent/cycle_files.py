@@ -146,9 +146,8 @@ def _id_of(job: Job) -> str:
 
 
 def _check_owner(path: Path, owner: int | None, status: os.stat_result, named: str) -> None:
-    itself = (
-        path.lstat()
-    )  # who may write into the folder can lay a link there to a file of the job's own
+    # Who may write into the folder can lay a link there to a file of the job's own.
+    itself = path.lstat()
     if owner is not None and (stat.S_ISLNK(itself.st_mode) or status.st_uid not in (0, owner)):
         raise _ForeignError(f"{named} is owned by user {itself.st_uid}")
     if not os.path.samestat(itself, status):

@@ -16,7 +16,7 @@ from ofu_exporter.cli.report_folder import ReportFolder, folder_options
 from ofu_exporter.cli.report_hosts import hosts_options, hosts_report, named_hosts
 from ofu_exporter.errors import ConfigError, file_errors
 from ofu_exporter.fleet.reports.result import By
-from ofu_exporter.values.text import shown_json_bytes
+from ofu_exporter.values.text import shown_json
 
 if TYPE_CHECKING:
     from ofu_exporter.fleet.changes_result import ChangesReport
@@ -91,8 +91,7 @@ def report(
     if not answer.jobs and not answer.clusters:
         say_nothing_found(answer, NAMES_OF[options["source"]])
     made = rendered(answer, format_, rows)
-    end = b"\n" if format_ == "json" else b""
-    is_done = place.take(answer, made) if place.is_wanted else write(made, output, end)
+    is_done = place.take(answer, made) if place.is_wanted else write(made, output)
     sys.exit(0 if answer.is_sound and is_done else EXIT_INCOMPLETE)
 
 
@@ -140,9 +139,6 @@ def _changed(path: Path | None, is_unwanted: bool, format_: str) -> ChangesRepor
 
 
 def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
-    """JSON has no line's end: with one, the 40 MB of a large fleet would be there twice."""
-    from pydantic import TypeAdapter
-
     from ofu_exporter.fleet.reports import rows
 
     if format_ == "parquet":
@@ -152,7 +148,7 @@ def rendered(answer: FleetReport, format_: str, most_rows: int) -> bytes:
     if format_ == "csv":
         return rows.as_csv(answer).encode()
     if format_ == "json":
-        return shown_json_bytes(TypeAdapter(type(answer)).dump_json(answer, indent=2))
+        return shown_json(answer.model_dump_json(indent=2)).encode() + b"\n"
     return _for_people(answer, format_, most_rows).encode(errors="backslashreplace") + b"\n"
 
 
@@ -168,14 +164,13 @@ def _for_people(answer: FleetReport, format_: str, most_rows: int) -> str:
     return document.markdown() if format_ == "markdown" else document.plain()
 
 
-def write(content: bytes, output: Path | None, end: bytes = b"") -> bool:
+def write(content: bytes, output: Path | None) -> bool:
     """Write an answer, which is then done. Raises ConfigError for a file that cannot be written."""
     if output is None:
         click.echo(content, nl=False)
-        click.echo(end, nl=False)
         return True
-    with file_errors(f"--output: {output}"), output.open("wb") as file:
-        file.writelines((content, end))
+    with file_errors(f"--output: {output}"):
+        output.write_bytes(content)
     return True
 
 

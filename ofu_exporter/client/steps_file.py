@@ -69,12 +69,12 @@ class StepsFile:
         self.begin()
         if not self._path or step is None or not 0 <= step < STEPS or len(run) > LONGEST_RUN:
             return
-        kept = self._read()
-        highest, _ = kept.pop(run, (-1, 0.0))
+        runs = self._read()
+        highest, _ = runs.pop(run, (-1, 0.0))
         if step > highest or self._is_mistaken(run, highest, step):
             self._raised = run, min(step, highest), step
-            kept = dict([*kept.items(), (run, (step, time.time()))][-MOST_RUNS:])
-            self._write(json.dumps(kept))
+            latest = [*runs.items(), (run, (step, time.time()))][-MOST_RUNS:]
+            self._write(json.dumps(dict(latest)))
 
     def _is_mistaken(self, run: str, highest: int, step: int) -> bool:
         """Whether the last step here was far too high: else all of the next run's would seem to be done again."""

@@ -85,7 +85,7 @@ def _next_of(answers: Iterator[AnswerT]) -> Future[AnswerT | None]:
 
 
 def _answers_to(ask: Callable[[str], AnswerT], expressions: Sequence[str]) -> list[AnswerT]:
-    """The answers in order. The server works on the next one while the last is read, on no more also after an error."""
+    """The answers in order. The server works on the next one while the last is read; no query outlives an error."""
     coming, answers = deque[Future[AnswerT]](), []
     try:
         for each in expressions:

@@ -55,8 +55,8 @@ def whole_report(
     report = with_periods(fleet_report(history, wanted.options, reader, jobs), before)
     if collected is not None:
         changes = changes_report(collected, report, LEAST_FACTOR, KINDS)
-    told = changes and _without_twice(changes, report)
-    report = report.model_copy(update={"changes": told, "source": wanted.source})
+    changes = changes and _without_twice(changes, report)
+    report = report.model_copy(update={"changes": changes, "source": wanted.source})
     return report.model_copy(update={"actions": first_actions(report)})
 
 

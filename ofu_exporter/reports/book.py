@@ -134,7 +134,7 @@ class ReportBook:
         try:
             owner = self._owner(report.job_id)
             permission(owner.view.job if owner.view else None)
-            _check_effect(report, owner)
+            owner.check_effect(report)
             with self._lock:
                 self._check_pace(owner.key)
                 before = self._entry_of_run(owner)
@@ -343,9 +343,3 @@ class ReportBook:
 
 def _anybody(job: Job | None) -> None:
     """Permit everything, because the site itself has configured these reports."""
-
-
-def _check_effect(report: MfuReport, owner: Owner) -> None:
-    """Raise ReportError for facts that would change nothing because their job has ended."""
-    if report.facts_only and owner.view is not None and owner.view.ended is not None:
-        raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from ofu_exporter.errors import ReportError
+from ofu_exporter.reports.messages import MfuReport
 from ofu_exporter.reports.stated import Hardware, hardware_of
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.job import GpuUsage, JobKey
+from ofu_exporter.values.reasons import ReportRejection
 from ofu_exporter.values.snapshot import GpuView, JobView, Snapshot
 
 NO_USAGE: Mapping[GpuKey, GpuUsage] = MappingProxyType({})
@@ -43,6 +46,11 @@ class Owner:
     @property
     def usage(self) -> Mapping[GpuKey, GpuUsage]:
         return self.view.usage if self.view else NO_USAGE
+
+    def check_effect(self, report: MfuReport) -> None:
+        """Raise ReportError for facts that would change nothing because the job has ended."""
+        if report.facts_only and self.view is not None and self.view.ended is not None:
+            raise ReportError(ReportRejection.ENDED, "job_id", f"{report.job_id!r} has ended")
 
 
 def owner_of(view: JobView, snapshot: Snapshot) -> Owner:

@@ -239,7 +239,7 @@ def _goes_on_beside(now: Progress, step: int, at: float) -> bool:
 
 
 def _is_mistaken(now: Progress, highest: int, step: int) -> bool:
-    """Whether the run cannot have been at its highest step, since it came to another one so much later."""
+    """Whether the highest step was stated by mistake: those before and after it are too near to each other."""
     before = now.step_before
     if before is None:
         return highest > FAR * max(step, now.highest_before or 0)

@@ -42,6 +42,8 @@ async def soon(seconds: float, name: str, work: Callable[[], ResultT]) -> Result
         if not coming.done():
             raise HungError(name, seconds)
         return coming.result()
+    except (asyncio.TimeoutError, FutureTimeoutError) as error:
+        raise HungError(name, seconds) from error
     finally:
         coming.cancel()
 

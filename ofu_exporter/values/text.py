@@ -25,7 +25,7 @@ def shown_lines(text: str) -> str:
     return "\n".join(map(shown, text.split("\n")))
 
 
-_ODD, _ODD_BYTES = re.compile(r"[^ -~\n]"), re.compile(rb"[^ -~\n]")
+_ODD = re.compile(r"[^ -~\n]")
 
 
 def shown_json(text: str) -> str:
@@ -36,11 +36,6 @@ def shown_json(text: str) -> str:
         line if line.isprintable() else "".join(map(_json_letter, line))
         for line in text.split("\n")
     )
-
-
-def shown_json_bytes(content: bytes) -> bytes:
-    """The same for JSON as it is written; without a copy where there is nothing to escape."""
-    return shown_json(content.decode()).encode() if _ODD_BYTES.search(content) else content
 
 
 def _json_letter(letter: str) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 from ofu_exporter.fleet.hours import HOUR, TimeSpan
 from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.reports.dcgm_queries import CLOCK, labelled
+from ofu_exporter.fleet.reports.notes import listed
 from ofu_exporter.fleet.series import Series
 
 Exporter = Literal["agents", "dcgm-exporter"]
@@ -29,8 +30,6 @@ _WORDS = {
     "agents": ("agents tell", "without --from"),
     "dcgm-exporter": ("dcgm-exporter tells", "with --from dcgm-exporter"),
 }
-_MOST_NODES = 20
-"""Nodes that the note names."""
 
 
 def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
@@ -49,12 +48,10 @@ def gpus_elsewhere(reader: PartReader, span: TimeSpan, source: Exporter) -> str:
     if not nodes:
         return ""
     gpus, hours = sum(map(max, nodes.values())), sum(map(sum, nodes.values()))
-    some = ", ".join(sorted(nodes)[:_MOST_NODES])
-    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
     tells, flags = _WORDS[other]
     return (
-        f"Not in these numbers: {gpus:,.0f} GPUs, about {hours:,.0f} GPU-hours, of which only {tells}, on {some}"
-        f"{more}. The same report {flags} has them; of a job that ran on both this has a part."
+        f"Not in these numbers: {gpus:,.0f} GPUs, about {hours:,.0f} GPU-hours, of which only {tells}, on "
+        f"{listed(sorted(nodes))}. The same report {flags} has them; of a job that ran on both this has a part."
     )
 
 
