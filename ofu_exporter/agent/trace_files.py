@@ -39,6 +39,10 @@ _CLIENT = "dynoconfigclient"
 def prepare(folder: Path, needs_own: bool) -> None:
     """Make a folder where all may create files. Raises ConfigError for one that others could manage."""
     try:
+        for parent in reversed(folder.parents):  # /run/ofu-exporter is there only with systemd
+            with suppress(FileExistsError):
+                parent.mkdir()
+                parent.chmod(0o755)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         found = os.lstat(folder)

@@ -160,7 +160,7 @@ def error_budget(view: GpuView) -> dict[str, Any] | None:
     if window is None or window.utilization is None or rating is None:
         return None
     return {
-        "power_cap_points": 100 * window.overstated,  # by which OFU may be lower besides
+        "read_clock_points": 100 * window.overstated,  # by which OFU may be lower besides
         "clock_interval_95_points": None if window.stderr is None else 196 * window.stderr,
         "covariance": "not known" if window.clock_method == "point" else "none",
         "fp64_pipe": next((pipe for pipe in FP64_PIPES if pipe in window.pipes), None),
@@ -208,7 +208,6 @@ def _cells(view: GpuView) -> tuple[str, ...]:
     if window is None:
         return (view.gpu.place, view.gpu.name or "-", "-", "-", "-", rated, "-", "-", _jobs(view))
     stderr = "" if window.stderr is None else f" ±{window.stderr:.2%}"
-    stderr += f" (power cap: -{window.overstated:.1%})" if window.overstated else ""
     return (
         view.gpu.place,
         view.gpu.name or "-",
@@ -249,6 +248,8 @@ def _error_notes(snapshot: Snapshot) -> Iterator[str]:
             "shrinking as 1/sqrt(n) over n windows"
         )
     yield f"Clock reads: {clock_error}."
+    if any(each["read_clock_points"] for each in budgets):
+        yield "NVML's clock: it can be 13 % too high, and OFU 11.5 % of itself: `ofu-exporter validate` measures it."
     yield "Tiles: OFU counts padding to whole tiles, MFU does not; `ofu-exporter profile` says how much it is."
 
 

@@ -40,7 +40,7 @@ class Thresholds:
     below_relative: float = 0.0
     standard_errors: float = 2.0
     """How many standard errors of OFU widen the upper limit. One that is not measured widens the lower one too, and so
-    does the part of it that comes from the ends of reports. What the power cap may hide widens the lower one too."""
+    does the part of it that comes from the ends of reports. So does a clock that is read."""
     widest: float = 0.1
     """Points by which an error that is not measured may widen the limits: beyond that there is no verdict `agree`. The
     part from the ends of reports may not widen them by more at all."""

@@ -261,8 +261,8 @@ class Comparison(BaseModel):
     )
     overstated: float | None = Field(
         default=None,
-        description="How much lower the OFU may be besides, because the power cap held while the clock was read; it "
-        "widens the lower limit of the verdict.",
+        description="How much lower the OFU may be besides, because the clock was read, not counted; it widens the "
+        "lower limit of the verdict.",
     )
     verdict: Verdict
 

@@ -25,8 +25,8 @@ class WindowJson(BaseModel, allow_inf_nan=False):
     stderr_ratio: float | None = Field(description="Its standard error from the clock reads.")
     overstated_ratio: float = Field(
         default=0.0,
-        description="By how much the OFU may be too high besides: under the power cap NVML's clock is up to 12 % too "
-        "high, and this window has no cycle counters.",
+        description="By how much the OFU may be too high besides: NVML's clock can be up to 13 % too high, and this "
+        "window has no cycle counters.",
     )
     tensor_active_ratio: float | None
     sm_clock_hz: float | None

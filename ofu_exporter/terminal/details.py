@@ -44,7 +44,7 @@ def _window(gpu: NodeGpu) -> Iterator[tuple[str, str]]:
     error = window.stderr_ratio
     error_words = "not known" if error is None else f"\u00b1 {200 * error:.2f} points"
     if window.overstated_ratio:
-        error_words += f", {100 * window.overstated_ratio:.1f} lower at most as the power cap holds"
+        error_words += f", {100 * window.overstated_ratio:.1f} lower at most: the clock was read"
     yield "OFU", f"{percent(window.utilization_ratio)} over {window.seconds:.3g} s, {error_words}"
     yield "tensor pipes active", percent(window.tensor_active_ratio)
     for loss, share in window.lost_ratio.items():

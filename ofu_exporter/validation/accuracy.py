@@ -87,6 +87,19 @@ class SpeedUp:
     of_peaks: float
 
 
+@dataclass(frozen=True, slots=True)
+class ClockExcess:
+    """By what share the clock was above the one that FLOPs imply, where kernel names describe the tiles fully.
+
+    Activity and tiles were exact to a tenth of a point on two cards (docs/hardware.md): what is left is the clock's.
+    """
+
+    products: int
+    lowest: float
+    mean: float
+    highest: float
+
+
 def rows(results: Sequence[Result], bounds: ErrorBounds) -> tuple[AccuracyRow, ...]:
     """The rows of the paper's Table II, in the order in which the precisions were run."""
     kinds: tuple[Kind, ...] = ("aligned", "unaligned")
@@ -101,6 +114,18 @@ def rows(results: Sequence[Result], bounds: ErrorBounds) -> tuple[AccuracyRow, .
             of_kind.append(each)
     table = (_row(*key, of_kind, bounds) for key, of_kind in chosen.items())
     return tuple(row for row in table if row)
+
+
+def clock_excess(results: Sequence[Result]) -> ClockExcess | None:
+    """Of the products that the bounds are for; None where there are none."""
+    shares = [
+        each.adjusted / each.mfu - 1
+        for each in results
+        if each.product.kind == JUDGED and each.is_exact and each.adjusted and each.mfu
+    ]
+    if not shares:
+        return None
+    return ClockExcess(len(shares), min(shares), math.fsum(shares) / len(shares), max(shares))
 
 
 def verdict(table: Sequence[AccuracyRow]) -> CardVerdict:

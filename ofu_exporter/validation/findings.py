@@ -82,7 +82,7 @@ def clock_findings(
 
 def plain(findings: Findings) -> dict[str, Any]:
     """The findings as plain data for JSON; null for what was not measured."""
-    header = findings.header
+    header, excess = findings.header, accuracy.clock_excess(findings.compared)
     return {
         "simulated": header.simulated,
         "gpu": {"uuid": header.gpu.uuid, "model": header.gpu.name, "driver": header.gpu.driver},
@@ -101,6 +101,7 @@ def plain(findings: Findings) -> dict[str, Any]:
         "left_out": len(findings.left_out),
         "refused": dict(findings.refused),
         "accuracy": [asdict(row) for row in findings.rows],
+        "clock_excess": asdict(excess) if excess else None,
         "overhead_curve": [asdict(point) for point in accuracy.curve(findings.compared)],
         "speed_ups": [asdict(each) for each in accuracy.speed_ups(findings.compared)],
         "clock_noise": asdict(findings.noise) if findings.noise else None,
@@ -158,6 +159,11 @@ def _accuracy(findings: Findings) -> Iterator[Part]:
         f"Bounds for {accuracy.JUDGED} products: MAE {findings.bounds.raw:g} of OFU, "
         f"{findings.bounds.adjusted:g} adjusted. This card: {findings.verdict.replace('_', ' ')}"
     )
+    if excess := accuracy.clock_excess(findings.compared):
+        yield (
+            f"Clock that was used, over the one that the FLOPs of {excess.products} products imply: "
+            f"{excess.lowest:+.1%} to {excess.highest:+.1%}, mean {excess.mean:+.1%}. OFU is off by as much"
+        )
 
 
 def _cells(

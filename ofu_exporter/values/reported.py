@@ -120,7 +120,7 @@ class StandardError(NamedTuple):
     edges: float = 0.0
     """The part of it that comes from the ends of reports, which cut what was measured."""
     overstated: float = 0.0
-    """By how much the OFU may be too high besides: the clock is read, and the power cap held."""
+    """By how much the OFU may be too high besides: its clock was read, not counted."""
 
     @property
     def ratio(self) -> float | None:
@@ -157,7 +157,7 @@ class Compared(NamedTuple):
     """By how many utilization seconds the sum may be off because ends of reports cut what was measured. A job may pause
     at the end of each report, so these errors are added up as if they were the same."""
     overstated_seconds: float = 0.0
-    """By how many utilization seconds the sum may be too high, because the power cap held while the clock was read."""
+    """By how many utilization seconds the sum may be too high, because clocks were read, not counted."""
 
     @property
     def mfu(self) -> float | None:

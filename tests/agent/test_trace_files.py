@@ -14,7 +14,8 @@ from tests.helpers.every import every
 
 AGENT, JOB, STRANGER = 4001, 4002, 4003
 PREPARE = (
-    "import sys; from pathlib import Path; from ofu_exporter.agent import trace_files as t; "
+    "import os, sys; from pathlib import Path; from ofu_exporter.agent import trace_files as t; "
+    "os.umask(0o77); "
     "t.prepare(Path(sys.argv[1]), needs_own=True); print(t.let_agent_read(Path(sys.argv[1])))"
 )
 WRITE = "import os, sys; os.umask(0o77); open(sys.argv[1], 'w').write('{}')"
@@ -35,7 +36,8 @@ def test_a_file_under_umask_077_is_for_the_agent_alone(uid: int) -> None:
     """An agent of the chart is user 0 without a capability, so that modes hold for it as well."""
     with tempfile.TemporaryDirectory() as made:
         os.chmod(made, 0o777)
-        folder, file = Path(made) / "traces", Path(made) / "traces" / f"{'a' * 32}_7.json"
+        folder = Path(made) / "run" / "agent" / "traces"  # as /run without systemd: all are made
+        file = folder / f"{'a' * 32}_7.json"
         said = as_user(uid, PREPARE, folder)
         if "takes no ACL" in said.stdout:
             pytest.skip(said.stdout)

@@ -1,8 +1,9 @@
 """The `dcgm` source on a card beside `nvml` over the same minutes: `python -m tests.hardware.both_sources OUT`.
 
-HOST_ENGINE is a folder with `libdcgm.so.4`, which is client and host engine in one. The load works for 3 s of
-every 5. Windows of 1, 5 and 30 s, a second client at 0.1 s, and an engine that is stopped and started: OUT is written
-anew after each. Without HOST_ENGINE the stand-ins for NVML and DCGM are compared.
+HOST_ENGINE is a folder with `libdcgm.so.4`, which is client and host engine in one. The load works for 0.7 s of
+every 1.1, so that a window of 5 s is about the same wherever it begins. Windows of 1, 5 and 30 s, a second client at
+0.1 s, and an engine that is stopped and started: OUT is written anew after each, with all windows. Without HOST_ENGINE
+the stand-ins for NVML and DCGM are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.doubles import dcgm
 from tests.hardware.counters import pause
 from tests.helpers.agent import until
 
-LOAD = Product("noise", "bf16", 8192, 8192, 8192, 3.0)
+LOAD, PAUSE_SECONDS = Product("noise", "bf16", 8192, 8192, 8192, 0.7), 0.4
 CLIENT_FIELD, CLIENT_SECONDS = 1001, 0.1
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -113,11 +114,11 @@ def _free_port() -> int:
 
 
 def work() -> None:
-    """On for 3 s of every 5, until the process is ended."""
+    """On and off, until the process is ended."""
     machine = cuda.CudaMachine(0)
     while True:
         machine.run(LOAD)
-        pause(2.0)
+        pause(PAUSE_SECONDS)
 
 
 def windows(engine: Engine, phase: Phase) -> Mapping[str, Sequence[Window]]:
@@ -175,6 +176,10 @@ def compared(found: Mapping[str, Sequence[Window]]) -> Mapping[str, Any]:
         "longest_gap_seconds": {
             name: max((b.start - a.end for a, b in pairwise(f)), default=0.0)
             for name, f in found.items()
+        },
+        "all": {
+            name: [(w.start, w.end, w.utilization, w.tensor_active, w.sm_clock_hz) for w in each]
+            for name, each in found.items()
         },
     }
 

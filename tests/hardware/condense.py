@@ -16,6 +16,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,9 +123,17 @@ def second_hour(folder: Path, name: str) -> None:
     """Products with what predicts their error, and the ways of training with a ratio."""
     steps = json.loads((folder / "second-hour.json").read_text())["steps"]
     answers = {step: steps.get(step, {}).get("answer", {}) for step in ("clock-error", "honest")}
-    _write(f"{name}-clock.json", iter(answers["clock-error"].get("by_product", ())))
+    clock = answers["clock-error"]
+    _write(f"{name}-clock.json", map(partial(_told, clock), clock.get("by_product", ())))
     cases = ({"case": case, **told} for case, told in answers["honest"].items())
     _write(f"{name}-honest.json", (case for case in cases if case.get("mfu_over_ofu")))
+
+
+def _told(clock: Row, product: Row) -> Row:
+    """A product with what varied beside it, in four digits."""
+    constant = clock["never_varied"]
+    beside = {k: float(f"{v:.4g}") for k, v in product["beside"].items() if k not in constant}
+    return {**product, "beside": beside}
 
 
 def main(args: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
-"""What a real H100 did (docs/hardware.md), against the formulas: the truth is FLOPs that were counted by launches."""
+"""What a real H100 and H200 did (docs/hardware.md), against the formulas: the truth is FLOPs counted by launches."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import statistics
@@ -12,10 +13,14 @@ from typing import Any
 import pytest
 
 from ofu_exporter.ofu import formula
+from ofu_exporter.ofu.divergence import Thresholds, compare_sums
+from ofu_exporter.ofu.honest_ratio import honest_ratio
 from ofu_exporter.ofu.parts import believable, losses
 from ofu_exporter.values.losses import Loss
-from ofu_exporter.values.reading import Activity
+from ofu_exporter.values.reading import READ_CLOCK_EXCESS, Activity
+from ofu_exporter.values.reported import Compared, Verdict
 from tests.hardware.clock_error import adjusted_points, rating
+from tests.helpers.agent import call
 
 MEASURED = Path(__file__).parents[1] / "measured"
 Row = Mapping[str, Any]
@@ -38,11 +43,61 @@ def test_with_the_clock_that_the_sms_count_themselves_it_is_mfu_within_a_tenth()
     assert max(errors) < 0.7
 
 
-def test_nvml_can_name_a_clock_that_is_a_tenth_too_high() -> None:
-    """Under the power cap; docs/accuracy.md says what that means for OFU."""
-    ratios = [row["nvml_clock_hz"] / row["true_clock_hz"] for row in recorded("h100-products.json")]
-    assert 0.99 < statistics.median(ratios) < 1.0
-    assert max(ratios) > 1.1
+def clock_ratios(name: str) -> list[float]:
+    return [row["nvml_clock_hz"] / row["true_clock_hz"] for row in recorded(name)]
+
+
+def test_the_true_clock_lies_within_what_is_stated_of_the_one_that_nvml_names() -> None:
+    """The bound was 12 % when the H200 was measured, made of the H100's products: 36 others exceed it by 0.1 %."""
+    one, other = clock_ratios("h100-products.json"), clock_ratios("h200-clock.json")
+    assert 0.99 < statistics.median(one) < 1.0
+    assert max(one) > 1.1
+    assert 1.07 < min(other) < 1.1 < statistics.median(other)
+    assert 1.12 < max(*one, *other) < 1 + READ_CLOCK_EXCESS
+
+
+def test_a_clock_can_be_too_high_without_a_power_cap() -> None:
+    (least,) = (row for row in recorded("h200-clock.json") if row["beside"]["power_cap"] < 0.2)
+    assert least["nvml_clock_hz"] / least["true_clock_hz"] == pytest.approx(1.07, abs=0.005)
+
+
+def test_on_the_other_card_too_it_is_mfu_with_the_clock_of_the_sms() -> None:
+    rows = recorded("h200-clock.json")
+    errors = [abs(adjusted_points(row, row["true_clock_hz"])) for row in rows]
+    assert (len(rows), statistics.fmean(errors)) == (36, pytest.approx(0.15, abs=0.005))
+
+
+def test_validate_says_how_much_too_high_the_clock_of_a_card_is(tmp_path: Path) -> None:
+    """As much as the SMs' own counters say of other products, and FP64 has no such error."""
+    samples = tmp_path / "samples.jsonl"
+    samples.write_bytes(gzip.decompress((MEASURED / "h200-validation.jsonl.gz").read_bytes()))
+    done = call("validate", "--report", "--output", str(samples), "--format", "json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["verdict"]) == (5, "outside")
+    assert report["clock_excess"]["products"] == 3
+    truth = statistics.fmean(clock_ratios("h200-clock.json")) - 1
+    assert report["clock_excess"]["mean"] == pytest.approx(truth, abs=0.006)
+    fp64 = next(row for row in report["accuracy"] if row["precision"] == "fp64")
+    assert fp64["raw"]["mean_absolute"] < 0.7
+
+
+def judged(mfu: float, ofu: float) -> Verdict:
+    """Of ten minutes on one GPU whose clock was read."""
+    too_high = 600 * ofu * (1 - 1 / (1 + READ_CLOCK_EXCESS))
+    sums = Compared(600 * mfu, 600 * ofu, 600.0, overstated_seconds=too_high)
+    limits = Thresholds(honest=honest_ratio("H200-SXM", {"bf16"}))
+    found = compare_sums(sums, thresholds=limits)
+    assert found
+    return found.verdict
+
+
+def test_honest_training_is_not_accused_and_recomputation_is_found() -> None:
+    """By formulas written out by hand, in ways of training with an OFU of 15 to 50 %."""
+    verdicts = {row["case"]: judged(row["mfu"], row["ofu"]) for row in recorded("h200-honest.json")}
+    assert verdicts.pop("full recompute") is Verdict.MFU_BELOW_OFU
+    assert verdicts.pop("FP8") is Verdict.MFU_ABOVE_OFU  # against the peak of BF16
+    assert len(verdicts) == 11
+    assert set(verdicts.values()) == {Verdict.AGREE}
 
 
 @pytest.mark.parametrize(

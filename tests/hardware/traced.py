@@ -57,8 +57,8 @@ def running(folder: Path, device: str) -> Iterator[tuple[Agent, Path]]:
     flags += ["--job-dir", str(folder / "jobs"), "--trace-folder", str(folder / "traces")]
     flags += ["--report-socket", str(folder / "r.sock")]
     if device == "cpu":  # the usual address is one for the whole machine
-        environ["KINETO_IPC_SOCKET_DIR"] = str(folder / "s")
-        flags += ["--trace-socket-folder", str(folder / "s")]
+        environ["KINETO_IPC_SOCKET_DIR"] = str(folder / "s" / "k")
+        flags += ["--trace-socket-folder", str(folder / "s" / "k")]
     (folder / "jobs").mkdir()
     hook = [*AGENT, "job", "start", "--no-ask", "--job-dir", str(folder / "jobs")]
     with agent("run", *flags, command=AGENT) as beside, steps.open("w") as out:

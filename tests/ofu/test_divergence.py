@@ -328,7 +328,7 @@ def test_what_ends_of_reports_make_unknown_widens_both_limits_and_is_no_verdict_
     assert {of(mfu, 0.06) for mfu in (0.1, 0.4, 0.9)} == {Verdict.INSUFFICIENT_DATA}
 
 
-def test_a_clock_that_the_power_cap_may_overstate_widens_only_the_lower_limit() -> None:
+def test_a_clock_that_may_be_overstated_widens_only_the_lower_limit() -> None:
     def of(mfu: float) -> Verdict:
         sums = Compared(600 * mfu, 600 * 0.5, 600.0, overstated_seconds=600 * 0.0536)
         return verdict(sums, thresholds=IN_POINTS)

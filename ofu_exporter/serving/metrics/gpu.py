@@ -125,8 +125,7 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
     ),
     GPU.gauge(
         "ofu_gpu_utilization_overstated_ratio",
-        "How much too high the last window's OFU may be, beside its standard error: the power cap held, and the clock "
-        "was read, not counted.",
+        "How much too high the last window's OFU may be, beside its standard error: the clock was read, not counted.",
         _window(lambda window: window.overstated or None),
     ),
     GPU.gauge(
