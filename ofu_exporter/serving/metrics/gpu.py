@@ -124,11 +124,6 @@ GPU_METRICS: tuple[Metric[[GpuView, Snapshot]], ...] = (
         _window(lambda window: window.stderr),
     ),
     GPU.gauge(
-        "ofu_gpu_utilization_overstated_ratio",
-        "How much too high the last window's OFU may be, beside its standard error: the clock was read, not counted.",
-        _window(lambda window: window.overstated or None),
-    ),
-    GPU.gauge(
         "ofu_gpu_window_seconds",
         "Length of the last window.",
         _window(lambda window: window.seconds),
