@@ -51,7 +51,7 @@ def test_what_holds_a_clock_down_is_said_where_it_is_known() -> None:
     assert "of 1830 · power cap</small>" in row(page, 0)
     for number in (1, 2):
         assert "of 1830</small>" in row(page, number)
-    assert page.count("not counted, it can be 13 % too high") == 1
+    assert page.count("not counted, NVML may name one up to 13 % too high") == 1
 
 
 def test_parts_of_a_card_that_counts_in_turns_are_called_estimated() -> None:
