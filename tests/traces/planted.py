@@ -8,7 +8,7 @@ all-reduce run beside the backward pass and its optimizer fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -179,19 +179,17 @@ PLANTS: dict[str, Plant] = {
 """By the finding that each is. `slow_rank` and `padding` have tests of their own."""
 
 
-def planted() -> Iterator[Job]:
-    """40 jobs: each loss several times, small and large."""
+def planted(seed: int) -> Job:
+    """One of 40 jobs: each loss several times, small and large."""
     kinds = list(PLANTS)
-    for seed in range(40):
-        finding = kinds[seed % len(kinds)]
-        least = 8000.0 if finding == "unfused_elementwise" else 3000.0
-        yield job(finding, PLANTS[finding], least + 2500.0 * (seed // len(kinds)), seed)
+    finding = kinds[seed % len(kinds)]
+    least = 8000.0 if finding == "unfused_elementwise" else 3000.0
+    return job(finding, PLANTS[finding], least + 2500.0 * (seed // len(kinds)), seed)
 
 
-def clean() -> Iterator[Job]:
-    """30 jobs that lose nothing."""
-    for seed in range(30):
-        yield job("", None, 0.0, 100 + seed, steps=3 + seed % 5)
+def clean(seed: int) -> Job:
+    """One of 30 jobs that lose nothing."""
+    return job("", None, 0.0, 100 + seed, steps=3 + seed % 5)
 
 
 EXAMPLE = Path(__file__).parent / "example_rank0.json.gz"

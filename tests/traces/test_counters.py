@@ -70,15 +70,9 @@ def traced(maker: Maker, folder: Path) -> TimeParts:
     return rank.parts
 
 
-JOBS = {
-    name: planted.job(name, plant, 4000.0, seed=2, steps=20)
-    for name, plant in planted.PLANTS.items()
-}
-
-
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", planted.PLANTS)
 def test_counters_and_a_trace_of_the_same_seconds_agree(name: str, tmp_path: Path) -> None:
-    maker = JOBS[name].maker
+    maker = planted.job(name, planted.PLANTS[name], 4000.0, seed=2, steps=20).maker
     parts = traced(maker, tmp_path)
     sums, tensor_active, seconds = counted(maker)
     assert sums.lost[Loss.IDLE] / seconds == pytest.approx(parts.idle + parts.copies, abs=0.01)
