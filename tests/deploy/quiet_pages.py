@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
 from tests.deploy.quiet_fleet import (
@@ -74,17 +75,20 @@ class AgentPages:
         labels: Mapping[str, str],
         while_: tuple[float, float] = (0, LENGTH),
     ) -> None:
-        """It begins at 0 with each start of the agent, and is on the page for 5 minutes after its time."""
+        """It begins at 0 with each start of the agent."""
         total, last, points = 0.0, 0.0, []
-        for time in self._times:
-            if while_[0] <= time < while_[1] + 300:
-                if (start := self._starts[time]) != last:
-                    total, last = 0.0, start
-                if time in self._seen:
-                    points.append((time, total))
-                if time + SCRAPE < while_[1]:
-                    total += SCRAPE * rate(time)
+        for time in self._shown(*while_):
+            if (start := self._starts[time]) != last:
+                total, last = 0.0, start
+            if time in self._seen:
+                points.append((time, total))
+            if time + SCRAPE < while_[1]:
+                total += SCRAPE * rate(time)
         self._put(name, points, **labels)
+
+    def _shown(self, begin: float, end: float) -> list[int]:
+        """The times of the pages that show what goes on then: it is there for 5 minutes longer."""
+        return self._times[bisect_left(self._times, begin) : bisect_left(self._times, end + 300)]
 
     def _fault(self, name: str, node: str, time: float) -> bool:
         return self._node == node and FAULTS[name].at(time)
@@ -139,11 +143,13 @@ class AgentPages:
             self._counter(
                 "ofu_exporter_faults_total", lambda _: 1 / 600, {"where": "collector"}, span
             )
+        # Of what counts one node's fault alone, the page of that one will do.
         missed = self._while("deadlines", "n1")
         self._counter("ofu_exporter_missed_deadlines_total", lambda t: 0.001 + 0.8 * missed(t), {})
         writes, failed = "ofu_exporter_state_writes_total", self._while("state", "n1")
         self._counter(writes, lambda t: 0.1 * (1 - failed(t)), {"outcome": "written"})
-        self._counter(writes, lambda t: 0.1 * failed(t), {"outcome": "failed"})
+        if self._node == "n1":
+            self._counter(writes, lambda t: 0.1 * failed(t), {"outcome": "failed"})
         rejected = "ofu_exporter_scheduler_rejected_total"
         cap, claims = FAULTS["cap"].begin, self._while("claims", "n4")
         reasons: Mapping[str, Callable[[float], float]] = {
@@ -153,7 +159,8 @@ class AgentPages:
             "other_boot": lambda t: float(t - self._starts[int(t)] < SCRAPE) / SCRAPE,
         }
         for reason, rate in reasons.items():
-            self._counter(rejected, rate, {"scheduler": "slurm", "reason": reason})
+            if reason == "other_boot" or self._node == "n4":
+                self._counter(rejected, rate, {"scheduler": "slurm", "reason": reason})
 
     def _job_at(self, time: float) -> QuietJob | None:
         return next((job for job in self._jobs if job.begin <= time < job.end), None)
@@ -232,7 +239,7 @@ class AgentPages:
         gpus = [str(gpu) for gpu in range(NODES[self._node])]
         span, which = (job.begin, job.end), {"job_id": job.job_id}
         names = {"job_name": job.job_id.partition("-")[0], "user": "ada"}
-        shown = [t for t in self._times if job.begin <= t < job.end + 300 and t in self._seen]
+        shown = [time for time in self._shown(*span) if time in self._seen]
         info = [(time, 1.0) for time in shown]
         self._put("ofu_job_info", info, **which, **names, framework=job.framework)
 

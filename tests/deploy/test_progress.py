@@ -171,9 +171,8 @@ def test_each_loss_is_what_was_planted(name: str, seed: int, vanish: bool, tmp_p
     assert sum(used.values()) == pytest.approx(was, abs=OF_PEAK * fleet.installed)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_without_rules_the_chain_is_rough_and_says_so(seed: int, tmp_path: Path) -> None:
-    fleet = progress_fleet.planned(seed)
+def test_without_rules_the_chain_is_rough_and_says_so(tmp_path: Path) -> None:
+    fleet = progress_fleet.planned(1)
     with stored_pages(tmp_path, fleet.pages()) as prometheus:
         client = PrometheusClient(prometheus.url)
         reader = PartReader(client)
@@ -232,16 +231,16 @@ def test_of_a_job_with_old_agents_what_is_not_watched_is_said_and_not_lost(
     assert "not known of 7" in unknown
 
 
-@pytest.mark.parametrize("name", ["prometheus", "victoria"])
-def test_200_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
-    name: str, tmp_path: Path
+@pytest.mark.parametrize(("name", "jobs"), [("prometheus", 200), ("victoria", 40)])
+def test_healthy_jobs_are_neither_idle_nor_alone_after_their_start(
+    name: str, jobs: int, tmp_path: Path
 ) -> None:
-    fleet = progress_fleet.healthy(200)
+    fleet = progress_fleet.healthy(jobs)
     end = BEGIN + fleet.hours * HOUR
     with engine(name, fleet, NAMES, tmp_path) as client:
         found = over(client, "job:lost_progress_gpu_hours:sum1h", "job_id, reason", end)
     held = fleet.held()
-    assert len({job for job, _ in found}) == len(held) == 200
+    assert len({job for job, _ in found}) == len(held) == jobs
     most = {"starting": 1.0, "checkpoint": 1.0, "held_idle": 0.001, "alone": 0.001}
     wrong = {
         (job, reason): hours

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -50,11 +51,16 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         assert not running.logged("Traceback"), "\n".join(running.log[-40:])
 
 
+@cache
+def described(client: httpx.Client) -> Any:
+    return client.get("/openapi.json").json()
+
+
 def post(client: httpx.Client, body: bytes) -> httpx.Response:
     """The answer, which must be one of those that are described, in their shape."""
     answer = client.post(PATH, content=body, headers={"content-type": "application/json"})
-    described = client.get("/openapi.json").json()["paths"][PATH]["post"]["responses"]
-    assert str(answer.status_code) in described, (answer.status_code, answer.text)
+    responses = described(client)["paths"][PATH]["post"]["responses"]
+    assert str(answer.status_code) in responses, (answer.status_code, answer.text)
     if answer.status_code == 200:
         MfuAnswer.model_validate_json(answer.content)
     else:
@@ -68,7 +74,7 @@ def encoded(body: Any) -> bytes:
 
 
 def test_the_schema_that_is_served_is_that_of_a_report(client: httpx.Client) -> None:
-    served = client.get("/openapi.json").json()["components"]["schemas"]["MfuReport"]
+    served = described(client)["components"]["schemas"]["MfuReport"]
     assert served["properties"].keys() == SCHEMA["properties"].keys()
     assert served["required"] == SCHEMA["required"]
 
