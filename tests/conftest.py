@@ -60,6 +60,11 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long text is named by its begin: each worker tells the names of all tests, and its log has them."""
+    return str(val[:40]) if isinstance(val, str | bytes) and len(val) > 80 else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything in tests/end_to_end is slow; --fast leaves out what is slow, and nothing else.
