@@ -48,7 +48,7 @@ def bounds(
 
 
 def _together(shares: Sequence[float | None]) -> Bounds:
-    """For which share some things that may overlap were busy in all; up to all of the time where one is unknown."""
+    """For which share some things that may overlap were busy in all; 1 or more may be all of the time."""
     least = total = 0.0
     for share in shares:
         if share is None:
@@ -56,7 +56,7 @@ def _together(shares: Sequence[float | None]) -> Bounds:
         else:
             least = max(least, share)
             total += share
-    return Bounds(min(least, 1.0), min(total, 1.0))
+    return Bounds(least, total)
 
 
 def _links(activity: Activity, links: LinkPeaks | None) -> tuple[float | None, ...]:
