@@ -221,7 +221,7 @@ class Entry:
         self.adjusted = (earlier or Adjusted(overhead)).with_overhead(
             overhead, self.facts.tile_overhead_bound
         )
-        if earlier is not None and before is not None:
+        if before is not None:
             self.adjusted = self.adjusted.plus(totals[0] - before[0], totals[1] - before[1])
 
     def shown(self, policy: Policy, now: float) -> ReportsView:

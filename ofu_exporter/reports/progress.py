@@ -197,7 +197,7 @@ def _fallen(now: Progress, report: MfuReport, countable: Countable) -> Fall:
     """The lower steps with one more; those that go on from each other belong together."""
     step, end, fall = report.step or 0, countable.until, now.fall
     if fall is not None and fall.step <= step:
-        return fall._replace(step=step, end=max(end, fall.end))
+        return fall._replace(step=step, end=end)
     start = end  # the time of a failure is not of a step
     if report.start is not None:
         start = min(

@@ -72,12 +72,13 @@ def test_a_scheduler_that_does_not_say_who_owns_what_is_logged_once(
     logged: Logged, caplog: pytest.LogCaptureFixture, reason: SchedulerReason, level: int
 ) -> None:
     """That no job has begun yet is no fault of the node."""
-    down = SchedulerHealth("slurm", reason=reason, detail="/run/jobs")
+    down = SchedulerHealth("slurm", reason=reason, detail="/run/jobs: 1 of 2")
     before = snapshot_of(reading())
     after = replace(before, schedulers=(down,))
     logged.take(before)
     caplog.clear()
-    logged.take(after, after)
+    other_numbers = replace(down, detail="/run/jobs: 2 of 9")
+    logged.take(after, after, replace(after, schedulers=(other_numbers,)))
     (line,) = caplog.records
     assert line.levelno == level
     assert reason.advice in line.getMessage()

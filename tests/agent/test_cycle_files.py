@@ -91,11 +91,14 @@ def test_files_of_another_user_than_the_jobs_and_root_do_not_count(
     assert "are another user's" in record.message
 
 
-def test_a_link_to_a_cycle_of_the_job_is_no_other_cycle(folder: Path) -> None:
+def test_a_link_to_a_cycle_of_the_job_is_no_other_cycle(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     own = pwd.getpwuid(folder.stat().st_uid).pw_name
     for number in range(2, 9):
         (folder / f"cycle_info.4711.1.{number}").symlink_to(folder / "cycle_info.4711.1.1")
     assert looked(str(folder), replace(JOB, user=own)).restarts(JOB) == 3
+    assert "are another user's" in caplog.text, "who could lay it may be nobody of the job"
 
 
 def test_what_is_no_cycle_of_the_job_counts_nothing(folder: Path) -> None:
@@ -133,6 +136,7 @@ def test_ten_thousand_cycles_cost_no_more_than_five_hundred(folder: Path) -> Non
         files.restarts(JOB) is None
     ):  # one look lasts three seconds at most, and the next one goes on
         files.look()
+    files.look()
     assert 3 < (files.restarts(JOB) or 0) <= MOST_CYCLES
 
 

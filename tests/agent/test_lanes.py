@@ -149,9 +149,17 @@ def test_the_same_beat_is_taken_once_and_missed_ones_are_counted() -> None:
     bench = Bench(PACE)
     bench.drive(100.0, 0)
     bench.drive(100.1, 0)
+    bench.drive(100.5, 2)
     bench.drive(101.75, 7)
     assert bench.probe.ends == [100.0, 101.75]
-    assert [delivery.missed for delivery in bench.delivered()] == [0, 6]
+    assert [delivery.missed for delivery in bench.delivered()] == [0, 1 + 4]
+
+
+def test_a_window_that_began_late_ends_with_its_beat() -> None:
+    bench = Bench(SamplingPace(SHORTEST_WINDOW_SECONDS, SHORTEST_WINDOW_SECONDS))
+    bench.drive(100.005, 0)
+    bench.drive(100.1, 1)
+    assert bench.probe.ends == [100.005, 100.1]
 
 
 def test_a_cut_ends_the_window_as_soon_as_it_may_end() -> None:

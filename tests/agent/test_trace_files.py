@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ofu_exporter.agent.trace_files import KEPT_SECONDS, MOST_KEPT, sweep_traces
 from tests.helpers.every import every
 
 AGENT, JOB, STRANGER = 4001, 4002, 4003
@@ -22,6 +23,18 @@ WRITE = "import os, sys; os.umask(0o77); open(sys.argv[1], 'w').write('{}')"
 READ = "import sys; print(open(sys.argv[1]).read())"
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be three users")
+
+
+def test_of_too_many_traces_the_newest_stay_and_what_is_no_trace_is_left(tmp_path: Path) -> None:
+    others = {tmp_path / "notes.json"}
+    traces = [tmp_path / f"{number:032x}.json" for number in range(MOST_KEPT + 3)]
+    for at, path in enumerate([*others, *traces]):
+        path.write_text("{}")
+        os.utime(path, (at, at))
+    sweep_traces(tmp_path, 1000.0)
+    assert {*tmp_path.iterdir()} == {*traces[3:], *others}
+    sweep_traces(tmp_path, KEPT_SECONDS + MOST_KEPT + 3)
+    assert {*tmp_path.iterdir()} == {traces[-1], *others}
 
 
 def as_user(uid: int, code: str, path: Path) -> subprocess.CompletedProcess[str]:

@@ -69,8 +69,15 @@ def test_every_node_adds_its_part() -> None:
 
 
 def test_a_node_named_twice_counts_once() -> None:
-    with nodes(a=known()) as (hosts, port, _):
+    asked: list[int] = []
+
+    def answer() -> tuple[int, bytes]:
+        asked.append(1)
+        return known()()
+
+    with nodes(a=answer) as (hosts, port, _):
         assert len(gather(hosts * 3, NodeAgents(port), "7", wait=0.0).totals) == 1
+    assert len(asked) == 1
 
 
 def test_a_job_that_has_not_ended_everywhere_is_waited_for() -> None:

@@ -19,6 +19,7 @@ from tests.helpers.every import every
         ("a, b\n c", "a b c"),
         ("a,a,b", "a b"),
         ("n[5]", "n5"),
+        ("n[9-10]", "n9 n10"),
         ("n[1-2,7].example.org", "n1.example.org n2.example.org n7.example.org"),
     ]
 )

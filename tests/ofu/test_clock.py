@@ -67,6 +67,12 @@ def test_reads_beside_the_window_stand_for_its_edges_only() -> None:
     assert mean(made, 0.0, 1.0) == pytest.approx(2000.0)
 
 
+def test_how_far_from_a_window_it_was_read_too_makes_no_error() -> None:
+    reads = at_each(0.5, lambda at: 1.4e9 + 1e7 * (at % 1 < 0.5))
+    near, far = ([*reads, (10.2, 1.4e9), (at, 1.4e9), (10 - at, 1.4e9)] for at in (10.4, 30.0))
+    assert error(far) == pytest.approx(error(near))
+
+
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(1e8, 2e9)), min_size=1, max_size=30))
 def test_the_mean_lies_between_the_reads(reads: list[tuple[float, float]]) -> None:
     found = mean(curve(reads))
@@ -142,6 +148,13 @@ def test_what_the_windows_before_have_shown_is_not_forgotten_at_once() -> None:
         remembered = curve(steady, remembered).memory
     usual = curve(steady).memory
     assert error(steady, remembered) == pytest.approx(error(steady, usual), rel=0.01)
+
+
+def test_a_new_window_has_a_fifth_of_what_is_remembered() -> None:
+    before, new = ClockMemory(100.0, 10.0, 4.0, 0.5), ClockMemory(0.0, 20.0, 0.0, 1.0)
+    spread = 0.8 * (4 + (12 - 10) ** 2) + 0.2 * (0 + (20 - 12) ** 2)
+    assert before.with_window(new) == pytest.approx((80.0, 12.0, spread, 0.6))
+    assert before.with_window(new._replace(gap=0.0)).gap == 0.5
 
 
 def test_reads_of_the_windows_before_make_a_spread_better_known() -> None:

@@ -26,6 +26,11 @@ def test_what_is_free_is_every_second_that_nobody_was_credited_with(
     assert free(credited, KEY, start, end) == len({*range(start, end)} - taken)
 
 
+def test_a_span_that_is_credited_late_is_one_with_its_neighbour() -> None:
+    late = credit_span(credit_span({}, KEY, 5.0, 6.0), KEY, 4.0, 5.0)
+    assert late == {KEY: ((4.0, 6.0),)}
+
+
 def test_of_too_many_spans_the_oldest_are_one_and_nothing_is_free_in_it() -> None:
     credited: Credited = {}
     for start in range(0, 4 * MOST_SPANS, 2):
@@ -38,6 +43,8 @@ def test_of_too_many_gpus_the_one_that_was_held_longest_ago_is_forgotten() -> No
     credited: Credited = {}
     for number in range(MOST_GPUS + 10):
         credited = credit_span(credited, gpu(number).key, number, number + 1)
+        credited = credit_span(credited, KEY, number, number + 0.5)
     assert len(credited) == MOST_GPUS
-    assert gpu(9).key not in credited
-    assert gpu(10).key in credited
+    assert KEY in credited
+    assert gpu(10).key not in credited
+    assert gpu(11).key in credited

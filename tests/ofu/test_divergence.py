@@ -336,3 +336,5 @@ def test_a_clock_that_may_be_overstated_widens_only_the_lower_limit() -> None:
     assert of(0.40) is Verdict.AGREE
     assert of(0.39) is Verdict.MFU_BELOW_OFU
     assert of(0.53) is Verdict.MFU_ABOVE_OFU
+    small = Compared(600 * 0.03, 600 * 0.1, 600.0, overstated_seconds=600 * 0.03)
+    assert verdict(small) is Verdict.AGREE, "it is added to the points too"

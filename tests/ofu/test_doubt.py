@@ -252,3 +252,4 @@ def test_an_end_before_the_silence_or_to_come_is_cut_to_the_silence(
     node.run(10.0, 60.0)
     node.give(60.0, replace(whole(POD, "0"), ended=EPOCH + ended))
     assert seconds(node) == pytest.approx((counted, counted))
+    assert node.job("ns/1").ended == EPOCH + counted

@@ -59,6 +59,12 @@ def test_shares_of_a_gpu_are_not_contested() -> None:
     assert not resolved.contested
 
 
+def test_a_gpu_of_which_one_job_uses_a_share_waits_no_more() -> None:
+    waits = Claim(A, ("GPU-0000::0", "1"), waiting=frozenset({"GPU-0000::0", "1"}))
+    resolved = resolve([waits, Claim(B, ("GPU-0000::1",))], GPUS)
+    assert resolved.waiting == {GPUS[1].key}
+
+
 def test_a_job_with_two_shares_of_one_gpu_has_it_alone() -> None:
     resolved = resolve([Claim(A, ("GPU-0000::0", "GPU-0000::1"))], GPUS)
     assert resolved.holders == {GPUS[0].key: (A,)}

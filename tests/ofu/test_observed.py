@@ -66,6 +66,12 @@ def test_a_pause_that_is_left_out_does_not_dilute_the_seconds_beside_it() -> Non
     assert sums.error().edges == pytest.approx(0.03, abs=0.01)
 
 
+def test_of_a_gpu_that_is_rated_too_low_a_cut_window_has_its_share() -> None:
+    """With a wrong row a GPU shows an OFU above that of any card."""
+    sums = observed(usage(lambda start, end: 1.5 * (end - start), 10.0, 60.0, off=0.0), 14.0, 20.0)
+    assert (sums.ofu, sums.edge_seconds) == pytest.approx((1.5, 0.0))
+
+
 @pytest.mark.parametrize("window", [0.5, 1.0, 5.0, 10.0])
 def test_two_reports_that_adjoin_have_the_sum_of_one(window: float) -> None:
     gpus = usage(pausing(7, 2), window, 200.0)

@@ -9,7 +9,7 @@ from ofu_exporter.values.job import Claim, Job, Ownership
 from ofu_exporter.values.reading import Window
 from ofu_exporter.values.reasons import ClaimRejection
 from ofu_exporter.values.snapshot import SchedulerHealth
-from tests.helpers.node import Node, whole
+from tests.helpers.node import EPOCH, Node, whole
 from tests.helpers.values import gpu, reading
 
 A, B = Job("slurm", "1", user="ada"), Job("slurm", "2")
@@ -145,6 +145,7 @@ def test_a_change_that_is_told_late_takes_nothing_back() -> None:
     node.run(0.0, 10.0)
     node.tick(12.0, owners=(Ownership(8.0, ()),))
     assert node.job().held_seconds == pytest.approx(10.0)
+    assert node.job().ended == EPOCH + 10.0
 
 
 def test_claims_are_believed_until_others_are_told() -> None:

@@ -107,6 +107,14 @@ def test_an_earlier_pod_of_that_name_stays_what_it_was() -> None:
     assert node.job("ns/web").held_seconds == pytest.approx(20.0)
 
 
+def test_a_job_of_its_own_under_that_name_stays_one() -> None:
+    node = Node(1)
+    node.give(0.0, whole(replace(POD, uid="u9"), "0"))
+    node.run(0.0, 10.0)
+    node.give(10.0, whole(JOB, "0"))
+    assert shown(node) == ["ns/web", "ns/web-1"]
+
+
 def test_after_a_restart_a_pod_that_the_state_file_knows_stands_under_its_job() -> None:
     """And under no name of its own while the API server is away."""
     node = Node(2)
@@ -150,6 +158,16 @@ def test_what_the_pod_did_while_kubelet_was_silent_too_is_the_jobs() -> None:
     node.run(20.0, 30.0)
     job = node.job("ns/web")
     assert (job.held_seconds, job.observed_seconds) == pytest.approx((30.0, 30.0))
+
+
+def test_so_it_is_where_the_job_was_there_already() -> None:
+    node, pods = Node(2), ("ns/web-0", "ns/web-1")
+    claims = whole(replace(JOB, aliases=pods[:1]), "0"), whole(POD, "1")
+    node.give(0.0, *claims)
+    node.tick(10.0, owners=(Ownership(10.0, claims, unsure=frozenset({"kubernetes"})),))
+    node.run(10.0, 20.0)
+    node.give(20.0, whole(replace(JOB, aliases=pods), "0", "1"))
+    assert node.job("ns/web").observed_seconds == pytest.approx(2 * 10.0)
 
 
 class Step(NamedTuple):

@@ -61,6 +61,15 @@ def test_all_gpus_of_the_node_have_started_when_one_works() -> None:
     assert starting(node) == pytest.approx(2 * 5.0)
 
 
+def test_of_a_window_that_comes_late_the_part_before_the_work_is_of_the_start() -> None:
+    node = begun(2)
+    for end, tensor in ((15.0, 0.0), (20.0, 0.5), (25.0, 0.5)):
+        node.tick(end, reading(end - 5.0, end, tensor, device=gpu(1)))
+    assert starting(node) == pytest.approx(5.0)
+    node.tick(26.0, reading(10.0, 20.0, 0.0, device=gpu(0)))
+    assert starting(node) == pytest.approx(5.0 + 5.0)
+
+
 def test_two_windows_with_others_between_them_are_not_in_a_row() -> None:
     node = begun()
     node.run(10.0, 15.0)
@@ -153,10 +162,12 @@ def test_a_job_that_states_a_step_has_started() -> None:
     assert node.job().worked_since == pytest.approx(EPOCH + 20.0)
 
 
-def test_a_job_without_tensor_work_starts_for_ten_minutes_of_kernels_at_most() -> None:
+@pytest.mark.parametrize("beside", [0.0, 0.9])
+def test_a_job_without_tensor_work_starts_for_ten_minutes_of_kernels_at_most(beside: float) -> None:
+    """The same ten minutes of several GPUs count once."""
     node = begun(2)
     for end in range(15, 2000, 5):
-        busy = [Activity(engine=0.9 if number == 0 else 0.0) for number in (0, 1)]
+        busy = [Activity(engine=engine) for engine in (0.9, beside)]
         readings = [
             replace(reading(end - 5.0, float(end), 0.0, device=gpu(number)), activity=busy[number])
             for number in (0, 1)

@@ -183,6 +183,17 @@ def test_a_window_by_cycle_counters_has_no_error_of_cut_samples() -> None:
     assert after > before + 0.01
 
 
+def test_counters_that_are_known_worse_than_the_polled_clock_are_not_used() -> None:
+    """In three windows, whose clock was hardly known, they differed by 3.5 %."""
+    polled = 3 * 5 * 1400e6
+    trust = CycleTrust(CycleTotals(0, 0), 1.0, 3, 1.035 * polled, polled, (0.002 * polled) ** 2)
+    taken = reading(0, 5, 0.5, [1400e6] * 10, cycles=(5 * 1400e6, 2.5 * 1400e6))
+    outcome = measure(taken, H100_RATING, trust)
+    assert outcome.trust.agreed == 4
+    assert outcome.window is not None
+    assert outcome.window.clock_method == "polled"
+
+
 def test_edges_that_are_not_known_better_than_a_second_widen_the_error_as_a_cut_does() -> None:
     taken = (
         reading(),

@@ -538,10 +538,14 @@ def test_causes_are_there_as_soon_as_a_verdict_turns() -> None:
     assert reports.causes.first is not None
 
 
+@pytest.mark.parametrize(
+    ("spent", "counts"),
+    [("", [EXPLAINED_AT_ONCE, 2 * EXPLAINED_AT_ONCE, 5, 5]), ("12", [EXPLAINED_AT_ONCE, 3, 3, 3])],
+)
 def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
+    spent: str, counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it looks, whoever needs the book gets it."""
+    """While it looks, whoever needs the book gets it. Jobs that have spent their time hold up no other."""
     looked: list[str] = []
     desk = Desk(6, policy=WITHOUT_NOISE)
 
@@ -558,13 +562,15 @@ def test_a_tick_looks_for_the_causes_of_few_jobs_and_the_next_goes_on(
     for job in jobs:
         desk.report(job.job_id, mfu=0.9, start=EPOCH)
     assert looked == []
+    for job_id in spent:
+        desk.book.work.spend(1.5, job_id)
     desk.node.run(0.0, 100.0)
     found = []
     for _ in range(4):
         desk.show()
         found.append(len(looked))
-    assert found == [EXPLAINED_AT_ONCE, 2 * EXPLAINED_AT_ONCE, 5, 5]
-    assert sorted(looked) == ["1", "2", "3", "4", "5"]
+    assert found == counts
+    assert sorted(looked) == [each for each in "12345" if each not in spent]
 
 
 def test_of_many_reports_at_once_one_explains(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -771,6 +777,8 @@ def test_of_a_report_about_seconds_after_the_end_of_its_job_this_is_said(desk: D
     assert late > 1
     said = f"the job has ended: the last {late:.0f} s of this report are compared with nothing"
     assert said in answer.warnings
+    desk.run(20.0)
+    assert "the last 20 s" in desk.report(mfu=0.4).warnings[-1], "it is as long as that"
 
 
 def test_facts_of_a_job_that_has_ended_are_refused_since_they_change_nothing(desk: Desk) -> None:
@@ -1070,6 +1078,15 @@ def test_a_job_on_a_part_of_a_gpu_gets_its_verdict_as_soon_as_one_on_a_whole_gpu
         assert answer.horizon is not None
         assert answer.horizon.verdict is Verdict.AGREE
         assert answer.horizon.observed_seconds == pytest.approx(70.0 * share)
+
+
+def test_what_an_earlier_job_of_a_pods_name_reported_is_not_the_jobs(desk: Desk) -> None:
+    desk.give(Job("kubernetes", "ns/pod", uid="earlier"), "0")
+    desk.run(60.0)
+    desk.report("ns/pod", mfu=0.4)
+    desk.give(Job("kubernetes", "ns/job", uid="u1", aliases=("ns/pod",)), "0")
+    desk.run(400.0)
+    assert desk.job("ns/job").reports is None
 
 
 def test_what_a_pod_reported_before_its_job_was_known_is_the_jobs(desk: Desk) -> None:

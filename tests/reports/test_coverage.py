@@ -306,6 +306,11 @@ def test_what_two_reports_both_cover_counts_once() -> None:
     assert settled(account, [used((0, 20, 0.4))], 20.0).gpu_seconds == pytest.approx(20.0)
 
 
+def test_in_pauses_of_reports_that_are_one_as_much_may_have_been_left_out() -> None:
+    account = extended(extended(Coverage(), 0.0, 0.3, 0.5), 0.7, 1.0, 0.5)
+    assert settled(account, [used((0, 1, 0.4))], 1.0).edge_seconds == pytest.approx(0.4 * 0.4)
+
+
 def test_a_gap_between_reports_is_not_compared() -> None:
     account = extended(extended(Coverage(), 0.0, 10.0, 0.5), 15.0, 25.0, 0.5)
     assert settled(account, [used((0, 30, 0.4))], 25.0).gpu_seconds == pytest.approx(20.0)

@@ -300,6 +300,8 @@ def test_however_many_events_a_start_has_their_time_counts_once_it_is_over() -> 
     assert progress.is_possible
     after = begun(progress, DAY)
     assert (after.evaluation_seconds, after.checkpoint_seconds) == (11 * GPUS, 85 * GPUS)
+    later = begun(progress, DAY + 3 * MOST_SPANS - 10)
+    assert 0 < (later.checkpoint_seconds or 0.0) < 20 * GPUS, "what were many is cut as one"
 
 
 def test_an_event_that_began_years_ago_is_a_wrong_clock() -> None:
@@ -342,3 +344,17 @@ def test_a_restart_that_the_job_tells_counts_once_and_steps_go_on_below() -> Non
 def test_a_restart_that_steps_have_told_is_not_told_again() -> None:
     job = Told().step(90, 90).step(100, 100).step(50, 150, 140).step(51, 152)
     assert job.event("restart", 105, 139).progress.restarts == 1
+    by_two_clocks = Told().step(80, 80).step(90, 90).event("restart", 89.5, 120)
+    assert by_two_clocks.progress.restarts == 1
+
+
+def test_a_long_pause_between_steps_hides_later_restarts_for_a_while_only() -> None:
+    job = Told().step(1, 10)
+    for step in range(2, 40):
+        job.step(step, 1000.0 + 10 * step)
+    assert job.step(5, 1410, 1400).step(6, 1420, 1410).progress.restarts == 1
+
+
+def test_the_highest_step_that_was_saved_stays_whatever_is_told_late() -> None:
+    job = Told().step(30, 30).event("checkpoint", 31, 32, 30).event("checkpoint", 33, 34, 20)
+    assert job.progress.lines[""].saved_step == 30

@@ -92,6 +92,9 @@ def test_a_job_keeps_its_last_trace_and_adds_up_what_findings_cost(desk: Desk) -
     assert (of_job.trace.ranks, of_job.trace.parts["idle"]) == (4, 0.25)
     assert of_job.finding_seconds == {"host_bound": pytest.approx(1.4)}
     assert of_job.traced_seconds == pytest.approx(TRACE["seconds"] + more["seconds"])
+    next_run = desk.book._entries[JOB.key].next_run("later")
+    assert next_run.traced_seconds == of_job.traced_seconds
+    assert next_run.finding_seconds == of_job.finding_seconds
 
 
 def test_a_job_has_five_series_of_findings_at_most(desk: Desk) -> None:
@@ -102,6 +105,11 @@ def test_a_job_has_five_series_of_findings_at_most(desk: Desk) -> None:
     of_job = kept(desk).reported
     assert of_job is not None
     assert len(of_job.finding_seconds) == 5
+    of_first = of_job.finding_seconds["f0"]
+    desk.book.submit({"job_id": "7", "trace": {**TRACE, "findings": [{**HOST, "finding": "f0"}]}})
+    again = kept(desk).reported
+    assert again is not None
+    assert again.finding_seconds["f0"] == pytest.approx(2 * of_first)
 
 
 def test_a_trace_goes_through_the_state_file_and_to_the_next_agent(desk: Desk) -> None:

@@ -8,11 +8,13 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from ofu_exporter.errors import ConfigError, ReportError
 from ofu_exporter.schedulers.kubernetes.pod_tokens import BURST, PodTokens
+from ofu_exporter.serving import access
 from ofu_exporter.serving.access import (
     CERTIFIED,
     PEER_UID,
@@ -359,9 +361,18 @@ def test_without_a_good_file_no_token_is_good_until_it_is_back(
     assert knows(tokens, TOKEN)
 
 
-def test_what_could_not_be_read_is_tried_again(path: Path) -> None:
+def test_what_could_not_be_read_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its directory may have been out of reach, and the file itself has not changed."""
     tokens = SiteTokens(path)
+    token_file(path, OTHER)
+    with monkeypatch.context() as hung:
+        hung.setattr(access, "read_secret", Mock(side_effect=ConfigError("it hangs")))
+        tokens.refresh()
+    assert not knows(tokens, OTHER)
+    tokens.refresh()
+    assert knows(tokens, OTHER)
+    token_file(path, TOKEN)
+    tokens.refresh()
     aside = path.with_name("aside")
     path.rename(aside)
     tokens.refresh()
