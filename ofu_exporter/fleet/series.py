@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import isnan
+from math import hypot
 from typing import Any, NamedTuple
 
 EARLIEST, LATEST = -1e-9, 1e11
@@ -46,7 +46,7 @@ def read_series(row: Mapping[str, Any], start: float, end: float) -> Series:
     at, texts = zip(*samples, strict=True)
     labels, values = _labels(row["metric"]), [*map(float, texts)]
     times, are_between = _times(at, start, end)
-    if are_between and min(values) > -LARGEST and max(values) < LARGEST and not isnan(sum(values)):
+    if are_between and hypot(*values) < LARGEST:  # then each is, and none is NaN
         return Series(labels, times, values)
     points = zip(times, values, strict=True)
     return Series.of(labels, [p for p in points if start < p[0] <= end and abs(p[1]) < LARGEST])

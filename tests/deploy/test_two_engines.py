@@ -69,7 +69,7 @@ def of_reports() -> Iterator[Asked]:
     for name in ("AGENTS", "RAW_NAMES", "ABSENT", "NODE_GPUS", "PRESENT", "TARGET"):
         expression = getattr(queries, name).replace("{CLUSTER}", "").replace("{NODES}", "")
         yield Asked(name, expression, HOUR)
-    yield Asked("nodes that may have been away", queries.maybe_absent(3), HOUR)
+    yield Asked("looks at nodes", queries.looks_at_nodes(3), HOUR)
     for name, expression in one_job.expressions('cluster="a",job_id="2"').items():
         yield Asked(f"points of a job: {name}", expression, 300.0)
 

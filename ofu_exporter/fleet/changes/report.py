@@ -11,7 +11,7 @@ from ofu_exporter.fleet.changes.alike import ENOUGH
 from ofu_exporter.fleet.changes.peer_hours import CLOCK, WORK, NodeHours, PeerReader
 from ofu_exporter.fleet.changes.peers import PeerComparison, PeerHours, compare, without_nodes
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.series import HourReader, job_hours, long_jobs, models, runs
+from ofu_exporter.fleet.changes.series import long_jobs, models, runs
 from ofu_exporter.fleet.changes.survey import (
     FEWEST_POINTS,
     REPORT_LEVEL,
@@ -78,10 +78,8 @@ def collect(
     """What is compared, of a history that was read; of single GPUs only the last `most_gpu_hours`."""
     named, left_out = runs(jobs)
     series = named if "name" in kinds else []
-    if "model" in kinds or "job" in kinds:
-        by_hour = job_hours(HourReader(reader, history))
-        series += models(by_hour, history.clock, jobs) if "model" in kinds else []
-        series += long_jobs(by_hour, history.clock, jobs) if "job" in kinds else []
+    series += models(history, jobs) if "model" in kinds else []
+    series += long_jobs(history, jobs) if "job" in kinds else []
     last = history.last(most_gpu_hours)
     compared = _read_peers(PeerReader(reader, last), series, last) if "node" in kinds else []
     return Collected(history, series, left_out, compared, last.span)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import NamedTuple
+from math import isnan
 
 from ofu_exporter.fleet.changes.point import OfuPoint
 from ofu_exporter.fleet.changes.survey import OfuSeries
-from ofu_exporter.fleet.changes_result import Kind
 from ofu_exporter.fleet.hours import HOUR, ServerClock, TimeSpan
-from ofu_exporter.fleet.reports import queries
-from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
+from ofu_exporter.fleet.reports.answers import HistoryAnswers
+from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.job_rows import unix
 from ofu_exporter.fleet.reports.queries import Quantity
 from ofu_exporter.fleet.reports.result import JobRow
@@ -59,11 +57,6 @@ def _order(point: OfuPoint) -> tuple[float, int, str]:
     return point.at_unix, len(point.job_id), point.job_id
 
 
-Key = tuple[str, ...]
-Hours = dict[Key, dict[int, float]]
-"""A value of every hour, by the labels that tell series apart."""
-
-
 class HourReader(HistoryAnswers):
     """Reads hourly values of a history: those on record, and those of the agents' own series where there are none."""
 
@@ -82,73 +75,48 @@ class HourReader(HistoryAnswers):
             for (answer,) in self._reader.stepped(quantity.name, expressions, span):
                 yield answer
 
-    def hours(self, quantity: Quantity) -> Hours:
-        """All values of a quantity of jobs, those on record as they are there."""
 
-        def fetch(part: TimeSpan) -> list[Answer]:
-            return self._reader.client.recorded(quantity.recorded, *part)
-
-        answer = chain.from_iterable(self.parts(quantity, fetch))
-        return self.largest(answer, _key_of)
-
-
-def _key_of(labels: Mapping[str, str]) -> Key:
-    """Cluster and id: hours do not tell whose job it was."""
-    job = job_of(labels)
-    return job.cluster, job.job_id
-
-
-class JobHours(NamedTuple):
-    """GPU-hours of every job in every hour, by cluster and id."""
-
-    observed: Hours
-    utilized: Hours
-
-
-def job_hours(reader: HourReader) -> JobHours:
-    wanted = {each.name: each for each in queries.JOB_HOURS}
-    return JobHours(*(reader.hours(wanted[name]) for name in JobHours._fields))
-
-
-def models(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
+def models(history: FleetHistory, rows: Iterable[JobRow]) -> list[OfuSeries]:
     """OFU of all jobs on every GPU model. GPUs that no job has are not in it: they show demand, not speed."""
     of_job = {(row.cluster, row.job_id): row.model or "" for row in rows}
-    sums = JobHours(defaultdict(dict), defaultdict(dict))
-    for key, observed in hours.observed.items():
-        place = (key[0], of_job.get((key[0], key[1]), ""))
-        for hour in observed.keys() & hours.utilized.get(key, {}).keys():
-            for total, values in zip(sums, hours, strict=True):
-                total[place][hour] = total[place].get(hour, 0.0) + values[key][hour]
-    return list(_series("model", ("cluster", "model"), sums, clock))
-
-
-def long_jobs(hours: JobHours, clock: ServerClock, rows: Iterable[JobRow]) -> list[OfuSeries]:
-    """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
-    row_of = {(row.cluster, row.job_id): row for row in rows}
+    sums: dict[tuple[str, str], dict[int, tuple[float, float]]] = defaultdict(dict)
+    for key, measured in sorted(history.measured.items()):
+        place = key.cluster, of_job.get((key.cluster, key.job_id), "")
+        for hour, observed, utilized in measured.in_order():
+            if not isnan(utilized):
+                before = sums[place].get(hour, (0.0, 0.0))
+                sums[place][hour] = before[0] + observed, before[1] + utilized
     return [
-        OfuSeries("job", _named(dict(each.labels), row_of), each.points)
-        for each in _series("job", ("cluster", "job_id"), hours, clock, first=1)
+        OfuSeries(
+            "model",
+            (("cluster", cluster), ("model", model)),
+            _points(((hour, *both) for hour, both in sorted(hours.items())), history.clock),
+        )
+        for (cluster, model), hours in sorted(sums.items())
     ]
 
 
-def _named(
-    labels: Mapping[str, str], row_of: Mapping[tuple[str, str], JobRow]
+def long_jobs(history: FleetHistory, rows: Iterable[JobRow]) -> list[OfuSeries]:
+    """OFU of every job hour by hour. The first hour of a job is its start-up and left out."""
+    row_of = {(row.cluster, row.job_id): row for row in rows}
+    return [
+        OfuSeries("job", _labels(key, row_of), _points(measured.in_order()[1:], history.clock))
+        for key, measured in sorted(history.measured.items())
+    ]
+
+
+def _labels(
+    key: ClusterJob, row_of: Mapping[tuple[str, str], JobRow]
 ) -> tuple[tuple[str, str], ...]:
-    row = row_of.get((labels["cluster"], labels["job_id"]))
-    names = {"job_name": row.job_name, "user": row.user} if row else {}
-    return tuple({**labels, **names}.items())
+    labels = (("cluster", key.cluster), ("job_id", key.job_id))
+    row = row_of.get((key.cluster, key.job_id))
+    return (*labels, ("job_name", row.job_name), ("user", row.user)) if row else labels
 
 
-def _series(
-    kind: Kind, labels: tuple[str, ...], hours: JobHours, clock: ServerClock, first: int = 0
-) -> Iterator[OfuSeries]:
-    for key, observed in sorted(hours.observed.items()):
-        used = hours.utilized.get(key, {})
-        points = tuple(
-            OfuPoint(
-                at_unix=clock.end_of(hour - 1), value=used[hour] / measured, gpu_hours=measured
-            )
-            for hour, measured in sorted(observed.items())[first:]
-            if measured > 0 and hour in used
-        )
-        yield OfuSeries(kind, tuple(zip(labels, key, strict=True)), points)
+def _points(hours: Iterable[tuple[int, float, float]], clock: ServerClock) -> tuple[OfuPoint, ...]:
+    """Those of hours in which something was measured."""
+    return tuple(
+        OfuPoint(at_unix=clock.end_of(hour - 1), value=utilized / observed, gpu_hours=observed)
+        for hour, observed, utilized in hours
+        if observed > 0 and not isnan(utilized)
+    )

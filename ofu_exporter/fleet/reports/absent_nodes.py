@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from ofu_exporter.fleet.hours import HOUR, TimeSpan, runs
+from ofu_exporter.fleet.hours import DAY, HOUR, TimeSpan, runs
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.answers import HistoryAnswers, job_of
 from ofu_exporter.fleet.reports.fleet_history import AbsentNode, ClusterJob, JobSums
@@ -27,6 +28,10 @@ _LEAST_SECONDS, _STEP_SECONDS = 300.0, 60.0
 """Of a gap that a job may have ended in, and between two looks for its begin and end."""
 _GpusOfNodes = dict[str, dict[str, float]]
 """GPUs by node and model."""
+
+
+_Place = tuple[str, str]
+"""A cluster and a node of it."""
 
 
 class _Gap(NamedTuple):
@@ -64,10 +69,9 @@ class AbsentNodeReader(HistoryAnswers):
                 self._note_cut(gap, before, back)
 
     def _gaps(self) -> Iterator[_Gap]:
-        nodes: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
-        for one in chain.from_iterable(
-            self._reader.read("nodes", self._history.span, self._absent)
-        ):
+        nodes: dict[_Place, dict[int, float]] = defaultdict(dict)
+        absent = partial(self._absent, {})
+        for one in chain.from_iterable(self._reader.read("nodes", self._history.span, absent)):
             place = (one.labels.get("cluster", ""), one.labels.get("instance", ""))
             for time, share in one.points:
                 nodes[place][self._history.clock.hour_of(time)] = share
@@ -82,16 +86,33 @@ class AbsentNodeReader(HistoryAnswers):
                 some = {name: together[name] for name in names[at : at + NODES_AT_ONCE]}
                 yield _Gap(cluster, first, last, some)
 
-    def _absent(self, part: TimeSpan) -> list[Series]:
-        """The shares of hours in which nodes were away; only nodes that may have been are asked about by hour."""
-        client = self._reader.client
-        maybe = client.instant(queries.maybe_absent(part.hours), part.end)
-        names = sorted({one.labels.get("instance", "") for one in maybe})
+    def _absent(self, seen: dict[_Place, float], part: TimeSpan) -> list[Series]:
+        """The shares of hours in which nodes were away; only nodes that may have been are asked about by hour.
+
+        `seen` has the end of the last part in which each node was there: all that were a day before are known.
+        """
+        if part.start not in seen.values():
+            for before in TimeSpan(part.start - DAY - HOUR, part.start).pieces(part.hours):
+                self._looks(seen, before)
+        always = self._looks(seen, part)
+        recent = {place for place, last in seen.items() if last >= part.start - DAY}
+        names = sorted({node for _, node in recent - always})
         expressions = [
             queries.ABSENT.replace("NODES", any_of("instance", names[at : at + NODES_AT_ONCE]))
             for at in range(0, len(names), NODES_AT_ONCE)
         ]
+        client = self._reader.client
         return [one for each in expressions for one in client.steps(each, *part, HOUR)]
+
+    def _looks(self, seen: dict[_Place, float], part: TimeSpan) -> set[_Place]:
+        """Note which nodes were there, and give those that were in every look, which costs a fraction of all looks."""
+        always = set()
+        for one in self._reader.client.instant(queries.looks_at_nodes(part.hours), part.end):
+            place = one.labels.get("cluster", ""), one.labels.get("instance", "")
+            seen[place] = part.end
+            if one.values[-1] >= part.hours * queries.LOOKS // 2:
+                always.add(place)
+        return always
 
     def _of_nodes(
         self, gap: _Gap, nodes: Iterable[str], time: float, expression: str

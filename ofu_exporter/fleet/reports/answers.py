@@ -62,6 +62,11 @@ class HistoryAnswers:
             if are_always_there:
                 wanted |= self._agents - recorded
         yield from self._raw(what, quantities, wanted - early.keys())
+        yield from self.finer(what, quantities)
+
+    def finer(self, what: str, quantities: Sequence[Quantity]) -> Iterator[Answers]:
+        """The same of the hours of which only a part is known, by more looks."""
+        early = self._early()
         for looks in sorted(set(early.values())):
             finer = [each.with_looks(looks) for each in quantities]
             yield from self._raw(what, finer, {hour for hour in early if early[hour] == looks})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -113,6 +114,26 @@ class JobSums:
 
 
 @dataclass(slots=True)
+class MeasuredHours:
+    """The hours in which a job was measured, in columns: as objects they would take eight times as much memory."""
+
+    hours: array[int] = field(default_factory=lambda: array("l"))
+    observed: array[float] = field(default_factory=lambda: array("d"))
+    utilized: array[float] = field(default_factory=lambda: array("d"))
+    """NaN where it is not known."""
+
+    def add(self, observed: Mapping[int, float], utilized: Mapping[int, float]) -> None:
+        """Add other hours than those before, in any order."""
+        self.hours.extend(observed)
+        self.observed.extend(observed.values())
+        self.utilized.extend(utilized.get(hour, math.nan) for hour in observed)
+
+    def in_order(self) -> list[tuple[int, float, float]]:
+        """Hours with GPU-hours observed and utilized."""
+        return sorted(zip(self.hours, self.observed, self.utilized, strict=True))
+
+
+@dataclass(slots=True)
 class ModelSums:
     """GPU-hours of all GPUs of a model, held by a job or not."""
 
@@ -209,6 +230,8 @@ class FleetHistory:
     raw: set[ClusterHour] = field(default_factory=set)
     """Hours that were computed from the agents' own series."""
     absent: list[AbsentNode] = field(default_factory=list)
+    measured: dict[ClusterJob, MeasuredHours] = field(default_factory=dict)
+    """By cluster and id, whose job that ever was."""
     progress: dict[ClusterJob, ProgressSums] = field(default_factory=dict)
     hours: dict[int, JobSums] = field(default_factory=dict)
     """The sums of all jobs, by hour; what was lost is known by day alone."""

@@ -31,6 +31,7 @@ from ofu_exporter.fleet.reports.fleet_history import (
     FleetHistory,
     JobHistory,
     JobSums,
+    MeasuredHours,
 )
 from ofu_exporter.fleet.reports.progress_reader import ProgressReader
 from ofu_exporter.fleet.reports.queries import NAMES, Quantity
@@ -123,17 +124,16 @@ class _Collector(HistoryAnswers):
 
     def read_installed(self) -> None:
         """What GPUs there are, and of how much of the time anything is known."""
-        self._read_covered()
-        if any(share < 1 for share in self._history.covered.values()):
-            self._read_covered()
+        for is_finer in (False, True):  # where an hour is known in part, it is read again
+            self._read_covered(is_finer)
         for answer in self.either(queries.INSTALLED):
             for key, hour, value in self.values_of(answer, model_of):
                 self._history.add_installed(hour, *key, value)
 
-    def _read_covered(self) -> None:
-        """The shares of hours; read again, more exactly where an hour is known in part."""
+    def _read_covered(self, is_finer: bool) -> None:
         shares: dict[ClusterHour, float] = {}
-        for answer in self.either(queries.COVERED):
+        read = self.finer if is_finer else self.together
+        for (answer,) in read("covered", [queries.COVERED]):
             for job, hour, value in self.values_of(answer, job_of):
                 shares[job.cluster, hour] = min(1.0, value)
         self._history.covered.update(shares)
@@ -197,6 +197,8 @@ class _Collector(HistoryAnswers):
         for key in sorted(set[ClusterJob]().union(*of_jobs)):
             of_job, job = [each.get(key, {}) for each in of_jobs], history.job(key)
             is_reused = history.is_reused(key)
+            if of_job[1]:
+                history.measured.setdefault(key, MeasuredHours()).add(*of_job[1:3])
             for hour in sorted(set[int]().union(*of_job)):
                 if is_reused:
                     job = history.job(history.owned(key, hour))

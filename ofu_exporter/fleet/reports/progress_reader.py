@@ -58,8 +58,9 @@ UTILIZED = Quantity(
 """GPU-hours at the full peak in these; not known by looks."""
 WATCHED = Quantity(
     "watched",
-    f"max by ({JOB}) (last_over_time(job:watched_gpu_hours:sum1h{_KEPT})) or "
-    f"max by ({JOB}) (last_over_time(job:held_gpu_hours:increase1h{_KEPT}))",
+    f"(max by ({JOB}) (last_over_time(job:watched_gpu_hours:sum1h{_KEPT})) or "
+    f"max by ({JOB}) (last_over_time(job:held_gpu_hours:increase1h{_KEPT}))) and on ({JOB}) "
+    f'last_over_time(job:lost_progress_gpu_hours:sum1h{{reason="held_idle"}}{_KEPT})',
     f"sum by ({JOB}) (sum_over_time(({_WATCHED}){WITHIN})) / {LOOKS}",
 )
 """GPU-hours of which is known whether a kernel ran; rules of before did not tell them from those held."""

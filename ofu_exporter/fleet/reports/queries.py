@@ -200,16 +200,11 @@ ABSENT = f"({_BEFORE} - (sum_over_time(({_PRESENT}){WITHIN}) / {LOOKS} or 0 * {_
 """The share of the hour in which a node was not seen, of nodes that were there in the day before."""
 
 
-def maybe_absent(hours: int) -> str:
-    """Nodes that may have been away in these hours, at a fraction of the cost: no single series tells of all looks.
-
-    Of two looks in a row, one is here.
-    """
-    there = " or ".join(f"max_over_time({each}[{hours + 24}h:1h])" for each in _TELL_OF_NODES)
+def looks_at_nodes(hours: int) -> str:
+    """In how many of every second look of these hours each node was there, if one series tells of all of them."""
     within = f"[{60 * hours - 1}m59s999ms:10m]"
     looks = " or ".join(f"count_over_time({each}{within})" for each in _TELL_OF_NODES)
-    by = "by (cluster, instance)"
-    return f"group {by} ({there}) unless max {by} ({looks}) >= {hours * LOOKS // 2}"
+    return f"max by (cluster, instance) ({looks})"
 
 
 NODE_GPUS = (
