@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 from ofu_exporter.cli.demo_fleet import month_page
-from tests.helpers.fleets import BEGIN, with_history
+from tests.helpers.fleets import BEGIN, fleet
 from tests.helpers.screenshots import FOLDER, picture
+from tests.helpers.simulated_pages import scraped
 from tests.helpers.stored_fleet import read_in, stored
-from tests.simulated_history.raw_pages import raw_lines
 
 NOW = 1_780_000_000.0
 """2026-05-28: the picture is the same whenever it is taken."""
@@ -23,7 +23,6 @@ REPORT_SIZE, JOB_SIZE = (1400, 1640), (1400, 1160)
 JOB_FLEET = """
 length: 1d
 interval: 30
-scrape_interval: 60
 nodes:
   - {name: h100-, count: 3, model: H100, gpus: 8, partition: batch}
 jobs:
@@ -31,7 +30,6 @@ jobs:
      changes: [{at: 14h, factor: 0.5}], straggler: {gpu: 5, share: 0.6}}
 faults:
   - {fault: gpu_lost, nodes: [h100-2], gpus: [3], at: 4h, lasts: 3h}
-history: {raw: [{nodes: [h100-1..3], lasts: 1d}]}
 """
 """A job on 24 GPUs: one of them does less than its peers, one is lost for some hours, and at last it gets slower."""
 
@@ -47,10 +45,8 @@ def job_picture(folder: Path) -> None:
     """A job with the heat map of its GPUs."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        made = with_history(JOB_FLEET, scratch)
-        raw = raw_lines(made, BEGIN, (0, made.spec.length))
-        assert raw is not None
-        read_in(scratch, "".join(text for text, _ in raw) + "# EOF\n")
+        made = fleet(JOB_FLEET, scratch)
+        read_in(scratch, scraped(made, BEGIN, 60))
         (job,) = made.jobs
         with stored(scratch) as prometheus:
             command = [sys.executable, "-m", "ofu_exporter", "fleet", "job", job.job.draft.job_id]

@@ -2,7 +2,7 @@
 
     python -m tests.bench.fleet_report [--clusters 10]
 
-The history is made by tests.simulated_history, imported by promtool and read from a real Prometheus, in some minutes.
+What rules keep of its hours (tests/helpers/simulated_pages.py) is read from a real Prometheus, in some minutes.
 Printed are the command's time, the most memory of any program that this one ran (promtool, Prometheus or the command),
 and the worst miss of every number against the truth. With `--clusters`, as many such fleets in one Prometheus are read
 after one alone, so that both times are of the same run.
@@ -23,10 +23,10 @@ import yaml
 
 from ofu_exporter.fleet.reports.result import FleetReport
 from ofu_exporter.fleet.simulation import spec
+from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
-from tests.simulated_history import fleet
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
         "--clusters", type=int, default=1, help="Also read this many such fleets, a cluster each."
     )
     flags = parser.parse_args()
-    made = fleet.read(flags.spec)
+    made = fleet_of(spec.read(flags.spec))
     end = BEGIN + 60 * made.spec.length
     since = f"{made.spec.length / 60:g}h"
     with tempfile.TemporaryDirectory() as name:
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 def compare(path: Path, folder: Path, time: tuple[str, float], clusters: int) -> None:
-    """Read one fleet, and then this many of them; of the series of each minute one sample in five is kept."""
+    """Read one fleet, and then this many of them."""
     one = yaml.safe_load(spec.spec_path(path).read_text())
     for number in range(clusters):
         other = {"cluster": f"c{number}", "seed": one.get("seed", 1) + number}
         of_many = folder / f"c{number}.yaml"
         of_many.write_text(yaml.safe_dump({**one, **other}))
-        fleet_truth.write(fleet.read(of_many), BEGIN, folder / f"c{number}", thinned=True)
+        fleet_truth.write(fleet_of(spec.read(of_many)), BEGIN, folder / f"c{number}")
         blocks = folder / "many" / "data"
         shutil.copytree(folder / f"c{number}" / "data", blocks, dirs_exist_ok=True)
         if number in (0, clusters - 1):

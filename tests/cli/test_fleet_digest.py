@@ -20,13 +20,14 @@ from ofu_exporter.errors import ConfigError, QueryError
 from ofu_exporter.fleet.digest import config_file
 from ofu_exporter.fleet.digest.result import Digest
 from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.simulation import spec
+from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.doubles.mail_server import mail_server
 from tests.helpers import fleet_truth
 from tests.helpers.fleets import BEGIN
 from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored, stored_pages
-from tests.simulated_history import fleet
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,7 +57,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("simulated")
-    fleet_truth.write(fleet.read(Path("small")), BEGIN, folder)
+    fleet_truth.write(fleet_of(spec.read(Path("small"))), BEGIN, folder)
     with stored(folder) as running:
         yield running
 

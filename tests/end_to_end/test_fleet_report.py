@@ -1,4 +1,4 @@
-"""A report over a simulated fleet says what is true of it: jobs of all kinds, faults, MIG, crashes, wrong reports."""
+"""A report over a simulated fleet says what is true of it: jobs of all kinds, MIG, crashes, wrong reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ofu_exporter.fleet.reports.result import FleetReport, JobRow
+from ofu_exporter.fleet.simulation import spec
+from ofu_exporter.fleet.simulation.fleet import fleet_of
 from tests.helpers import fleet_truth
 from tests.helpers.agent import call
 from tests.helpers.fleets import BEGIN
 from tests.helpers.stored_fleet import stored
-from tests.simulated_history import fleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("small fleet")]
 
@@ -23,7 +24,7 @@ Reported = tuple[FleetReport, dict[str, dict[str, Any]]]
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The report over the small fleet that ships with the package, and the truth."""
     folder = tmp_path_factory.mktemp("fleet")
-    truth = fleet_truth.write(fleet.read(Path("small")), BEGIN, folder)
+    truth = fleet_truth.write(fleet_of(spec.read(Path("small"))), BEGIN, folder)
     with stored(folder) as prometheus:
         flags = ["--prometheus", prometheus.url, "--since", "24h", "--until", "2025-08-28T00:00Z"]
         done = call("fleet", "report", "--format", "json", *flags)
@@ -73,11 +74,3 @@ def test_a_job_that_holds_gpus_and_does_nothing_is_idle(reported: Reported) -> N
     assert row.ofu == pytest.approx(0.0, abs=0.001)
     assert row.idle_gpu_hours == pytest.approx(truth["held_gpu_seconds"] / 3600, rel=0.05)
     assert sum(row.idle_gpu_hours for row in reported[0].jobs) < 1.1 * row.idle_gpu_hours
-
-
-def test_what_faults_took_is_unmeasured_and_not_0(reported: Reported) -> None:
-    report, _ = reported
-    steps = {step.name: step.gpu_hours or 0.0 for step in report.funnel}
-    assert 0 < steps["unmeasured"] < 0.1 * steps["held"]
-    installed = 24 * (8 * 8 + 2 * 4 + 2 * 4)
-    assert steps["installed"] == pytest.approx(installed, rel=0.1)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import yaml
 
+from tests.helpers.fleets import fleet
 from tests.helpers.prometheus_server import Prometheus
+from tests.helpers.simulated_pages import kept
 from tests.helpers.stored_fleet import BEGIN, stored_pages
-from tests.simulated_history import fleet, history
 
 END = "2026-01-19T00:00Z"
 ROBOT = {"name": "robot-policy", "users": ["ana"], "gpus": 256, "every": "14h", "lasts": "12h"}
@@ -18,7 +19,6 @@ SPEC = {
     "cluster": "lab",
     "seed": 7,
     "length": "14d",
-    "start": "2026-01-05T00:00Z",
     "nodes": [{"name": "h", "count": 40, "model": "H100", "gpus": 8}],
     "jobs": [
         {**ROBOT, "count": 9, "ofu": {"mean": 0.31, "deviation": 0.02}},
@@ -43,26 +43,15 @@ SPEC = {
             "changes": [{"at": "5d", "factor": 0.5}],
         },
     ],
-    "history": {"levels": ["hour", "job", "model"]},
 }
 """The paper's case: a debug flag that all training of a robot's policy on 256 GPUs has for five days makes it 2.5 times
 slower (arXiv:2605.20799, section VI-A). Beside that, jobs in which nothing changes, and one that falls to a half."""
-OF_MINUTES = "job:ofu_job_held_gpu_seconds:rate5m"
-"""All that the command asks of jobs beside what is kept by the hour: how many GPUs they have."""
 DROPPED, MENDED, HALVED = ("2026-01-10T06:00:00Z", "2026-01-15T12:00:00Z", "2026-01-10T12:00:00Z")
-
-
-def is_asked_for(name: str) -> bool:
-    return history.level_of(name) != "job" or name == OF_MINUTES
 
 
 @contextmanager
 def changed_fleet(folder: Path) -> Iterator[Prometheus]:
     """The fleet of SPEC, read in by promtool."""
-    path = folder / "spec.yaml"
-    path.write_text(yaml.safe_dump(SPEC))
-    made = fleet.read(path)
-    series = [one for one in history.recorded(made, BEGIN) if is_asked_for(one.name)]
-    texts = (text for text, _ in history.lines(series, (0, made.spec.length + 1), BEGIN))
-    with stored_pages(folder, "".join(texts) + history.END) as prometheus:
+    made = fleet(yaml.safe_dump(SPEC), folder)
+    with stored_pages(folder, kept(made, BEGIN)) as prometheus:
         yield prometheus

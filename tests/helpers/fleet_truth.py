@@ -1,10 +1,9 @@
-"""Writes the history of a simulated fleet into a Prometheus, and compares a report over it with the fleet's truth."""
+"""Writes the hours of a simulated fleet into a Prometheus, and compares a report over it with the fleet's truth."""
 
 from __future__ import annotations
 
 import math
 import statistics
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,29 +11,15 @@ from typing import Any, NamedTuple
 from ofu_exporter.fleet.reports.result import Agreement, FleetReport
 from ofu_exporter.fleet.simulation.fleet import JobTruth, SimulatedFleet
 from ofu_exporter.fleet.simulation.spec import MINUTE
-from tests.helpers.stored_fleet import CREATE_BLOCKS
-from tests.simulated_history import history
-from tests.simulated_history.fleet import RecordedFleet
-from tests.simulated_history.observed import activity, lost_of
+from tests.helpers.simulated_pages import kept
+from tests.helpers.stored_fleet import read_in
 
 FLAGGED = "mfu_above_ofu"
 
 
-def write(
-    fleet: RecordedFleet, begin: float, folder: Path, thinned: bool = False
-) -> dict[str, dict[str, Any]]:
-    """Make blocks of the history in `folder`/data. Gives the truth of every job, by its id.
-
-    `thinned`: of the series of each minute, one sample in five is kept.
-    """
-    (folder / "om").mkdir(parents=True)
-    for written in history.write(fleet, begin, folder / "om"):
-        if written.path.name.startswith("recorded"):
-            if thinned:
-                thin(written.path)
-            command = [*CREATE_BLOCKS, str(written.path), str(folder / "data")]
-            subprocess.run(command, check=True, capture_output=True)
-        written.path.unlink()
+def write(fleet: SimulatedFleet, begin: float, folder: Path) -> dict[str, dict[str, Any]]:
+    """Make blocks of what is kept of the fleet in `folder`/data. Gives the truth of every job, by its id."""
+    read_in(folder, kept(fleet, begin))
     return {job["job_id"]: job for job in facts(fleet)}
 
 
@@ -61,19 +46,17 @@ def _facts(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, Any]:
 
 
 def _lost(truth: JobTruth, fleet: SimulatedFleet) -> dict[str, float]:
-    """Where the rest of the peak truly goes, by part: with the OFU the means add up to 1."""
-    columns = zip(truth.ofu, activity(truth, fleet), truth.is_running, strict=True)
-    minutes = [lost_of(truth, ofu * truth.mean_share, active) for ofu, active, on in columns if on]
-    return {part: statistics.fmean(each[part] for each in minutes) for part in minutes[0]}
-
-
-def thin(path: Path) -> None:
-    """Keep the samples of every fifth minute, among them those of the hours."""
-    lines = path.read_text().splitlines(keepends=True)
-    thinned = (
-        line for line in lines if line.startswith("#") or not int(line.rsplit(" ", 1)[1]) % 300
-    )
-    path.write_text("".join(thinned))
+    """Where the rest of the peak goes, by part, if no GPU has another clock: with the OFU the means add up to 1."""
+    tensor_clock_hz = fleet.nodes[next(iter(truth.job.devices))].tensor_clock_hz
+    minutes = []
+    for each, is_running in zip(truth.ofu, truth.is_running, strict=True):
+        ofu = each * truth.mean_share
+        active = ofu * tensor_clock_hz / truth.job.draft.clock_hz
+        engine, sm = truth.busy(active)
+        if is_running:
+            minutes.append((active - ofu, sm - active, engine - sm, 1.0 - engine))
+    means = map(statistics.fmean, zip(*minutes, strict=True))
+    return dict(zip(("clock", "no_tensor", "empty_sms", "idle"), means, strict=True))
 
 
 class Misses(NamedTuple):

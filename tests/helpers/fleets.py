@@ -7,8 +7,6 @@ from pathlib import Path
 from ofu_exporter.fleet.simulation import spec
 from ofu_exporter.fleet.simulation.agent import SimulatedAgent
 from ofu_exporter.fleet.simulation.fleet import SimulatedFleet, fleet_of
-from tests.simulated_history import fleet as recorded_fleet
-from tests.simulated_history.fleet import RecordedFleet
 
 BEGIN = 1756252800.0
 """Unix time at which the fleets of tests begin: 2025-08-27, 00:00 UTC."""
@@ -26,13 +24,6 @@ def read(text: str, folder: Path) -> spec.SpecFile:
 
 def fleet(text: str, folder: Path) -> SimulatedFleet:
     return fleet_of(read(text, folder))
-
-
-def with_history(text: str, folder: Path) -> RecordedFleet:
-    """A fleet whose specification also says what is on record of it."""
-    path = folder / "fleet.yaml"
-    path.write_text(text)
-    return recorded_fleet.read(path)
 
 
 def agent(simulated: SimulatedFleet, number: int = 0) -> SimulatedAgent:

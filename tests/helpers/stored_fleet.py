@@ -239,8 +239,8 @@ def put_names(put: Put, job: ScheduledJob, node: StoredNode, shown: Sequence[flo
 def read_in(folder: Path, text: str) -> None:
     """Make blocks of OpenMetrics in `folder`/data."""
     file = folder / "history.om"
+    (folder / "data").mkdir(parents=True, exist_ok=True)
     file.write_text(text)
-    (folder / "data").mkdir(exist_ok=True)
     subprocess.run(
         [*CREATE_BLOCKS, str(file), str(folder / "data")], check=True, capture_output=True
     )

@@ -45,9 +45,11 @@ class SimulatedServer:
         self._begin = begin_unix
         self._hours = fleet.spec.length // 60
         self._cluster = {"cluster": fleet.spec.cluster}
-        self._series: dict[str, list[Series]] = defaultdict(list)
-        self._used = [0.0] * self._hours
-        self._held = [0.0] * self._hours
+        self.series: dict[str, list[Series]] = defaultdict(list)
+        """By what is asked."""
+        self._used, self._held = (
+            {name: [0.0] * self._hours for name in _models(fleet)} for _ in "uh"
+        )
         for truth in fleet.jobs:
             self._add_job(truth)
         self._add_gpus()
@@ -90,13 +92,13 @@ class SimulatedServer:
 
     def _known(self, expression: str) -> list[Series]:
         self.cost.queries += 1
-        return self._series.get(_JOBS.sub("", expression), [])
+        return self.series.get(_JOBS.sub("", expression), [])
 
     def _add(self, expression: str, values: Mapping[int, float], **labels: str) -> None:
         """Add a series by the number of each hour, from 0 on."""
         points = [(self._begin + HOUR * (hour + 1), value) for hour, value in values.items()]
         if points:
-            self._series[expression].append(Series.of(Labels(self._cluster, **labels), points))
+            self.series[expression].append(Series.of(Labels(self._cluster, **labels), points))
 
     def _add_job(self, truth: JobTruth) -> None:
         hours = hours_of_job(truth, self._fleet)
@@ -118,9 +120,11 @@ class SimulatedServer:
                     hour: float(len(truth.job.devices)) for hour in hours if words[hour] == value
                 }
                 self._add(kind.recorded, nodes, **job, **{kind.name: value})
+        model = self._fleet.nodes[next(iter(truth.job.devices))].model.names[0]
+        self._add(queries.JOB_MODELS.recorded, _filled(hours, "held"), **job, model=model)
         for hour, each in hours.items():
-            self._used[hour] += each.utilized
-            self._held[hour] += each.held
+            self._used[model][hour] += each.utilized
+            self._held[model][hour] += each.held
         if truth.job.size >= _PEERS:
             self._add_peers(truth, hours)
 
@@ -204,24 +208,33 @@ class SimulatedServer:
                 self._add(peer_hours.CLOCK.recorded, busy, **labels)
 
     def _add_gpus(self) -> None:
-        """What is known of all GPUs, all of one model, and of the cluster."""
-        (model,) = {node.model.names[0] for node in self._fleet.nodes}
-        gpus = sum(sum(node.shares) for node in self._fleet.nodes)
-        free = [max(0.0, gpus - held) for held in self._held]
+        """What is known of all GPUs, by model, and of the cluster."""
         nothing = [0.0] * self._hours
         observed, utilized = queries.MODEL_HOURS
-        of_model: Sequence[tuple[str, Sequence[float]]] = (
-            (observed.recorded, [gpus] * self._hours),
-            (utilized.recorded, self._used),
-            (queries.INSTALLED.recorded, [gpus] * self._hours),
-            *zip((each.recorded for each in queries.JOBLESS), (free, nothing, free), strict=True),
-        )
-        for expression, values in of_model:
-            self._add(expression, dict(enumerate(values)), model=model)
+        for model, gpus in _models(self._fleet).items():
+            free = [max(0.0, gpus - held) for held in self._held[model]]
+            of_model: Sequence[tuple[str, Sequence[float]]] = (
+                (observed.recorded, [gpus] * self._hours),
+                (utilized.recorded, self._used[model]),
+                (queries.INSTALLED.recorded, [gpus] * self._hours),
+                *zip(
+                    (each.recorded for each in queries.JOBLESS), (free, nothing, free), strict=True
+                ),
+            )
+            for expression, values in of_model:
+                self._add(expression, dict(enumerate(values)), model=model)
         always = dict.fromkeys(range(self._hours), 1.0)
         self._add(queries.COVERED.recorded, always)
         self._add(queries.SIMULATED.recorded, always, simulated="1")
         self._add(queries.TARGET, dict.fromkeys(always, TARGET))
+
+
+def _models(fleet: SimulatedFleet) -> dict[str, float]:
+    """How many GPUs there are, by model."""
+    gpus: dict[str, float] = defaultdict(float)
+    for node in fleet.nodes:
+        gpus[node.model.names[0]] += sum(node.shares)
+    return gpus
 
 
 def _filled(hours: Mapping[int, HourOfJob], field: str) -> dict[int, float]:

@@ -14,7 +14,8 @@ from ofu_exporter.fleet.digest.signs import FleetSigns, JobSigns, PartitionKey, 
 from ofu_exporter.fleet.reports import queries
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob
 from ofu_exporter.fleet.reports.history import read_history
-from tests.helpers import fleet_truth, fleets, uneven_fleet
+from tests.helpers import fleets, uneven_fleet
+from tests.helpers.simulated_pages import scraped
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
@@ -145,17 +146,16 @@ def test_the_signs_are_the_same_however_the_time_is_cut(uneven: str) -> None:
 
 
 def test_the_clock_of_a_simulated_job_is_the_one_that_it_was_given(tmp_path: Path) -> None:
-    made = fleets.with_history(
-        "length: 4h\n" + fleets.NODES + "jobs:\n"
+    made = fleets.fleet(
+        "length: 4h\ninterval: 30\n" + fleets.NODES + "jobs:\n"
         "  - {name: throttled, users: [ada], gpus: 4, ofu: 0.3, clock_mhz: 900, start: 30m, lasts: 2h}\n"
         "  - {name: usual, users: [bob], gpus: 4, ofu: 0.3, clock_mhz: 1650, start: 30m}\n",
         tmp_path,
     )
-    truth = fleet_truth.write(made, BEGIN, tmp_path)
-    with stored(tmp_path) as prometheus:
+    with stored_pages(tmp_path, scraped(made, BEGIN, 60)) as prometheus:
         found = {key.job_id: each for key, each in read(prometheus.url, 4, False).items()}
     wanted = {"throttled": 900 / 1830, "usual": 1650 / 1830}
-    names = {job: each["name"] for job, each in truth.items()}
+    names = {job.job.draft.job_id: job.job.draft.group.name for job in made.jobs}
     assert {names[job]: each.clock for job, each in found.items()} == {
         name: pytest.approx(clock, abs=0.02) for name, clock in wanted.items()
     }

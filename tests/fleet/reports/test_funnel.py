@@ -20,7 +20,8 @@ from tests.fleet.reports.test_fleet_report import H100, history, job, report
 from tests.helpers import fleet_truth
 from tests.helpers.agent import call
 from tests.helpers.fleets import BEGIN as SIMULATED_BEGIN
-from tests.helpers.fleets import with_history
+from tests.helpers.fleets import fleet
+from tests.helpers.simulated_pages import scraped
 from tests.helpers.stored_fleet import (
     BEGIN,
     HOUR,
@@ -33,7 +34,6 @@ from tests.helpers.stored_fleet import (
     stored,
     stored_pages,
 )
-from tests.simulated_history.raw_pages import raw_lines
 
 HOURS = 6
 LONE = StoredNode("lab", "desk:9846", H100, 4, alone=(0.5, 0.5))
@@ -155,7 +155,6 @@ LOST = """
 length: 4h
 cluster: lab
 interval: 30
-scrape_interval: 60
 nodes:
   - {name: h, count: 2, model: H100, gpus: 4}
 jobs:
@@ -163,7 +162,6 @@ jobs:
   - {name: told, users: [eve], gpus: 3, ofu: 0.3, lasts: 3h}
 faults:
   - {fault: scheduler_lost, nodes: [NODE]}
-history: {raw: [{nodes: [h1..2], lasts: 4h}]}
 """
 
 
@@ -172,14 +170,12 @@ history: {raw: [{nodes: [h1..2], lasts: 4h}]}
 def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(
     tmp_path: Path,
 ) -> None:
-    before = with_history(LOST.replace("NODE", "h1"), tmp_path)
+    before = fleet(LOST.replace("NODE", "h1"), tmp_path)
     placed = {job.job.draft.group.name: job for job in before.jobs}
     (node,) = placed["untold"].job.devices
-    made = with_history(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
+    made = fleet(LOST.replace("NODE", f"h{node + 1}"), tmp_path)
     truth = {job["name"]: job for job in fleet_truth.facts(made)}
-    raw = raw_lines(made, SIMULATED_BEGIN, (0, 4 * 60))
-    assert raw is not None
-    with stored_pages(tmp_path, "".join(text for text, _ in raw) + "# EOF\n") as prometheus:
+    with stored_pages(tmp_path, scraped(made, SIMULATED_BEGIN, 60)) as prometheus:
         found = told(prometheus.url, end=SIMULATED_BEGIN + 4 * HOUR, hours=4)
     assert [row.job_name for row in found.jobs] == ["told"]
     hours = hours_of(found)

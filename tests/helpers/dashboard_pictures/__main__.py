@@ -1,13 +1,12 @@
 """Draws the dashboards for the docs: `python -m tests.helpers.dashboard_pictures [FOLDER]`.
 
-`tests.simulated_history` writes the history of a simulated fleet, and a Prometheus takes it in. The project's rules
-add what is recorded of single GPUs. Then every panel asks its own queries.
+A Prometheus takes in the pages of a simulated fleet's agents, and records what the project's rules make of them. Then
+every panel asks its own queries.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,31 +14,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.grafana.generate import FOLDER as BOARDS
+from ofu_exporter.fleet.simulation.fleet import fleet_of
+from ofu_exporter.fleet.simulation.spec import read
 from tests.helpers.dashboard_pictures.answers import Asked
 from tests.helpers.dashboard_pictures.board import Board
 from tests.helpers.screenshots import FOLDER
-from tests.helpers.stored_fleet import CREATE_BLOCKS, record, stored
+from tests.helpers.simulated_pages import scraped
+from tests.helpers.stored_fleet import read_in, record, stored
 
 SPEC = Path(__file__).parent / "fleet.yaml"
 HOUR = 3600.0
 BEGIN = 1756252800.0
 """When the fleet of SPEC begins: 2025-08-27 00:00 UTC."""
-END = BEGIN + 6.5 * HOUR
-SHOWN = 6 * HOUR
-OF_GPUS = "job_gpu:ofu:ratio_rate5m job:lost_progress_gpu_hours:sum1h job:lost_progress_utilized_gpu_hours:sum1h"
-"""What dashboards read and the history leaves out. It is recorded from the pages of four nodes in the history."""
+END = BEGIN + 3.5 * HOUR
+SHOWN = 3 * HOUR
 CHOICES = {"fleet": {}, "reports": {}, "job": {"job": "1001"}, "node": {"node": "h100-2"}}
 
 
 def history(folder: Path) -> None:
-    """The fleet's history, in `folder`/data."""
-    written = folder / "history"
-    command = [sys.executable, "-m", "tests.simulated_history", str(SPEC), str(written)]
-    subprocess.run(command, check=True, capture_output=True)
-    for file in sorted(written.glob("*.om")):
-        blocks = [*CREATE_BLOCKS, str(file), str(folder / "data")]
-        subprocess.run(blocks, check=True, capture_output=True)
-    record(folder, BEGIN, END, OF_GPUS)
+    """The fleet's pages and what the dashboards read of its rules, in `folder`/data."""
+    read_in(folder, scraped(fleet_of(read(SPEC)), BEGIN, 60))
+    record(folder, BEGIN, END, " ".join(path.read_text() for path in BOARDS.glob("*.json")))
 
 
 @contextmanager
