@@ -58,7 +58,7 @@ class Doing(NamedTuple):
     dram: float
     fp32: float
     link: float
-    mhz: int
+    mhz: float
     watts: float
     kernels: tuple[str, ...]
 
@@ -120,22 +120,11 @@ class Phases:
         """The means over a stretch of time, as counters give them; the clock's too."""
         inside = self._inside(start, end)
         seconds = math.fsum(length for length, _ in inside)
-
-        def mean(name: str) -> float:
-            return math.fsum(length * getattr(each, name) for length, each in inside) / seconds
-
-        return Doing(
-            seconds=seconds,
-            engine=mean("engine"),
-            sm=mean("sm"),
-            tensor=mean("tensor"),
-            dram=mean("dram"),
-            fp32=mean("fp32"),
-            link=mean("link"),
-            mhz=round(mean("mhz")),
-            watts=mean("watts"),
-            kernels=(),
-        )
+        means = [
+            math.fsum(length * getattr(each, name) for length, each in inside) / seconds
+            for name in Doing._fields[1:-1]
+        ]
+        return Doing._make([seconds, *means, ()])
 
     def _inside(self, start: float, end: float) -> list[tuple[float, Doing]]:
         """The levels of a stretch of time, each with its seconds in it."""
@@ -162,20 +151,8 @@ class Phases:
         sm = draw(*kernel.sm)
         fp32, tensor = sm * draw(*kernel.fp32), sm * draw(*kernel.tensor)
         busy = 0.0 if kernel.name == PAUSE else 1.0
-        return Doing(
-            *(
-                0.0,
-                busy,
-                sm,
-                tensor,
-                draw(*kernel.dram),
-                fp32,
-                draw(*kernel.link),
-                0,
-                0.0,
-                (kernel.name,),
-            )
-        )
+        dram, link = draw(*kernel.dram), draw(*kernel.link)
+        return Doing(0.0, busy, sm, tensor, dram, fp32, link, 0, 0.0, (kernel.name,))
 
     def _merged(
         self,
@@ -226,7 +203,7 @@ class PhaseCurve(Curve):
     """The levels as the stand-ins read them."""
 
     def __init__(self, levels: list[Doing]) -> None:
-        super().__init__(Level(each.seconds, each.tensor, each.mhz) for each in levels)
+        super().__init__(Level(each.seconds, each.tensor, round(each.mhz)) for each in levels)
         self._doing = levels
 
     def write(self, path: Path) -> None:

@@ -110,10 +110,8 @@ class _Totals:
 class Probe(sources.Probe):
     """One simulated GPU."""
 
-    def __init__(
-        self, index: int, options: Options, clock: Clock, phases: Sequence[LoadPhase] = ()
-    ) -> None:
-        """`phases` are run over and over; without them, those of the workload that the node has at this index."""
+    def __init__(self, index: int, options: Options, clock: Clock) -> None:
+        """It runs the workload that the node has at this index."""
         self._gpu = Gpu(
             index=str(index),
             uuid=f"SIMULATED-{options.seed}-{index}",
@@ -127,7 +125,7 @@ class Probe(sources.Probe):
             memory_bytes=80 << 30,
         )
         self._random = random.Random(f"{options.seed}/{index}")
-        self._phases = phases or WORKLOADS[_NODE[index % len(_NODE)]]
+        self._phases = WORKLOADS[_NODE[index % len(_NODE)]]
         self._given_phase: LoadPhase | None = None
         self._period = math.fsum(phase.seconds for phase in self._phases)
         self._offset = self._random.random() * self._period
