@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from ofu_exporter.errors import QueryError
@@ -239,10 +239,5 @@ def _models(fleet: SimulatedFleet) -> dict[str, float]:
 
 def _filled(hours: Mapping[int, HourOfJob], field: str) -> dict[int, float]:
     """The hours in which something is known."""
-    return dict(_known_hours(hours, field))
-
-
-def _known_hours(hours: Mapping[int, HourOfJob], field: str) -> Iterator[tuple[int, float]]:
-    for hour, each in hours.items():
-        if (value := getattr(each, field)) is not None:
-            yield hour, value
+    known = ((hour, getattr(each, field)) for hour, each in hours.items())
+    return {hour: value for hour, value in known if value is not None}
