@@ -19,10 +19,7 @@ FILE_ONLY = frozenset({"gpus", "pull"})
 PROBE_PATHS = frozenset({"/healthz", "/readyz", "/-/healthy", "/-/ready"})
 """Paths that tell whether the process runs, and why no GPU is measured. Their answers name no job."""
 OWN_PATHS = PROBE_PATHS | frozenset(
-    {
-        *("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"),
-        "/v1/node",
-    }
+    {*("/", "/docs", "/openapi.json", "/v1/jobs", "/v1/gpus", "/v1/mfu", "/v1/history"), "/v1/node"}
 )
 """Paths at which the agent serves something other than its metrics."""
 
@@ -152,9 +149,7 @@ class Settings(BaseModel, frozen=True, extra="forbid"):
         examples=["FILE"],
     )
     tls_key: Path | None = Field(
-        default=None,
-        description="Its key, where that is not in the same file.",
-        examples=["FILE"],
+        default=None, description="Its key, where that is not in the same file.", examples=["FILE"]
     )
     tls_client_ca: Path | None = Field(
         default=None,

@@ -67,10 +67,7 @@ class Daemon:
     """One agent: a sampler, what it keeps, and a server."""
 
     def __init__(
-        self,
-        configured: Configured,
-        load: Callable[[], Configured],
-        more: APIRouter | None = None,
+        self, configured: Configured, load: Callable[[], Configured], more: APIRouter | None = None
     ) -> None:
         """`load` reads the settings anew; it raises ConfigError when they cannot be used. `more` is served as well."""
         self._configured = configured

@@ -48,11 +48,7 @@ def keep_heap_small() -> bool:
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
-        settings = {
-            _M_ARENA_MAX: 1,
-            _M_MMAP_THRESHOLD: LARGE_BYTES,
-            _M_TRIM_THRESHOLD: SPARE_BYTES,
-        }
+        settings = {_M_ARENA_MAX: 1, _M_MMAP_THRESHOLD: LARGE_BYTES, _M_TRIM_THRESHOLD: SPARE_BYTES}
         return all([mallopt(*setting) for setting in settings.items()])
     except (AttributeError, OSError):
         return False

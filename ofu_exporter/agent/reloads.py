@@ -85,11 +85,7 @@ class WebRenewal:
     """
 
     def __init__(
-        self,
-        web: WebConfig,
-        reading: ReadAccess,
-        server: Server,
-        count: Callable[[str], object],
+        self, web: WebConfig, reading: ReadAccess, server: Server, count: Callable[[str], object]
     ) -> None:
         """`count` is called with the outcome of each renewal after a change of a file."""
         self._web = web

@@ -72,11 +72,7 @@ def tools(
         return answered(lambda: _report(during(since, until), by, rows))
 
     def job(
-        job_id: str,
-        since: Since = default,
-        until: Until = None,
-        cluster: str = "",
-        owner: str = "",
+        job_id: str, since: Since = default, until: Until = None, cluster: str = "", owner: str = ""
     ) -> str:
         """What one job did: its OFU over time and by GPU, what was lost to what, its MFU, its earlier runs."""
         from ofu_exporter.fleet.reports.fleet_history import ClusterJob

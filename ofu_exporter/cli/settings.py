@@ -250,9 +250,7 @@ def _extra(field: FieldInfo | None, key: str) -> str:
 
 
 def load(
-    flags: Mapping[str, Any],
-    preset: Layer | None = None,
-    environ: Mapping[str, str] = os.environ,
+    flags: Mapping[str, Any], preset: Layer | None = None, environ: Mapping[str, str] = os.environ
 ) -> Configured:
     """Make settings from the given flags, the environment and the file.
 

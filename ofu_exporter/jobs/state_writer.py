@@ -14,13 +14,7 @@ from pathlib import Path
 from ofu_exporter.jobs.clock_mark import ClockMark
 from ofu_exporter.jobs.kept_served import KeptServed
 from ofu_exporter.jobs.lookup import with_served
-from ofu_exporter.jobs.state_file import (
-    PRUNE_SECONDS,
-    ResultT,
-    Saved,
-    StateFile,
-    open_store,
-)
+from ofu_exporter.jobs.state_file import PRUNE_SECONDS, ResultT, Saved, StateFile, open_store
 from ofu_exporter.jobs.state_rows import BUSY_SECONDS
 from ofu_exporter.jobs.totals import JobTotals, totals_of
 from ofu_exporter.support.boot import boot_id, uptime

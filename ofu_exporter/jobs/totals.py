@@ -20,12 +20,7 @@ from ofu_exporter.ofu.starting import MOST_STARTS, settled, so_far
 from ofu_exporter.values.gpu import GpuKey
 from ofu_exporter.values.instant import Instant
 from ofu_exporter.values.job import GpuUsage, Job, Run, Start
-from ofu_exporter.values.losses import (
-    NO_LOSSES,
-    LossSums,
-    MemorySums,
-    known_sum,
-)
+from ofu_exporter.values.losses import NO_LOSSES, LossSums, MemorySums, known_sum
 from ofu_exporter.values.reported import Reported, ReportsView
 from ofu_exporter.values.snapshot import JobView
 

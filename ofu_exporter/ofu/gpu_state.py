@@ -74,10 +74,7 @@ def _with_window(
     gap = before.sampled_at is None or reading.start > before.sampled_at + OVERLAP_SECONDS
     trust = CycleTrust() if gap else state.trust
     outcome = measure(reading, before.rating, trust, state.clock, before.share.ratio)
-    memory: dict[str, Any] = {
-        "trust": outcome.trust,
-        "clock": outcome.clock or state.clock,
-    }
+    memory: dict[str, Any] = {"trust": outcome.trust, "clock": outcome.clock or state.clock}
     changes: dict[str, Any] = {
         "rejected": _counted(before.rejected, outcome.rejected),
         "window": None,

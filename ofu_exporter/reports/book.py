@@ -16,13 +16,7 @@ from ofu_exporter.errors import ReportError
 from ofu_exporter.ofu.divergence import compare_sums
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.reports.cause_search import causes_or_none
-from ofu_exporter.reports.coverage import (
-    Interval,
-    extended,
-    interval_of,
-    not_ahead,
-    sums_of,
-)
+from ofu_exporter.reports.coverage import Interval, extended, interval_of, not_ahead, sums_of
 from ofu_exporter.reports.entry import Entry, Policy, resumed
 from ofu_exporter.reports.fields import framework_name
 from ofu_exporter.reports.kept_model import KeptModel, Known, completed, keep

@@ -137,11 +137,7 @@ def _joined(last: ReportedSpan, mfu: float, seconds: float) -> tuple[float, floa
 
 
 def sums_of(
-    mfu: float,
-    start: float,
-    end: float,
-    usage: Iterable[GpuUsage],
-    open_ends: Open = (True, True),
+    mfu: float, start: float, end: float, usage: Iterable[GpuUsage], open_ends: Open = (True, True)
 ) -> Compared:
     """The sums over the seconds of a reported MFU that have been observed until now."""
     sums = observed(usage, start, end, open_ends)

@@ -134,12 +134,7 @@ class Entry:
             return None
         self.is_being_explained = True
         return CauseQuestion(
-            self.horizon,
-            self.divergence,
-            self.facts,
-            self.hardware,
-            self.peak_flops,
-            self.model,
+            self.horizon, self.divergence, self.facts, self.hardware, self.peak_flops, self.model
         )
 
     def _known(self) -> tuple[object, ...]:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, model_validator
 
-from ofu_exporter.values.trace import (
-    MOST_CHARS,
-    MOST_FINDINGS,
-    Finding,
-    TraceSummary,
-)
+from ofu_exporter.values.trace import MOST_CHARS, MOST_FINDINGS, Finding, TraceSummary
 
 
 class _Body(BaseModel):

@@ -31,11 +31,7 @@ CIPHERS = {
     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
 }
 """Go's names (crypto/tls, CipherSuites) of suites up to TLS 1.2, and OpenSSL's."""
-TLS13_CIPHERS = (
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-)
+TLS13_CIPHERS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """Go takes these names, and they change nothing: suites of TLS 1.3 are not chosen."""
 
 

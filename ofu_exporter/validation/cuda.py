@@ -65,12 +65,7 @@ def _fp8(torch: Any, product: Product, device: str) -> Launch:
     right = _values(torch, product, (product.n, product.k), device).to(type_).t()
     scale = torch.ones((), device=device)
     return lambda: torch._scaled_mm(
-        left,
-        right,
-        scale_a=scale,
-        scale_b=scale,
-        out_dtype=torch.bfloat16,
-        use_fast_accum=True,
+        left, right, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
     )
 
 

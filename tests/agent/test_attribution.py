@@ -196,11 +196,7 @@ def test_an_unexpected_error_is_named_and_the_scheduler_asked_again(
     ("error", "reason", "detail"),
     [
         (ValueError("no such thing"), SchedulerReason.FAILED, "ValueError: no such thing"),
-        (
-            SchedulerError(SchedulerReason.NO_LIBRARY, "no h2"),
-            SchedulerReason.NO_LIBRARY,
-            "no h2",
-        ),
+        (SchedulerError(SchedulerReason.NO_LIBRARY, "no h2"), SchedulerReason.NO_LIBRARY, "no h2"),
     ],
 )
 def test_a_scheduler_that_cannot_be_built_says_why_and_is_built_anew(
@@ -235,9 +231,7 @@ def test_a_scheduler_that_was_never_built_is_let_go_of() -> None:
     "failing", [FakeScheduler(error=ValueError("no")), Unbuildable(ValueError("no"))]
 )
 def test_however_often_it_has_failed_a_scheduler_is_asked_again_within_a_bounded_time(
-    failing: FakeScheduler | Unbuildable,
-    started: list[Listening],
-    monkeypatch: pytest.MonkeyPatch,
+    failing: FakeScheduler | Unbuildable, started: list[Listening], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice as long after each failure without an end would be 43 minutes after the 19th."""
     monkeypatch.setattr(attribution, "FIRST_RETRY_SECONDS", 0.005)

@@ -187,23 +187,10 @@ ATTACKS = (
         send_no_tls,
         with_tls,
     ),
+    Attack("silent connections", f"{MANY:,} connections that say nothing", CROWD, say_nothing),
+    Attack("slow headers", "1,000 connections that send a header a second", CROWD, drip_headers),
     Attack(
-        "silent connections",
-        f"{MANY:,} connections that say nothing",
-        CROWD,
-        say_nothing,
-    ),
-    Attack(
-        "slow headers",
-        "1,000 connections that send a header a second",
-        CROWD,
-        drip_headers,
-    ),
-    Attack(
-        "slow bodies",
-        "1,000 connections that send a byte of a body a second",
-        CROWD,
-        drip_bodies,
+        "slow bodies", "1,000 connections that send a byte of a body a second", CROWD, drip_bodies
     ),
     Attack(
         "no reader",
@@ -211,12 +198,7 @@ ATTACKS = (
         "the time to take an answer; a fair share for each peer",
         never_read,
     ),
-    Attack(
-        "come and go",
-        "200 clients that connect, send a byte and leave",
-        CROWD,
-        come_and_go,
-    ),
+    Attack("come and go", "200 clients that connect, send a byte and leave", CROWD, come_and_go),
     Attack(
         "no requests",
         f"{len(MALFORMED)} malformed or ambiguous requests, 32 at a time, over and over",

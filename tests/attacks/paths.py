@@ -17,14 +17,7 @@ from tests.helpers.agent import until
 GETS = 200
 PATHS = (
     *("/metrics", "/healthz", "/readyz", "/-/healthy", "/-/ready", "/", "/docs", "/openapi.json"),
-    *(
-        "/v1/node",
-        "/v1/gpus",
-        "/v1/jobs",
-        "/v1/jobs/1001",
-        "/jobs/1001",
-        "/v1/history",
-    ),
+    *("/v1/node", "/v1/gpus", "/v1/jobs", "/v1/jobs/1001", "/jobs/1001", "/v1/history"),
 )
 """Every path of docs/dcgm.md's table."""
 

@@ -104,11 +104,7 @@ class Target:
             fcntl.fcntl(errors, F_SETPIPE_SZ, PIPE_BYTES)
         try:
             return started(
-                args,
-                bare_environment(self.setup.env),
-                errors,
-                errors,
-                None if is_warm else command,
+                args, bare_environment(self.setup.env), errors, errors, None if is_warm else command
             )
         finally:
             os.close(errors)

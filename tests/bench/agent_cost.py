@@ -54,8 +54,7 @@ def measure(
     with agent("run", *flags, command=PROGRAM) as running:
         until(lambda: running.values("ofu_gpu_up"))
         switch = threading.Thread(
-            target=_take_turns,
-            args=(running.process.send_signal, pairs, turn_seconds, turns),
+            target=_take_turns, args=(running.process.send_signal, pairs, turn_seconds, turns)
         )
         switch.start()
         seconds = 2 * pairs * turn_seconds + turn_seconds

@@ -41,9 +41,7 @@ def hour_of(snapshot: Snapshot) -> History:
     for step in range(int(HOUR / 5)):
         moved = snapshot.at - HOUR + 5.0 * step
         gpus = tuple(
-            view._replace(
-                window=view.window and view.window._replace(start=moved - 5.0, end=moved),
-            )
+            view._replace(window=view.window and view.window._replace(start=moved - 5.0, end=moved))
             for view in snapshot.gpus
         )
         history.take(replace(snapshot, gpus=gpus, at=moved, unix=snapshot.unix - HOUR + 5.0 * step))

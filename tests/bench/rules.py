@@ -130,11 +130,7 @@ class Fleet:
         for job, node in self.parts():
             here = f'instance="n{node}",job_id="{job}"'
             yield f'ofu_job_info{{instance="n{node}",{self.names(job)}}}', 1
-            for name, rate in (
-                ("", 4.0),
-                ("held_", 4.0),
-                ("compared_", 4.0),
-            ):
+            for name, rate in (("", 4.0), ("held_", 4.0), ("compared_", 4.0)):
                 yield f"ofu_job_{name}gpu_seconds_total{{{here}}}", rate * elapsed
             for name, rate in (
                 ("utilization", 1.2),

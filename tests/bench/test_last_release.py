@@ -11,12 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.last_release import (
-    NoReleaseError,
-    last_release,
-    lay_out_release,
-    lay_out_today,
-)
+from tests.bench.last_release import NoReleaseError, last_release, lay_out_release, lay_out_today
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 MAIN = "from ofu_exporter import __version__\ndef main() -> None:\n    print(__version__)\n"

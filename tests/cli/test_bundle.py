@@ -215,10 +215,7 @@ SOME_HASH = "$2b$12$" + "a" * 53
             "POST https://hooks.slack.com/services/T0/B0/abc failed",
             f"POST https://hooks.slack.com/services/{HIDDEN} failed",
         ),
-        (
-            "https://discord.com/api/webhooks/12/abc",
-            f"https://discord.com/api/webhooks/{HIDDEN}",
-        ),
+        ("https://discord.com/api/webhooks/12/abc", f"https://discord.com/api/webhooks/{HIDDEN}"),
     ]
 )
 def test_what_has_a_secrets_form_is_hidden(text: str, instead: str) -> None:

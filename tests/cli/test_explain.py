@@ -136,10 +136,7 @@ def test_the_throughput_tells_a_small_mistake() -> None:
         ),
         (("--mfu", "nan", "--ofu", "0.3"), "mfu: nan is not"),
         (("--mfu", "-1", "--ofu", "0.3"), "mfu: -1.0 is not"),
-        (
-            ("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"),
-            "--ofu-stderr: 2 is .* write 0.02",
-        ),
+        (("--mfu", "0.3", "--ofu", "0.3", "--ofu-stderr", "2"), "--ofu-stderr: 2 is .* write 0.02"),
         (("--mfu", "0.3", "--ofu", "0.3", "--seq-len", "8"), "--seq-len needs --config"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpus", "0"), "gpus: 0 is not"),
         (("--mfu", "0.3", "--ofu", "0.3", "--gpu", "H1000"), "gpu: 'H1000' is not known"),

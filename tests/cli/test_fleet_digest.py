@@ -29,11 +29,7 @@ from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
 from tests.helpers.stored_fleet import ScheduledJob, StoredNode, pages, stored, stored_pages
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.prometheus,
-    pytest.mark.xdist_group("fleet-digest"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("fleet-digest")]
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/fleet.md").read_text()

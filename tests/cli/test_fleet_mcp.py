@@ -28,10 +28,7 @@ def asked(
     url: str, *questions: tuple[str, dict[str, Any]], command: Sequence[str] = COMMAND
 ) -> tuple[Any, list[CallToolResult]]:
     """The tools that a server of its own offers, and its answers."""
-    from mcp import (
-        ClientSession,
-        StdioServerParameters,
-    )
+    from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
     words = [*command, "fleet", "mcp", "--prometheus", url, *TIME]

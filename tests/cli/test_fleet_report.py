@@ -16,14 +16,7 @@ from tests.cli.conftest import JOB, NODE
 from tests.doubles.query_server import Question, ServerAnswer, error, query_server, vector
 from tests.helpers.impatience import impatient
 from tests.helpers.prometheus_server import Prometheus
-from tests.helpers.stored_fleet import (
-    BEGIN,
-    ScheduledJob,
-    pages,
-    read_in,
-    stored,
-    stored_pages,
-)
+from tests.helpers.stored_fleet import BEGIN, ScheduledJob, pages, read_in, stored, stored_pages
 
 UNTIL = ("--since", "4h", "--until", "2026-01-05T04:00Z")
 

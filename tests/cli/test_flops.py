@@ -37,11 +37,7 @@ def test_the_report_of_a_model() -> None:
     out = as_json("flops", LLAMA, "--seq-len", "8192")
     assert list(out) == KEYS
     assert (out["family"], out["convention"]) == ("decoder", "model")
-    assert out["parameters"] == {
-        "total": 8030261248,
-        "active": 8030261248,
-        "embedding": 525336576,
-    }
+    assert out["parameters"] == {"total": 8030261248, "active": 8030261248, "embedding": 525336576}
     assert out["model_flops_per_step"] == 421_645_529_382_912
     assert out["model_flops_per_token"] * 8192 == out["model_flops_per_step"]
     assert sum(term["flops_per_token"] for term in out["terms"]) == out["model_flops_per_token"]
@@ -253,19 +249,10 @@ def test_a_table_for_people() -> None:
             "--recompute describes a count by formulas and cannot be used with --executed",
         ),
         ([*MFU], "give exactly one of tokens_per_second"),
-        (
-            [*MFU, "--step-seconds", "1"],
-            "--step-seconds needs --batch-size",
-        ),
-        (
-            [*MFU, *STEP, "--precision", "bf16=x"],
-            "--precision: 'x' is not a number",
-        ),
+        ([*MFU, "--step-seconds", "1"], "--step-seconds needs --batch-size"),
+        ([*MFU, *STEP, "--precision", "bf16=x"], "--precision: 'x' is not a number"),
         ([*MFU, *STEP, "--precision", "bf16=0.5"], "precision: the shares"),
-        (
-            [*MFU, *STEP, "--precision", "bf16=.5,bf16=.5"],
-            "--precision: bf16 is given",
-        ),
+        ([*MFU, *STEP, "--precision", "bf16=.5,bf16=.5"], "--precision: bf16 is given"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(args: list[str], line: str) -> None:

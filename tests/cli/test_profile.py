@@ -61,7 +61,7 @@ def test_a_table(trace: Path) -> None:
     assert time.splitlines()[1].split()[:3] == ["-", "0", "NVIDIA"]
     assert "Work: product sm_90 " in time
     assert tiles.splitlines()[1].split() == [
-        *("nvjet", "bf16", "1", "0.0006", "5.348e+10", "5.798e+10", "8.424%"),
+        *("nvjet", "bf16", "1", "0.0006", "5.348e+10", "5.798e+10", "8.424%")
     ]
     assert "of 80.0% of the time in tensor kernels" in text
     assert f"TFLOP/s per {H100}" in text

@@ -216,9 +216,7 @@ def test_only_the_chosen_source_has_options() -> None:
 # Which place wins.
 
 
-def test_a_flag_wins_over_a_preset_that_over_the_environment_that_over_the_file(
-    file: Path,
-) -> None:
+def test_a_flag_wins_over_a_preset_that_over_the_environment_that_over_the_file(file: Path) -> None:
     file.write_text("interval: 4s\n")
     environ, preset = {"OFU_INTERVAL": "3s"}, {"interval": Given("2s", "preset")}
     assert loaded({"interval": "1s"}, environ, file, preset).settings.interval == 1.0

@@ -264,16 +264,7 @@ def test_nothing_that_is_reported_raises(values: dict[str, Any]) -> None:
 @given(
     st.dictionaries(
         st.sampled_from(
-            [
-                "job_id",
-                "url",
-                "token",
-                "every",
-                "gpus",
-                "precision",
-                "model",
-                "peak_tflops",
-            ]
+            ["job_id", "url", "token", "every", "gpus", "precision", "model", "peak_tflops"]
         ),
         anything,
     )

@@ -201,9 +201,7 @@ class AgentPages:
         lost = {time for time in held if self._is_lost(time)}
         self._counter("ofu_gpu_observed_seconds_total", self._seconds, which)
         self._counter(
-            "ofu_gpu_utilization_seconds_total",
-            lambda t: self._seconds(t) * ofu[int(t)],
-            which,
+            "ofu_gpu_utilization_seconds_total", lambda t: self._seconds(t) * ofu[int(t)], which
         )
         activity = {
             time: one * TENSOR_HZ / self._clock(gpu, time)

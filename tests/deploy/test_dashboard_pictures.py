@@ -100,10 +100,7 @@ def test_a_table_has_one_row_for_the_same_labels_of_several_queries() -> None:
         "excludeByName": {"x": True},
     }
     panel = {
-        "transformations": [
-            {"id": "merge", "options": {}},
-            {"id": "organize", "options": organize},
-        ]
+        "transformations": [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
     }
     first = [({"job": "1", "x": "y"}, 8.0), ({"job": "2", "x": "y"}, 4.0)]
     second = [({"__name__": "n", "job": "1", "x": "y"}, 0.5)]

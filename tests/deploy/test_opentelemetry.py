@@ -25,7 +25,7 @@ STATEMENTS = [
 ]
 METRICS = {"hw.gpu.utilization": "1", "hw.energy": "J"}
 ATTRIBUTES = {
-    *("hw.id", "hw.name", "hw.type", "hw.gpu.task", "hw.vendor", "hw.model", "hw.driver_version"),
+    *("hw.id", "hw.name", "hw.type", "hw.gpu.task", "hw.vendor", "hw.model", "hw.driver_version")
 }
 """Names and units of github.com/open-telemetry/semantic-conventions, v1.44.0: docs/hardware/gpu.md, common.md."""
 FORM = re.compile(

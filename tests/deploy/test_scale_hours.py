@@ -42,11 +42,7 @@ TEXT = " ".join(sorted(WANTED))
 LOOK_BACK = f"--query.lookback-delta={HOURS}h"
 """For a server that is asked now for what it recorded up to the last whole hour."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.prometheus,
-    pytest.mark.xdist_group("scale-hours"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("scale-hours")]
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_a_partition_is_held_to_its_own_target(tmp_path: Path) -> None:
     test = {
         "input_series": series,
         "alert_rule_test": [
-            {"eval_time": "30h", "alertname": alert["alert"], "exp_alerts": [told]},
+            {"eval_time": "30h", "alertname": alert["alert"], "exp_alerts": [told]}
         ],
         "promql_expr_test": [
             {
@@ -120,9 +120,7 @@ def test_prometheus_takes_the_configuration_of_a_pair(tmp_path: Path) -> None:
 
 
 ALWAYS = {
-    "groups": [
-        {"name": "g", "interval": "1s", "rules": [{"alert": "Always", "expr": "vector(1)"}]},
-    ]
+    "groups": [{"name": "g", "interval": "1s", "rules": [{"alert": "Always", "expr": "vector(1)"}]}]
 }
 
 

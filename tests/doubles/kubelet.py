@@ -88,11 +88,7 @@ def given(resource: str, *ids: str) -> list[Message]:
 
 
 def claimed(
-    *devices: str,
-    driver: str = "gpu.nvidia.com",
-    share: str = "",
-    uid: str = "",
-    claim: str = "c",
+    *devices: str, driver: str = "gpu.nvidia.com", share: str = "", uid: str = "", claim: str = "c"
 ) -> Message:
     """Devices of one ResourceClaim.
 

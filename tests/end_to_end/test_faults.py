@@ -58,11 +58,7 @@ ONE_GPU: list[tuple[Reason, Callable[[Scenario], None], Callable[[Scenario], Non
         lambda s: s.error("nvmlGpmMetricsGet", 27, gpu=1),
         lambda s: s.error("nvmlGpmMetricsGet", 0, gpu=1),
     ),
-    (
-        Reason.IMPLAUSIBLE,
-        lambda s: s.gpu(1, clock_mhz=[0]),
-        lambda s: s.gpu(1, clock_mhz=[915]),
-    ),
+    (Reason.IMPLAUSIBLE, lambda s: s.gpu(1, clock_mhz=[0]), lambda s: s.gpu(1, clock_mhz=[915])),
     (
         Reason.IMPLAUSIBLE,
         lambda s: s.gpu(1, tensor=0, graphics=1, power=600),

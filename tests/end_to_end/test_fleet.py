@@ -52,11 +52,7 @@ def test_prometheus_discovers_and_scrapes_every_node(address: str, tmp_path: Pat
         tmp_path,
         {},
         scrape_configs=[
-            {
-                "job_name": "ofu-exporter",
-                "scrape_interval": "1s",
-                "http_sd_configs": [discovery],
-            }
+            {"job_name": "ofu-exporter", "scrape_interval": "1s", "http_sd_configs": [discovery]}
         ],
     )
 

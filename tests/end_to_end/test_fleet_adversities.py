@@ -23,15 +23,7 @@ from ofu_exporter.fleet.reports.result import FleetReport, JobRow
 from tests.deploy.promtool import RULES, groups
 from tests.helpers import stored_fleet
 from tests.helpers.agent import bare_environment
-from tests.helpers.stored_fleet import (
-    ENGINES,
-    HOUR,
-    ScheduledJob,
-    StoredNode,
-    Twice,
-    pages,
-    stored,
-)
+from tests.helpers.stored_fleet import ENGINES, HOUR, ScheduledJob, StoredNode, Twice, pages, stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
 

@@ -164,10 +164,7 @@ WALKS: dict[str, Sequence[Callable[[Places], Sequence[str]]]] = {
         asked("fleet", "report", "--by", by) for by in ("user", "job", "model", "cluster")
     ),
     "fleet job": (asked("fleet", "job", "7"), asked("fleet", "job", HOSTILE)),
-    "fleet digest": (
-        asked("fleet", "digest"),
-        asked("fleet", "digest", "--json"),
-    ),
+    "fleet digest": (asked("fleet", "digest"), asked("fleet", "digest", "--json")),
 }
 """What is run of each command that prints names which others chose."""
 WITHOUT = {("profile", "csv"), ("validate", "csv"), ("explain", "json"), ("explain", "csv")}

@@ -154,8 +154,7 @@ def test_nothing_known_is_not_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "line"),
-    [(["--post"], "--post needs --job"), (["--job", "1"], "--job is for --post")],
+    ("args", "line"), [(["--post"], "--post needs --job"), (["--job", "1"], "--job is for --post")]
 )
 def test_a_job_and_post_go_together(args: list[str], line: str, tmp_path: Path) -> None:
     done = call("profile", str(trace(tmp_path / "trace.json", 20)), *args)

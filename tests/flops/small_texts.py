@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.flops.small_decoders import (
-    DECODERS,
-    GROUPED,
-    HYBRIDS,
-    LATENT,
-    WIDE,
-)
+from tests.flops.small_decoders import DECODERS, GROUPED, HYBRIDS, LATENT, WIDE
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,7 @@ from typing import Any
 import pytest
 
 from ofu_exporter import flops
-from tests.flops.small_decoders import (
-    DECODERS,
-    ENCODER,
-    GROUPED,
-    HYBRIDS,
-    IMAGE,
-    MODERN,
-)
+from tests.flops.small_decoders import DECODERS, ENCODER, GROUPED, HYBRIDS, IMAGE, MODERN
 
 # The libraries warn about their own deprecations, which says nothing about the counts.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -280,12 +273,7 @@ def test_convolutions(kind: str, dims: int, arguments: dict[str, Any]) -> None:
     module = getattr(torch.nn, kind)(4, 6, **arguments)
     size = [11, 9, 8][:dims]
     term = flops.modules.convolution(
-        4,
-        6,
-        arguments.pop("kernel_size"),
-        size,
-        transposed="Transpose" in kind,
-        **arguments,
+        4, 6, arguments.pop("kernel_size"), size, transposed="Transpose" in kind, **arguments
     )
     found = executed(lambda: module(torch.randn(3, 4, *size)), backward=False)
     assert 3 * term.flops == products(found)

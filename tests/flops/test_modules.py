@@ -46,13 +46,7 @@ def test_a_convolution_is_its_products(
 ) -> None:
     inputs, outputs, size = 2 * groups, 3 * groups, 6
     term = modules.convolution(
-        inputs,
-        outputs,
-        kernel,
-        [size] * dims,
-        stride=stride,
-        groups=groups,
-        transposed=transposed,
+        inputs, outputs, kernel, [size] * dims, stride=stride, groups=groups, transposed=transposed
     )
     weights = outputs * (inputs // groups) * kernel**dims
     places = size if transposed else positions(size, kernel, stride, 0, 1)
@@ -160,10 +154,7 @@ def test_lists_of_modules_that_cannot_be(listed: list[object], message: str) -> 
 def test_adapters_beside_linear_modules() -> None:
     """Frozen weights cost 4 per multiply-add and position, an adapter's 6; each position goes through both."""
     sides = {"in_features": 300, "out_features": 200, "bias": False}
-    of = {
-        "architectures": ["Modules"],
-        "modules": [{"module": "linear", "positions": 7, **sides}],
-    }
+    of = {"architectures": ["Modules"], "modules": [{"module": "linear", "positions": 7, **sides}]}
     passes = flops.Passes(lora=flops.Lora(8, ("linear",)))
     counted = flops.count(flops.read(of), flops.fixed(3), flops.How(passes=passes))
     adapter = 8 * (300 + 200)

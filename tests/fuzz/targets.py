@@ -218,10 +218,7 @@ def check_recording(data: bytes) -> None:
 
 # --- rows of the state file -----------------------------------------------------------------------
 
-TOTALS_JSON = {
-    **json.loads(TOTALS.model_dump_json()),
-    **{"began": 1.8e9, "updated": 1.8e9 + 100},
-}
+TOTALS_JSON = {**json.loads(TOTALS.model_dump_json()), **{"began": 1.8e9, "updated": 1.8e9 + 100}}
 STATE = {
     "jobs": [["slurm", "12", 1.8e9, 1.8e9, None, TOTALS_JSON]],
     "gpus": [["GPU-0000", "", True, 0.0]],

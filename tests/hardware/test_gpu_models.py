@@ -269,7 +269,7 @@ def test_an_unknown_pci_id_leaves_it_to_the_name() -> None:
         (" -_- ", None),
         ("MIG 1g.10gb", None),
         ("NVIDIA A100-SXM4-40GB MIG", None),
-    ],
+    ]
 )
 def test_a_name_inside_another_never_wins(name: str, key: str | None) -> None:
     assert key_of(device(name)) == key

@@ -183,8 +183,7 @@ def test_a_load_of_one_kind_is_one_part(load: str, part: Loss, share: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("load", "idle"),
-    [("gemm bf16", 0.0), ("gemm bf16 half of the time", 0.51)],
+    ("load", "idle"), [("gemm bf16", 0.0), ("gemm bf16 half of the time", 0.51)]
 )
 def test_the_time_between_products_is_idle(load: str, idle: float) -> None:
     parts = split(load)

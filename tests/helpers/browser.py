@@ -30,10 +30,7 @@ WHOLE = "new XMLSerializer().serializeToString(document.doctype||new Text())+doc
 
 
 def seen(
-    page: Path | str,
-    look: str = "light",
-    window: tuple[int, int] = WINDOW,
-    seconds: float = 4.0,
+    page: Path | str, look: str = "light", window: tuple[int, int] = WINDOW, seconds: float = 4.0
 ) -> str:
     """A page, of a file or an address, as the browser has it when its script has run for some seconds of its time."""
     address = page if isinstance(page, str) else page.as_uri()

@@ -13,11 +13,7 @@ LARGEST = 1e15
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-(10**30), 10**30),
-        st.floats(),
-        st.text(max_size=12),
+        st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=12)
     ),
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)

@@ -13,13 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.ofu import clock
-from ofu_exporter.ofu.clock import (
-    BLIND_SECONDS,
-    ClockCurve,
-    ClockMemory,
-    Weighed,
-    clock_curve,
-)
+from ofu_exporter.ofu.clock import BLIND_SECONDS, ClockCurve, ClockMemory, Weighed, clock_curve
 from ofu_exporter.values.reading import ClockSample
 
 HIGHEST_HZ = 1980e6

@@ -281,12 +281,7 @@ def test_an_estimated_error_widens_both_limits() -> None:
         verdict(points(NOISY, mfu), thresholds=IN_POINTS)
         for mfu in (0.4 + 0.033, 0.4 + 0.036, 0.4 - 0.063, 0.4 - 0.066)
     ]
-    assert verdicts == [
-        Verdict.AGREE,
-        Verdict.MFU_ABOVE_OFU,
-        Verdict.AGREE,
-        Verdict.MFU_BELOW_OFU,
-    ]
+    assert verdicts == [Verdict.AGREE, Verdict.MFU_ABOVE_OFU, Verdict.AGREE, Verdict.MFU_BELOW_OFU]
 
 
 def test_to_agree_says_nothing_where_the_limits_are_too_wide() -> None:

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.jobs.totals import JobTotals, resumed, totals_of
-from ofu_exporter.ofu.job_state import (
-    GRACE_SECONDS,
-    MOST_ENDED,
-    MOST_RUNS,
-    JobState,
-    credit,
-)
+from ofu_exporter.ofu.job_state import GRACE_SECONDS, MOST_ENDED, MOST_RUNS, JobState, credit
 from ofu_exporter.ofu.observed import FINE_SECONDS, GRAIN_SECONDS, RECENT_SECONDS, observed
 from ofu_exporter.ofu.parts import split
 from ofu_exporter.ofu.tick import State

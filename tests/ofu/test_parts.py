@@ -85,11 +85,7 @@ def test_a_merge_is_the_sum_of_what_it_merges(
     sm = tensor + (1 - tensor) * sm_rest
     whole = Activity(engine=sm + (1 - sm) * engine_rest, sm=sm)
     every = losses(tensor * ratio, tensor, whole)
-    for lacking in (
-        whole._replace(sm=None),
-        whole._replace(engine=None),
-        NO_ACTIVITY,
-    ):
+    for lacking in (whole._replace(sm=None), whole._replace(engine=None), NO_ACTIVITY):
         merged = losses(tensor * ratio, tensor, lacking)
         for loss, lost in merged.items():
             parts = MERGED.get(loss, (loss,))

@@ -58,9 +58,7 @@ def test_the_worst_method_and_an_unknown_error_are_those_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "before",
-    [window(0, 1), window(0, 2, utilization=None)],
-    ids=["ends earlier", "has no OFU"],
+    "before", [window(0, 1), window(0, 2, utilization=None)], ids=["ends earlier", "has no OFU"]
 )
 def test_what_is_not_beside_it_or_not_whole_is_left_out(before: Window) -> None:
     last = window(2, 3)

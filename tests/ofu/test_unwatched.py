@@ -24,12 +24,7 @@ def node_after_a_gap(*gpus: GpuKey, watched: bool = True) -> Node:
     node = Node(2)
     usage = {key: GpuUsage(str(place), key, LEFT, LEFT, LEFT / 2) for place, key in enumerate(gpus)}
     state = JobState(
-        A,
-        EPOCH,
-        usage=usage,
-        ended=EPOCH + LEFT,
-        ended_at=BACK,
-        unseen_since=EPOCH + LEFT,
+        A, EPOCH, usage=usage, ended=EPOCH + LEFT, ended_at=BACK, unseen_since=EPOCH + LEFT
     )
     node.state = State(
         jobs={A.key: state} if gpus else {},

@@ -195,11 +195,7 @@ def test_counters_that_are_known_worse_than_the_polled_clock_are_not_used() -> N
 
 
 def test_edges_that_are_not_known_better_than_a_second_widen_the_error_as_a_cut_does() -> None:
-    taken = (
-        reading(),
-        replace(reading(), edge_seconds=1.0),
-        replace(reading(), cut_seconds=1.0),
-    )
+    taken = (reading(), replace(reading(), edge_seconds=1.0), replace(reading(), cut_seconds=1.0))
     errors = [window.stderr for each in taken if (window := measured(each).window)]
     sharp, slow, cut = (error for error in errors if error is not None)
     assert slow == cut

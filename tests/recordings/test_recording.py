@@ -264,8 +264,7 @@ def test_what_was_written_is_readable_before_the_end(path: Path) -> None:
 def small(path: Path) -> list[int]:
     two = [gpu(0), gpu(1)]
     return write(
-        path,
-        [[reading(5 * i, 5 * (i + 1), i / 7, device=one) for one in two] for i in range(4)],
+        path, [[reading(5 * i, 5 * (i + 1), i / 7, device=one) for one in two] for i in range(4)]
     )
 
 

@@ -36,11 +36,7 @@ def test_the_end_of_the_line_is_no_part_of_the_password(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("user", "text", "problem"),
-    [
-        ("", "x", "need each other"),
-        ("ada", None, "need each other"),
-        ("ada", "\n", "is empty"),
-    ],
+    [("", "x", "need each other"), ("ada", None, "need each other"), ("ada", "\n", "is empty")],
 )
 def test_half_of_it_is_refused(tmp_path: Path, user: str, text: str | None, problem: str) -> None:
     file = "" if text is None else written(tmp_path / "password", text)

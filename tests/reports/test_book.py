@@ -21,12 +21,7 @@ from ofu_exporter.ofu.divergence import Thresholds
 from ofu_exporter.ofu.job_state import GRACE_SECONDS
 from ofu_exporter.ofu.starting import settled
 from ofu_exporter.reports import causes as search
-from ofu_exporter.reports.book import (
-    EXPLAINED_AT_ONCE,
-    MOST_UNOWNED,
-    REPORTS_AT_ONCE,
-    ReportBook,
-)
+from ofu_exporter.reports.book import EXPLAINED_AT_ONCE, MOST_UNOWNED, REPORTS_AT_ONCE, ReportBook
 from ofu_exporter.reports.causes import likely_causes
 from ofu_exporter.reports.entry import EXPLAIN_SECONDS, Policy
 from ofu_exporter.reports.owner import stepped
@@ -688,9 +683,7 @@ def test_the_same_report_twice_is_known_by_its_own_clock_when_the_nodes_clocks_s
     """A time server moves the node's clock by a millisecond between the two."""
     moved = [0.0]
     desk.book = ReportBook(
-        lambda: desk.node.last,
-        clock=desk.clock,
-        unix=lambda: EPOCH + desk.clock.now + moved[0],
+        lambda: desk.node.last, clock=desk.clock, unix=lambda: EPOCH + desk.clock.now + moved[0]
     )
     desk.report(mfu=0.4, start=EPOCH + 109.5, end=EPOCH + 110)
     moved[0] = -0.001

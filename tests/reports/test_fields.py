@@ -9,13 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ofu_exporter.flops.fields import MOST_LAYERS
-from ofu_exporter.reports.fields import (
-    DEEPEST,
-    LARGEST,
-    LONGEST,
-    MOST_VALUES,
-    framework_name,
-)
+from ofu_exporter.reports.fields import DEEPEST, LARGEST, LONGEST, MOST_VALUES, framework_name
 from tests.helpers.desk import said
 from tests.helpers.every import every
 

@@ -30,10 +30,7 @@ def test_a_model_that_is_repeated_or_left_out_is_not_counted_again() -> None:
     per_token = flops_per_token(ModelBody.model_validate(LLAMA))
     assert stated.mfu == pytest.approx(1e4 * per_token / PEAK)
     assert first.facts.model is None, "the body itself is not kept"
-    for report in (
-        said(tokens_per_second=2e4, model=LLAMA),
-        said(tokens_per_second=2e4),
-    ):
+    for report in (said(tokens_per_second=2e4, model=LLAMA), said(tokens_per_second=2e4)):
         later, stated = completed(report, first, ONE, None, never)
         assert stated.mfu == pytest.approx(2e4 * per_token / PEAK)
         assert later.model == first.model

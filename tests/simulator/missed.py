@@ -6,5 +6,5 @@ Whoever reaches one takes it out. `python -m tests.simulator --missed` prints th
 from __future__ import annotations
 
 MISSED: dict[tuple[str, str, str], str] = {
-    ("page 5 s / 5 s", "updates lost", "coverage"): "99.00% observed",
+    ("page 5 s / 5 s", "updates lost", "coverage"): "99.00% observed"
 }

@@ -10,14 +10,7 @@ from typing import NamedTuple
 
 from tests.simulator import agent
 from tests.simulator.loads import Load
-from tests.simulator.mishaps import (
-    BEGIN,
-    END,
-    REBIRTH,
-    REBORN,
-    SEED,
-    STOPS,
-)
+from tests.simulator.mishaps import BEGIN, END, REBIRTH, REBORN, SEED, STOPS
 from tests.simulator.score import Asked, Score, Span, score
 from tests.simulator.sources import Kind, Running
 

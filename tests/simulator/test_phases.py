@@ -15,15 +15,7 @@ from ofu_exporter.values.reading import Window
 from ofu_exporter.values.snapshot import GpuView, Snapshot
 from tests.simulator import agent
 from tests.simulator.driver_servers import START
-from tests.simulator.phases import (
-    ALL_REDUCE,
-    COPY,
-    ELEMENTS,
-    GEMM,
-    PAUSED,
-    SMALL_GEMM,
-    Phases,
-)
+from tests.simulator.phases import ALL_REDUCE, COPY, ELEMENTS, GEMM, PAUSED, SMALL_GEMM, Phases
 from tests.simulator.sources import Dcgm, Kind, Nvml
 
 MIX = {GEMM: 6.0, SMALL_GEMM: 2.0, COPY: 1.0, ELEMENTS: 2.0, ALL_REDUCE: 2.0, PAUSED: 1.5}

@@ -10,17 +10,7 @@ from hypothesis import strategies as st
 
 from tests.simulator.agent import Counted
 from tests.simulator.loads import BY_NAME
-from tests.simulator.score import (
-    Asked,
-    Score,
-    Span,
-    length,
-    overlap,
-    score,
-    union,
-    within,
-    without,
-)
+from tests.simulator.score import Asked, Score, Span, length, overlap, score, union, within, without
 
 CURVE = BY_NAME["hard steps"].curve
 ASKED = Asked(Span(10.0, 110.0), lag=5.0)

@@ -199,9 +199,7 @@ def page_values(server: PageServer) -> dict[tuple[str, str], float]:
 
 
 @pytest.mark.parametrize("interval", [1.0, 5.0, 30.0])
-def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(
-    interval: float,
-) -> None:
+def test_a_page_has_the_mean_up_to_its_last_collection_and_the_clock_there(interval: float) -> None:
     time = SimulatedTime()
     with closing(PageServer(Pages(curves(), interval, time.now))) as server:
         for now in (70.0, 70.0 + interval * 0.99, 200.0):

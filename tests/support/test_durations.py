@@ -50,14 +50,7 @@ def test_whole_hours_are_shown_as_hours() -> None:
 
 
 @every(
-    [
-        (-1, "0 s"),
-        (89, "89 s"),
-        (90, "2 min"),
-        (5399, "90 min"),
-        (5400, "1.5 h"),
-        (200000, "2.3 d"),
-    ]
+    [(-1, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h"), (200000, "2.3 d")]
 )
 def test_how_long_something_lasted_is_said_roughly(value: float, words: str) -> None:
     assert lasting(value) == words

@@ -70,7 +70,7 @@ def test_users_have_their_jobs_gpus_and_idle_ones() -> None:
     rows = {shown(row, "user"): row for row in user_rows(many_nodes(nodes=2))}
     assert set(rows) == {"ada", "grace", "alan"}
     assert [shown(rows["ada"], key) for key in ("jobs", "gpus", "idle", "apart")] == [
-        *("1", "8", "", ""),
+        *("1", "8", "", "")
     ]
     assert shown(rows["alan"], "idle") == "2"
     assert shown(rows["grace"], "apart") == "1"

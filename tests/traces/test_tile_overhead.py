@@ -95,10 +95,7 @@ def test_counted_flops_are_taken_as_they_are() -> None:
         KernelLaunches(XMMA, 2, 0.1, why=NO_SHAPE, counted_flops={"tf32": 300}),
         KernelLaunches("my_kernel", 1, 0.1, why=NO_SHAPE, counted_flops={"fp8": 100}),
     )
-    assert [(row.family, row.precision) for row in seen.rows] == [
-        ("xmma", "tf32"),
-        (OTHER, "fp8"),
-    ]
+    assert [(row.family, row.precision) for row in seen.rows] == [("xmma", "tf32"), (OTHER, "fp8")]
     assert seen.precision_shares == {"tf32": 0.75, "fp8": 0.25}
     assert (seen.overhead_ratio, seen.attributed_share) == (None, 0.0)
 

@@ -138,9 +138,7 @@ def test_it_is_the_one_of_the_formula(at_30: float) -> None:
 
 
 @pytest.mark.slow
-def test_reads_that_are_closer_together_gain_and_cycle_counters_leave_nothing(
-    at_30: float,
-) -> None:
+def test_reads_that_are_closer_together_gain_and_cycle_counters_leave_nothing(at_30: float) -> None:
     at_5, often, counters = (
         clock_noise.interval_95(way, ACTIVE, SEEDS[:6]) for way in (AT_5, OFTEN, COUNTERS)
     )

@@ -126,14 +126,7 @@ def test_without_a_published_peak_the_highest_clock_stands_in(trials: list[Trial
 
 
 @every(
-    [
-        (4096.0, 4096),
-        (4000.0, 4096),
-        (8300.0, 8192),
-        (49152.0, 49152),
-        (3500.0, None),
-        (250.0, 256),
-    ]
+    [(4096.0, 4096), (4000.0, 4096), (8300.0, 8192), (49152.0, 49152), (3500.0, None), (250.0, 256)]
 )
 def test_a_rate_is_one_that_a_chip_can_have(rate: float, whole: int | None) -> None:
     assert clocks.whole_rate(rate) == whole

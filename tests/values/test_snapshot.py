@@ -84,9 +84,7 @@ def test_a_comparison_goes_with_the_last_window_and_its_sums_stay() -> None:
 
 
 @pytest.mark.parametrize("beside", [[], [100.0], [None]], ids=["alone", "another", "unmeasured"])
-def test_where_every_window_is_old_nothing_is_compared_any_more(
-    beside: list[float | None],
-) -> None:
+def test_where_every_window_is_old_nothing_is_compared_any_more(beside: list[float | None]) -> None:
     """Neither of jobs with GPUs here nor of those without; a GPU that was never measured changes nothing."""
     reports = ReportsView(
         outcomes={"accepted": 3},

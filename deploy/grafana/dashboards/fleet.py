@@ -183,10 +183,7 @@ DASHBOARD = dashboard(
                     f"({_HELD_HOUR} - {_without_progress('starting|held_idle|alone')}) / {_THERE}",
                     "all GPUs at work",
                 ),
-                query(
-                    f"{_LEFT} / {_THERE} and on () {_without_progress(_STATED)}",
-                    "progress",
-                ),
+                query(f"{_LEFT} / {_THERE} and on () {_without_progress(_STATED)}", "progress"),
                 query(f"{_WORK} / {_THERE}", "its work: OFU"),
             ],
             description="Shares of the installed GPU-hours. Without stated steps there is no line for progress.",

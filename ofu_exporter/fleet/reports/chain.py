@@ -133,17 +133,12 @@ def lost_hours(row: ProgressRow) -> float:
 
 
 def _row(
-    by: Literal["all", "user", "account", "job"],
-    name: tuple[str, str],
-    jobs: Sequence[JobProgress],
+    by: Literal["all", "user", "account", "job"], name: tuple[str, str], jobs: Sequence[JobProgress]
 ) -> ProgressRow:
     held, watched = sum(job.held for job in jobs), sum(job.sums.held for job in jobs)
     are_watched = any(job.lost for job in jobs)
     states = any(job.states for job in jobs)
-    used, whole = (
-        sum(job.used for job in jobs),
-        sum(job.effective for job in jobs),
-    )
+    used, whole = (sum(job.used for job in jobs), sum(job.effective for job in jobs))
     lost = {
         f"{reason.value}_gpu_hours": sum(job.lost.get(reason, 0.0) for job in jobs)
         if any(job.tells(reason) for job in jobs)

@@ -9,15 +9,7 @@ from pydantic import Field
 from ofu_exporter.fleet.answer import ResultRow
 
 StepName = Literal[
-    "installed",
-    "free",
-    "unclaimed",
-    "unknown",
-    "held",
-    "unmeasured",
-    "idle",
-    "active",
-    "effective",
+    "installed", "free", "unclaimed", "unknown", "held", "unmeasured", "idle", "active", "effective"
 ]
 
 

@@ -175,9 +175,7 @@ def _bar(
 def _hours(report: FleetReport) -> TimePicture | None:
     if not report.hours:
         return None
-    lines = [
-        PictureLine("ofu", "OFU", [row.ofu for row in report.hours]),
-    ]
+    lines = [PictureLine("ofu", "OFU", [row.ofu for row in report.hours])]
     if any(row.mfu is not None for row in report.hours):
         lines.append(PictureLine("mfu", "MFU", [row.mfu for row in report.hours]))
     if any((row.no_job_ofu or 0.0) > _WORKS for row in report.hours):

@@ -116,8 +116,7 @@ def served_columns(jobs: Iterable[PricedServed]) -> dict[str, float | None]:
         if joules
         else None,
         "tokens_per_gpu_second": ratio(
-            sum(each.work(each.held_tokens) for each in sums),
-            3600 * held,
+            sum(each.work(each.held_tokens) for each in sums), 3600 * held
         ),
         "serving_cost": sum(_cost(each) for each in priced) if priced else None,
         "cost_per_million_tokens": _per_million(priced),

@@ -48,11 +48,7 @@ def _attentions(fields: Fields, hidden: int) -> tuple[GroupedAttention, GroupedA
         names = ("num_attention_heads", "num_global_key_value_heads")
         raise fields.contradiction("the groups must divide the heads", *names)
     full = replace(
-        mixer,
-        groups=groups,
-        head_dim=wide,
-        norm_parameters=2 * wide,
-        values_are_keys=alike,
+        mixer, groups=groups, head_dim=wide, norm_parameters=2 * wide, values_are_keys=alike
     )
     return replace(mixer, window=fields.size("sliding_window")), full
 

@@ -18,10 +18,7 @@ from ofu_exporter.flops.shapes import Layer, Mlp
 
 ARCHITECTURES = ("DeciLMForCausalLM",)
 MULTIPLE = 256
-KNOWN = {
-    "attention": {"n_heads_in_group", "no_op"},
-    "ffn": {"ffn_mult", "no_op"},
-}
+KNOWN = {"attention": {"n_heads_in_group", "no_op"}, "ffn": {"ffn_mult", "no_op"}}
 """What a block says; anything else that is set makes another block of it."""
 
 

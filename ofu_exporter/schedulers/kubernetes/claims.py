@@ -55,10 +55,7 @@ HeldDevice = tuple[str, bool]
 
 
 def by_job(
-    scheduler: str,
-    pods: Mapping[PodName, JobPod],
-    uuids: Mapping[str, str],
-    rejected: Counter[str],
+    scheduler: str, pods: Mapping[PodName, JobPod], uuids: Mapping[str, str], rejected: Counter[str]
 ) -> list[Claim]:
     """The claims of all jobs, sorted, because kubelet lists pods in another order each time."""
     jobs: dict[JobName, list[JobPod]] = {}

@@ -168,11 +168,7 @@ def describe(
 
 
 def _described(
-    job_id: str,
-    gpus: tuple[str, ...],
-    environ: Mapping[str, str],
-    answer: SqueueJob,
-    noted: float,
+    job_id: str, gpus: tuple[str, ...], environ: Mapping[str, str], answer: SqueueJob, noted: float
 ) -> JobFile:
     """What the environment says comes first, then Slurm's answer."""
     get = environ.get

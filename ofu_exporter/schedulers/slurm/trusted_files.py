@@ -110,9 +110,7 @@ def _unreadable(directory: Path, error: OSError) -> SchedulerError:
 
 
 def read_all(
-    directory: Path,
-    parse: Callable[[str, str], ValueT],
-    order: Callable[[str], int | None],
+    directory: Path, parse: Callable[[str, str], ValueT], order: Callable[[str], int | None]
 ) -> Contents[ValueT]:
     """Read every file of a directory; empty when there is no directory.
 

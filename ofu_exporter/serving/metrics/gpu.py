@@ -155,8 +155,7 @@ def _rating(view: GpuView) -> Rating | None:
 
 
 MODEL = Subject[[GpuView]](
-    ("model", "rated_as"),
-    lambda view: (view.gpu.name, view.rating.rated_as if view.rating else ""),
+    ("model", "rated_as"), lambda view: (view.gpu.name, view.rating.rated_as if view.rating else "")
 )
 
 

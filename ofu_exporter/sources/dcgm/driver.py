@@ -22,10 +22,7 @@ from ofu_exporter.sources.dcgm.options import Options as Options
 from ofu_exporter.sources.dcgm.samples import Anchor
 from ofu_exporter.sources.dcgm.session import Session
 from ofu_exporter.values.gpu import Gpu
-from ofu_exporter.values.reading import (
-    Fault,
-    Reading,
-)
+from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)

@@ -26,10 +26,7 @@ from ofu_exporter.sources.dcgm_exporter.page import ExporterPage, PageRow, Place
 from ofu_exporter.sources.dcgm_exporter.stretch import Stretch, reading
 from ofu_exporter.support.page_client import PageClient
 from ofu_exporter.values.gpu import Gpu, GpuKey
-from ofu_exporter.values.reading import (
-    Fault,
-    Reading,
-)
+from ofu_exporter.values.reading import Fault, Reading
 from ofu_exporter.values.reasons import Reason
 
 log = logging.getLogger(__name__)

@@ -169,10 +169,7 @@ class KernelTally:
             sums.flops[precision] = sums.flops.get(precision, 0) + more
 
     def profile(
-        self,
-        format_: str,
-        gpus: frozenset[str] = frozenset(),
-        timeline: Timeline | None = None,
+        self, format_: str, gpus: frozenset[str] = frozenset(), timeline: Timeline | None = None
     ) -> Profile:
         """All that was added."""
         launches = (

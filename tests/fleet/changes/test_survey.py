@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofu_exporter.fleet.changes.point import OfuPoint
-from ofu_exporter.fleet.changes.survey import (
-    FEWEST_POINTS,
-    SURE_LEVEL,
-    OfuSeries,
-    holm,
-    survey,
-)
+from ofu_exporter.fleet.changes.survey import FEWEST_POINTS, SURE_LEVEL, OfuSeries, holm, survey
 from tests.bench.changes import fleet_of, possible_in_quiet
 
 LEAST = 1.1

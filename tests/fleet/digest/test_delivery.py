@@ -56,7 +56,7 @@ def test_a_plain_name_is_put_into_the_pattern(name: str) -> None:
             "../ada",
             "ada!eve",
         ),
-    ],
+    ]
 )
 def test_a_name_that_would_lead_elsewhere_has_no_address(name: str) -> None:
     with pytest.raises(NoAddressError, match="no address is made of"):

@@ -28,11 +28,7 @@ from tests.helpers.stored_fleet import (
     reading,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.prometheus,
-    pytest.mark.xdist_group("stored fleet"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
 
 H100 = "NVIDIA H100 80GB HBM3"
 STAYS = StoredNode("a", "n1:9846", H100, 8)

@@ -167,9 +167,7 @@ faults:
 
 @pytest.mark.slow
 @pytest.mark.prometheus
-def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(
-    tmp_path: Path,
-) -> None:
+def test_the_work_of_a_job_whose_scheduler_never_answered_is_the_true_one(tmp_path: Path) -> None:
     before = fleet(LOST.replace("NODE", "h1"), tmp_path)
     placed = {job.job.draft.group.name: job for job in before.jobs}
     (node,) = placed["untold"].job.devices

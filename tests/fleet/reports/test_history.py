@@ -32,11 +32,7 @@ from tests.helpers.stored_fleet import (
     victoria_with,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.prometheus,
-    pytest.mark.xdist_group("stored fleet"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("stored fleet")]
 
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 N1, N2, N3 = (StoredNode("a", f"n{each}:9846", H100, 4) for each in (1, 2, 3))

@@ -36,11 +36,7 @@ from tests.helpers.stored_fleet import (
     seconds_of,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.prometheus,
-    pytest.mark.xdist_group("served fleet"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.prometheus, pytest.mark.xdist_group("served fleet")]
 
 H100 = "NVIDIA H100 80GB HBM3"
 NODES = tuple(StoredNode("a", f"n{each}:9846", H100, 4) for each in range(5))

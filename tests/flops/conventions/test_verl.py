@@ -74,11 +74,7 @@ def composed(architecture: str, text: dict[str, Any], **vision: object) -> dict[
     }
 
 
-NARROW = {
-    **config("qwen3-vl-8b")["text_config"],
-    "hidden_size": 2560,
-    "intermediate_size": 9728,
-}
+NARROW = {**config("qwen3-vl-8b")["text_config"], "hidden_size": 2560, "intermediate_size": 9728}
 """Heads of 128, which verl takes for 2560 / 32 wide."""
 MODELS = {
     "qwen2.5-vl-7b": config("qwen2.5-vl-7b"),

@@ -90,9 +90,7 @@ def test_a_vision_tower_before_another_familys_language_model(
 ) -> None:
     """The tower exactly: what is executed more with an image; the language model as its own family counts it."""
     read = default(
-        architecture,
-        text_config={**SMALL_TEXT, **text},
-        vision_config={**SMALL_VISION, **vision},
+        architecture, text_config={**SMALL_TEXT, **text}, vision_config={**SMALL_VISION, **vision}
     )
     model, how = (
         flops.read(read),

@@ -15,13 +15,7 @@ import pytest
 
 from ofu_exporter.errors import SchedulerError
 from ofu_exporter.schedulers.kubernetes import api_server as asking
-from ofu_exporter.schedulers.kubernetes import (
-    driver,
-    gpu_pods,
-    pod_resources,
-    pods,
-    workloads,
-)
+from ofu_exporter.schedulers.kubernetes import driver, gpu_pods, pod_resources, pods, workloads
 from ofu_exporter.schedulers.kubernetes import grpc as channel_module
 from ofu_exporter.schedulers.kubernetes.pod_resources import ClaimedDevice
 from ofu_exporter.values import device_names
@@ -29,15 +23,7 @@ from ofu_exporter.values.job import Claim, Job
 from ofu_exporter.values.reasons import SchedulerReason
 from tests.doubles import api_server as doubles
 from tests.doubles.api_server import ApiServer
-from tests.doubles.kubelet import (
-    GPU,
-    Kubelet,
-    Message,
-    claimed,
-    make,
-    pod,
-    response,
-)
+from tests.doubles.kubelet import GPU, Kubelet, Message, claimed, make, pod, response
 from tests.doubles.kubelet import given as devices_of
 from tests.helpers.agent import SOON
 from tests.helpers.every import every
@@ -847,9 +833,7 @@ def test_the_api_server_knows_when_a_pod_ended_while_kubelet_was_down(
     assert len(bench.answer(after=5.0)) == 1 + ends
 
 
-def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(
-    bench: Bench,
-) -> None:
+def test_a_pod_that_the_api_server_does_not_know_is_its_own_job_until_it_does(bench: Bench) -> None:
     bench.hold(holding("p", "GPU-a"))
     assert bench.claims() == {}
     assert bench.claims(after=5.0) == {}
@@ -1148,10 +1132,7 @@ def test_a_socket_without_access_says_so(bare: Bench, folder: Path) -> None:
     [(True, SchedulerReason.NO_LIBRARY), (False, SchedulerReason.ABSENT)],
 )
 def test_a_missing_library_matters_only_where_kubelet_is(
-    bare: Bench,
-    monkeypatch: pytest.MonkeyPatch,
-    socket_is_there: bool,
-    reason: SchedulerReason,
+    bare: Bench, monkeypatch: pytest.MonkeyPatch, socket_is_there: bool, reason: SchedulerReason
 ) -> None:
     monkeypatch.setitem(sys.modules, "h2.config", None)
     if not socket_is_there:

@@ -41,10 +41,7 @@ def test_a_clock_above_the_tensor_clock_is_a_gain_in_words_and_covers_what_it_to
     assert faster is not None
     assert beyond is not None
     assert "clock -5.0%" in faster.label
-    assert parts(faster) == [
-        ["used", "0.0", "45.0"],
-        ["no_tensor", "45.0", "25.0"],
-    ]
+    assert parts(faster) == [["used", "0.0", "45.0"], ["no_tensor", "45.0", "25.0"]]
     assert [shape.attributes["width"] for shape in beyond.shapes] == ["100.0"]
 
 

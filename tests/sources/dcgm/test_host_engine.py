@@ -218,9 +218,7 @@ def test_a_socket_that_is_not_there_is_unreachable(scenario: double.Scenario, pa
     assert caught.value.reason is Reason.UNREACHABLE
 
 
-def test_a_host_engine_that_may_not_be_reached_runs_all_the_same(
-    scenario: double.Scenario,
-) -> None:
+def test_a_host_engine_that_may_not_be_reached_runs_all_the_same(scenario: double.Scenario) -> None:
     """A second one would not be started beside it."""
     scenario.error("dcgmConnect_v2", -17)
     library = Library()

@@ -63,9 +63,7 @@ def _work(node: DcgmNode) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_nothing_is_read_that_was_not_measured(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    actions: list[tuple[float, str | float | None]],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, actions: list[tuple[float, str | float | None]]
 ) -> None:
     monkeypatch.setenv(double.SCENARIO_VARIABLE, str(tmp_path / "scenario"))
     node = one_node(tmp_path)

@@ -70,11 +70,7 @@ def line(name: str, value: object, index: int = 0, **labels: str) -> str:
 
 
 def gpu_page(
-    tensor: object = 0.5,
-    clock: object = 1400,
-    energy: object = 1000,
-    index: int = 0,
-    **labels: str,
+    tensor: object = 0.5, clock: object = 1400, energy: object = 1000, index: int = 0, **labels: str
 ) -> str:
     """The rows of one GPU; None leaves a row out."""
     rows = {TENSOR: tensor, CLOCK: clock, ENERGY: energy}

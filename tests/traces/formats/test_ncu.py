@@ -41,13 +41,7 @@ def test_flops_are_summed_by_kernel(tmp_path: Path) -> None:
     profile = formats.read(path)
     assert profile.format == "ncu"
     assert rounded(profile) == (
-        KernelLaunches(
-            NVJET,
-            2,
-            2.001e-3,
-            why=NO_SHAPE,
-            counted_flops={"bf16": 2 * 2_147_483_648},
-        ),
+        KernelLaunches(NVJET, 2, 2.001e-3, why=NO_SHAPE, counted_flops={"bf16": 2 * 2_147_483_648}),
     )
     assert profile.other_seconds == pytest.approx(5e-7)
 
