@@ -3,12 +3,14 @@ needs, and those that tell causes apart."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from ofu_exporter.flops.candidates import Candidate
 from ofu_exporter.flops.causes import CauseFacts
-from ofu_exporter.flops.explain import Observation, explain
+from ofu_exporter.flops.explain import BESIDES, POINT, Observation, _weight, explain
 from ofu_exporter.values.reported import best_fitting
 from tests.flops.causes.synthetic import BF16, H100, LLAMA
 
@@ -25,9 +27,10 @@ from tests.flops.causes.synthetic import BF16, H100, LLAMA
 def test_an_ofu_above_what_the_card_can_do_has_no_cause(
     ofu: float, gpu: str | None, most: str
 ) -> None:
-    found = explain(Observation(0.4, ofu), CauseFacts(gpu=gpu, precision=BF16))
-    assert found.causes == ()
-    assert f"at most {most}" in found.advice
+    for error in (POINT, 0.2):
+        found = explain(Observation(0.4, ofu + error, error), CauseFacts(gpu=gpu, precision=BF16))
+        assert found.causes == ()
+        assert f"at most {most}" in found.advice
 
 
 def test_an_ofu_that_the_boost_clock_makes_is_explained() -> None:
@@ -59,3 +62,11 @@ def test_the_facts_that_would_tell_causes_apart_are_named() -> None:
     alone = explain(Observation(0.2, 0.4, right_mfu=0.4), replace(settled, gpus=None))
     assert {each.cause for each in alone.causes} == {*peaks, "warm_up_in_mean"}
     assert alone.telling == ("peak_tflops",)
+
+
+def test_what_the_hardware_runs_besides_a_mistake_is_no_second_mistake() -> None:
+    besides, mistakes = (
+        Candidate(f"recompute_counted+{other}", 1.2, 1.2, 0.0, "", 4.0)
+        for other in ("activation_recompute", "head_omitted")
+    )
+    assert _weight(besides) == pytest.approx(math.exp(BESIDES) * _weight(mistakes))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ofu_exporter import flops
 from ofu_exporter.errors import ConfigError
 from ofu_exporter.flops import Pace, Passes, Recompute
+from ofu_exporter.flops.mfu import ratio_mistakes
 from tests.flops.counting import config, count
 from tests.helpers.values import H100
 
@@ -204,6 +205,7 @@ def test_hfu_over_100_percent_is_named() -> None:
 def test_the_throughput_of_one_gpu_taken_for_all_is_named() -> None:
     result = used(count("llama-3-8b"), Pace(tokens_per_second=9000), number=256)
     assert "if the throughput were of one GPU" in result.warnings[0]
+    assert ratio_mistakes(0.4, 0.4, 2) == [], "no more than two GPUs could have together"
     assert used(count("llama-3-8b"), Pace(tokens_per_second=9000 * 256), number=256).warnings == ()
 
 

@@ -427,7 +427,7 @@ def test_what_the_clock_was_set_by_moves_the_times_of_the_file(
     path: Path, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = stored(path)
-    job = TOTALS.model_copy(update={"updated": NOW})
+    job = TOTALS.model_copy(update={"updated": NOW, "ended": NOW - 100})
     store.save([job], {}, NOW, ClockMark("boot", 100.0, NOW))
     now = NOW + 60 + seconds
     saved = store.load(now, ClockMark("boot", 160.0, now))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -69,6 +70,8 @@ def test_the_state_writer_writes_at_the_end_and_when_woken(path: Path) -> None:
     found = saved(path)
     assert [job.updated for job in found.jobs] == [NOW + 100]
     assert found.counted_until == {gpu().key: 42.0}
+    sampled_at = time.time() - time.monotonic() + 50.0
+    assert found.watched_until == pytest.approx(sampled_at, abs=30.0), "not until it was written"
 
 
 class HangingDisk:

@@ -216,6 +216,9 @@ def test_nodes_together_are_judged_by_what_an_honest_mfu_is_on_their_card(
         both = merged(kept).reported
         assert both is not None
         assert both.verdict is verdict
+        beside = merged([*kept, reporting("n3", total=Compared())]).reported
+        assert beside is not None
+        assert beside.verdict is verdict, "a node where nothing was compared widens nothing"
 
 
 def test_numbers_that_no_node_could_have_are_merged_all_the_same() -> None:

@@ -77,6 +77,8 @@ def test_the_gpus_of_jobs_that_report_or_may_yet_begin_to_are_known() -> None:
     assert gpus_of_reports(young) == {gpu(place).key for place in (0, 1, 2)}
     old = replace(young, unix=later)
     assert gpus_of_reports(old) == set()
+    again = replace(mine, run_began=later - 60.0)
+    assert gpus_of_reports(replace(old, jobs=(again,))) == {gpu(1).key, gpu(2).key}
     told = replace(old, jobs=(replace(mine, reports=reports), other))
     assert gpus_of_reports(told) == {gpu(1).key, gpu(2).key}
     ended = replace(told, jobs=(replace(mine, reports=reports, ended=later),))

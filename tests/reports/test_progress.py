@@ -187,6 +187,11 @@ def test_a_restart_between_the_last_two_reports_is_no_mistake() -> None:
     assert job.progress.restarts == 1
 
 
+def test_a_first_step_near_the_highest_before_a_restart_is_no_mistake() -> None:
+    job = Told().step(4900, 10).requeued(20).step(5000, 30).step(40, 40, 39).step(41, 41, 40)
+    assert job.progress.restarts == 1
+
+
 def test_a_report_that_was_late_is_no_restart() -> None:
     job = Told().step(10, 10).step(12, 12).step(11, 11).step(13, 13)
     assert (job.progress.restarts, job.done_again) == (0, 0.0)
@@ -312,13 +317,14 @@ def test_an_event_that_began_years_ago_is_a_wrong_clock() -> None:
     )
 
 
-def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten() -> None:
+@pytest.mark.parametrize("name", ["live", ""])
+def test_of_too_many_runs_the_one_not_heard_of_for_longest_is_forgotten(name: str) -> None:
     job = Told()
     for n in range(10_000):
-        for job.run, step in (("live", 1000 + n), (f"run{n}", 1)):
+        for job.run, step in ((name, 1000 + n), (f"run{n}", 1)):
             job.step(step, n)
     assert len(job.progress.lines) == MOST_RUNS
-    assert job.progress.lines["live"].step == 1000 + 9_999
+    assert job.progress.lines[name].step == 1000 + 9_999
     assert job.done_again == 0.0
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from ofu_exporter.errors import ConfigError, OfuError
 from ofu_exporter.reports import pulls
 from ofu_exporter.reports.messages import MfuReport
-from ofu_exporter.reports.pulls import Pulls
+from ofu_exporter.reports.pulls import LONGEST_SECONDS, Pulls
 from ofu_exporter.reports.served_ledger import Ledger
 from ofu_exporter.settings import PullSetting, Settings
 from tests.helpers.agent import SOON, page_server, until
@@ -153,6 +154,8 @@ def test_a_restarted_engine_begins_anew(engine: Served, bench: Bench) -> None:
         engine.page = vllm(*values)
         outcomes.append(bench.pull())
     assert outcomes == ["begun", "begun", "reported"]
+    engine.page = vllm(1e12, 9e15)
+    assert bench.pull() == "begun", "whatever the other one did meanwhile"
 
 
 def test_another_set_of_engines_begins_anew(engine: Served, bench: Bench) -> None:
@@ -304,6 +307,26 @@ def test_each_engine_is_pulled_at_its_own_pace(engine: Served) -> None:
     assert running.stop(SOON)
 
 
+def test_pulls_that_one_took_the_time_of_are_not_made_up_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        bench.now += seconds
+        return len(waits) > 3
+
+    def pull(_: object) -> None:
+        bench.now += 100.0 if len(waits) == 1 else 0.0
+
+    monkeypatch.setattr(bench.pulls, "pull", pull)
+    monkeypatch.setattr(bench.pulls, "_stop", SimpleNamespace(wait=wait))
+    (engine,) = bench.pulls.engines
+    bench.pulls._run(engine)
+    assert waits == [0.0, 0.0, engine.setting.every, engine.setting.every]
+
+
 def test_an_engine_that_hangs_does_not_hold_up_the_stop() -> None:
     asked, released = threading.Event(), threading.Event()
 
@@ -394,6 +417,7 @@ def test_a_gauge_that_goes_away_ends_its_reports_and_begins_anew(engine: Served)
     assert bench.pull() == "no_counter"
     engine.page = "mfu 0.4\n"
     assert bench.pull() == "begun"
+    assert bench.pull(after=LONGEST_SECONDS + 1) == "begun"
     assert bench.reports == []
 
 

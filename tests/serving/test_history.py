@@ -84,9 +84,11 @@ def test_what_is_remembered_is_bounded() -> None:
     first = snapshot_of(reading())
     for number in range(MOST_TRACKS + 50):
         view = first.gpus[0]._replace(gpu=gpu(number))
-        history.take(replace(first, gpus=(view,)))
+        lasting = view._replace(gpu=gpu(7))
+        history.take(replace(first, gpus=(view, lasting)))
     assert len(history._gpus) == MOST_TRACKS
     assert history.gpu(gpu(MOST_TRACKS + 49).key)
+    assert history.gpu(lasting.gpu.key), "it was seen all the while"
     assert history.gpu(KEY) == []
     track = next(iter(history._gpus.values()))
     eight = 8 * (sys.getsizeof(track._values) + sys.getsizeof(track._seconds))

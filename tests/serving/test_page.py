@@ -152,6 +152,14 @@ def test_a_window_is_not_served_after_it_became_too_old() -> None:
     assert "ofu_gpu_utilization_seconds_total{" in old, "totals stay true"
 
 
+def test_a_page_that_was_written_ends_with_its_first_window() -> None:
+    snapshot = snapshot_of(reading())
+    page = page_of(snapshot, snapshot.gpus[0].fresh_until - 0.1)
+    assert b"ofu_gpu_utilization_ratio{" in page.render().body
+    page._clock.now += 0.2  # type: ignore[attr-defined]
+    assert b"ofu_gpu_utilization_ratio{" not in page.render().body
+
+
 SAMPLED = (
     "ofu_gpu_sample_timestamp_seconds[('gpu', '0'), ('gpu_instance', ''), ('uuid', 'GPU-0000')]"
 )

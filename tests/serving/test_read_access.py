@@ -42,7 +42,10 @@ pytestmark = pytest.mark.anyio
 
 WEB = WebConfig(
     file=Path("web.yml"),
-    users={"prometheus": hashed("s3cret:with:colons").encode()},
+    users={
+        "prometheus": hashed("s3cret:with:colons").encode(),
+        "nobody": hashed("").encode(),
+    },
     headers={"X-Frame-Options": "deny"},
 )
 GOOD = basic("prometheus", "s3cret:with:colons")
@@ -107,7 +110,7 @@ def test_the_right_password_opens_and_headers_are_added(listeners: Listeners) ->
         [GOOD, GOOD],
         ["Basic"],
         ["Basic !!!"],
-        ["Basic " + base64.b64encode(b"prometheus").decode()],
+        ["Basic " + base64.b64encode(b"nobody").decode()],
         ["Basic " + base64.b64encode(b"\xff\xfe:x").decode()],
         [GOOD.replace("Basic", "Bearer")],
         [GOOD[:-8]],

@@ -7,6 +7,7 @@ import pytest
 from ofu_exporter.fleet.changes.peers import (
     PeerGroup,
     PeerHours,
+    PeerSpread,
     compare,
     without_nodes,
 )
@@ -59,6 +60,25 @@ def test_within_one_job_nothing_is_sure() -> None:
         peers.add(PeerGroup("", "1", "H100"), values)
     (only,) = compare(peers.gpus, "ofu", "gpu").slow
     assert (only.uuid, only.sure, only.jobs, only.hours) == (place(1, 1).uuid, False, ["1"], 20)
+
+
+def test_what_is_sure_comes_first_and_two_jobs_are_too_few_to_tell_them_apart() -> None:
+    peers = PeerHours()
+    for job in ("1", "2"):
+        values = {place(n, g): 0.4 for n in range(4) for g in range(4)}
+        values[place(1, 1)] *= 0.8
+        if job == "2":
+            values[place(9, 9)] = 0.24
+        for _ in range(20):
+            peers.add(PeerGroup("", job, "H100"), values)
+    found = compare(peers.gpus, "ofu", "gpu").slow
+    assert [(each.uuid, each.sure) for each in found] == [
+        (place(1, 1).uuid, True),
+        (place(9, 9).uuid, False),
+    ]
+    twice = {place(0, gpu): [0.1, -0.1] for gpu in range(20)}
+    assert PeerSpread.of({}, twice).within == 0.0
+    assert PeerSpread.of({}, {gpu: [*each, 0.0] for gpu, each in twice.items()}).within > 0.1
 
 
 def test_too_few_peers_say_nothing() -> None:

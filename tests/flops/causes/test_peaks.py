@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ofu_exporter.flops.causes import CauseFacts
+from ofu_exporter.flops.causes.peaks import ABSENT_AND_GIVEN, sparse_peak, wrong_device
 from ofu_exporter.flops.explain import UNDECIDED, Observation, causes_of_report, explain
 from ofu_exporter.values.reported import Verdict
 from tests.flops.causes.synthetic import BF16, H100, LLAMA, known
@@ -102,3 +103,10 @@ def test_a_stated_peak_that_nothing_explains_is_said_with_the_mfu_of_the_right_o
     assert found.causes == ()
     assert "against this its MFU is 4.10%" in found.advice
     assert not explain(Observation(0.40, 0.43), replace(facts, peak_flops=989.4e12)).looked
+
+
+def test_a_stated_peak_that_only_a_strange_card_has_ranks_after_simpler_mistakes() -> None:
+    facts = CauseFacts(gpu=H100, precision=BF16, peak_flops=165e12)
+    (a30,) = wrong_device.hypotheses(facts)
+    assert "the peak is that of A30" in a30.evidence
+    assert a30.rarity == ABSENT_AND_GIVEN > sparse_peak.rarity

@@ -15,6 +15,7 @@ from ofu_exporter.reports.tail.statements import LogTail
 
 LOG = (Path(__file__).parents[2] / "recordings/nvrx/launcher.log").read_text().splitlines()
 DAY = datetime(2026, 11, 27, 9, 13, tzinfo=timezone.utc).timestamp()
+BEGUN = "rendezvous_completed"
 FAILED = [(35.924, 35.990), (36.316, 36.377), (37.330, 37.391)]
 """Seconds of that minute: of each failure, and of the rendezvous after it, as the log has them."""
 
@@ -36,6 +37,27 @@ def test_lines_of_two_nodes_are_one_restart() -> None:
 def test_a_failure_after_which_nothing_starts_is_no_restart() -> None:
     restarts = Restarts()
     assert not any(restarts.line(line) for line in LOG if "failure_detected" in line)
+
+
+def line(cycle: int, event: str, second: float) -> str:
+    return f"  - Cycle: {cycle} Event: {event} Node: n Rank: 0 Time: 2026-11-27 09:13:{second:06.3f} UTC"
+
+
+def test_of_two_failures_of_a_cycle_the_first_began_the_restart() -> None:
+    restarts = Restarts()
+    told = [
+        restarts.line(line(1, event, second))
+        for event, second in (("failure_detected", 1), ("failure_detected", 2), (BEGUN, 9))
+    ]
+    assert told == [None, None, (DAY + 1, DAY + 9)]
+
+
+def test_a_launcher_that_counts_anew_tells_its_restarts_whatever_was_before() -> None:
+    restarts = Restarts()
+    for each in (line(4, "failure_detected", 1), line(4, BEGUN, 2), line(5, "failure_detected", 3)):
+        restarts.line(each)
+    told = [restarts.line(each) for each in (line(0, BEGUN, 10), line(1, "failure_detected", 20))]
+    assert [*told, restarts.line(line(1, BEGUN, 30))] == [None, None, (DAY + 20, DAY + 30)]
 
 
 @pytest.mark.parametrize("text", ["", "2026-13-40 10:00:00.000", "x" * 4000])

@@ -162,6 +162,11 @@ def test_a_clock_that_is_set_back_costs_one_interval_at_most() -> None:
     report = bench.take(megatron(2, 5.0), after=-3600.0)
     assert report is not None
     assert report.at == NOW - 3600
+    bench = Bench()
+    for after in (0.0, 20.0):
+        bench.take('{"train_throughput_per_gpu": 300.0}', after)
+    assert bench.take('{"train_throughput_per_gpu": 300.0}', after=-3600.0) is None
+    assert bench.dropped(Drop.NO_LENGTH) == 2, "nor is the time since the last line known"
 
 
 def test_what_is_written_again_is_not_reported_again() -> None:

@@ -14,6 +14,7 @@ from ofu_exporter.sources.dcgm.fields import (
     CYCLES_DMMA,
     CYCLES_ELAPSED,
     CYCLES_TENSOR,
+    ENERGY_MILLIJOULES,
     OTHER_PIPES,
     PIPES,
     SM_CLOCK_MHZ,
@@ -21,7 +22,7 @@ from ofu_exporter.sources.dcgm.fields import (
 )
 from ofu_exporter.sources.dcgm.library import GPU, NO_DATA, Entity, Sample
 from ofu_exporter.sources.dcgm.samples import Anchor, DeviceSamples
-from ofu_exporter.sources.dcgm.series import MOST_POINTS
+from ofu_exporter.sources.dcgm.series import MOST_POINTS, Point
 from ofu_exporter.values.reading import CycleTotals, Reading
 from tests.helpers.values import gpu
 from tests.sources.dcgm.test_series import ALONE, Watch, polled
@@ -265,6 +266,23 @@ def test_samples_that_overlap_or_leave_a_gap_widen_the_error_of_their_window() -
         (reading,) = (each for each in found if each.start < 50 + at <= each.end + 1e-4)
         assert reading.cut_seconds > 0.06
     assert found[1].cut_seconds == 0.0
+
+
+def test_what_was_apart_before_a_window_is_none_of_its_error() -> None:
+    made = device((0, 0.5), (1, 0.5))
+    made.readings(anchor(1))
+    first, last = (Point(EPOCH_MICROS + second * 1_000_000, 0.5) for second in (0, 1))
+    assert made._cut([first._replace(apart=900_000), last]) == 0.0
+    assert made._cut([first, last._replace(apart=900_000)]) > 0.6e6
+
+
+def test_energy_of_a_hole_is_no_windows() -> None:
+    made = DeviceSamples(gpu(), 1.0)
+    for second in (0, 1, 2, 10, 11):
+        made.add(sample(TENSOR, second, 0.5))
+        made.add(sample(ENERGY_MILLIJOULES, second, 100_000 * second))
+    joules = [each.activity.energy_joules for each in made.readings(anchor(11))]
+    assert joules == [pytest.approx(200.0), pytest.approx(100.0)]
 
 
 def test_a_pipe_with_a_hole_in_the_window_is_absent_from_it() -> None:

@@ -177,3 +177,13 @@ def test_whatever_a_page_shows_windows_follow_one_another(
             assert end <= each.start < each.end <= now
             assert 0.1 - 1e-6 <= each.end - each.start <= 60.0
             end = each.end
+
+
+def test_changes_are_early_in_a_row_until_a_value_stays() -> None:
+    stretch = Stretch(10.0, row(0.1), end=0.0, shown_at=0.0)
+    for number, at in enumerate((3.0, 6.0, 9.0), 2):
+        list(stretch.take(row(number / 10), at))
+    assert stretch.early_changes == 3
+    for at in (12.0, 18.0, 24.0, 30.0):
+        list(stretch.take(row(0.4), at))
+    assert stretch.early_changes == 0
