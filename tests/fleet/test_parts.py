@@ -122,6 +122,17 @@ def test_a_server_that_went_away_is_not_asked_for_ever() -> None:
     }
 
 
+def test_a_server_that_answers_between_its_failures_is_not_away() -> None:
+    reasons = [QueryReason.UNREACHABLE] * 2 + [QueryReason.REFUSED]
+
+    def fetch(part: TimeSpan) -> int:
+        raise QueryError(reasons[round(part.start / (24 * HOUR)) % 3], "no")
+
+    reader = part_reader()
+    assert [*reader.read("x", DAYS, fetch)] == []
+    assert {part.why for part in reader.missing} == {"no"}
+
+
 def test_a_server_that_stays_silent_is_asked_for_less_and_then_no_more() -> None:
     asked: list[int] = []
 

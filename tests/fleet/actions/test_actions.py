@@ -7,12 +7,13 @@ import subprocess
 
 import pytest
 
-from ofu_exporter.fleet.actions import MOST, command, first_actions
+from ofu_exporter.fleet.actions import MOST, Action, _counted_once, command, first_actions
 from ofu_exporter.fleet.changes_result import ChangeRow, ChangesReport, SlowRow
 from ofu_exporter.fleet.reports import report_text
 from ofu_exporter.fleet.reports.fleet_history import JobHistory, JobSums
+from ofu_exporter.fleet.reports.reachable import unused
 from ofu_exporter.fleet.reports.report_page import page
-from ofu_exporter.fleet.reports.result import FleetReport
+from ofu_exporter.fleet.reports.result import ActionRow, FleetReport
 from ofu_exporter.fleet.reports.served_sums import ServedSums
 from tests.fleet.reports.test_fleet_report import history, job, report
 
@@ -109,6 +110,11 @@ def test_no_hour_of_a_job_is_counted_in_two_lines() -> None:
     """The job that halved is below others too."""
     found = acted(*GOOD, HALVED, changes=changes_of(CHANGE))
     assert [row.kind for row in found.actions] == ["regression"]
+    first, second = (
+        Action(ActionRow.model_construct(who=who), frozenset({("a", who), ("a", "both")}))
+        for who in ("1", "2")
+    )
+    assert _counted_once([first, second]) == [first.row], "one job in both is enough"
 
 
 def test_more_stories_than_lines_leave_room_for_a_wrong_number() -> None:
@@ -157,6 +163,8 @@ def test_a_job_of_kernels_without_tensor_work_does_not_rest(
     assert row.recoverable_gpu_hours is not None
     assert row.recoverable_gpu_hours >= rested
     assert row.recoverable_gpu_hours <= rested + 5.0
+    between_products = row.model_copy(update={"idle_gpu_hours": 5.0})
+    assert unused(between_products) == 5.0, "no kernel ran in hours with tensor work, too"
 
 
 def serving(job_id: str, user: str, ofu: float, memory: float) -> JobHistory:

@@ -92,6 +92,8 @@ def test_a_change_has_its_levels_and_its_factor() -> None:
     assert second.factor == pytest.approx(2.5, rel=0.05)
     assert (first.before, first.after, second.after) == pytest.approx((0.4, 0.2, 0.5), rel=0.05)
     assert first.after == second.before
+    for each in (first, second):
+        assert each.tail >= each.chance, "no less, as alike as neighbours may be"
 
 
 ORACLE = json.loads((Path(__file__).parent / "ruptures.json").read_text())

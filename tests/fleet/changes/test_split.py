@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.changes.split import FEWEST, arcs, changes, layout, levelled
+from ofu_exporter.fleet.changes.split import FEWEST, LONGEST_ARC, arcs, changes, layout, levelled
 
 SERIES = st.lists(st.floats(-5, 5).map(lambda value: round(value, 3)), min_size=9, max_size=24)
 
@@ -105,6 +105,12 @@ def test_a_step_that_size_explains_wholly_is_not_looked_for() -> None:
 def test_too_few_points_have_no_change() -> None:
     assert changes(layout(2 * FEWEST - 1)) is None
     assert arcs(layout(3 * FEWEST - 1)) is None
+
+
+def test_a_step_inside_a_series_is_fifty_points_long_at_most() -> None:
+    search = arcs(layout(120))
+    assert search is not None
+    assert max(end - start for start, end in search.steps) == LONGEST_ARC
 
 
 def test_levels_are_taken_out_between_marks() -> None:

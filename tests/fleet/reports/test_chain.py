@@ -37,6 +37,8 @@ def test_the_ratios_multiply_to_the_share_of_the_last_factor() -> None:
         {"capacity": 400, "allocated": 100, "together": 80, "progress": 60, "ofu": 22.5}
     )  # of the work of 30, a quarter was done in 20 of 80 hours
     assert prod(step.ratio or 0.0 for step in steps) == pytest.approx(steps[-1].share)
+    *_, last = told(ProgressSums(100.0, STEPS, 6.0, step=90.0, restarts=2.0)).chain
+    assert last.gpu_hours == pytest.approx(18), "6 of it were done in what was lost otherwise"
 
 
 def test_what_no_agent_counts_is_not_known() -> None:

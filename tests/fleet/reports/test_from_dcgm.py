@@ -19,7 +19,7 @@ from ofu_exporter.fleet.parts import PartReader
 from ofu_exporter.fleet.prometheus import PrometheusClient
 from ofu_exporter.fleet.reports.fleet_history import ClusterJob, FleetHistory
 from ofu_exporter.fleet.reports.fleet_report import ReportOptions, fleet_report
-from ofu_exporter.fleet.reports.from_dcgm import owner_of, read_dcgm_history
+from ofu_exporter.fleet.reports.from_dcgm import _Looks, _parts, owner_of, read_dcgm_history
 from ofu_exporter.fleet.reports.prices import Prices
 from ofu_exporter.hardware.gpu_models import rate
 from ofu_exporter.values.gpu import LOW_PRECISION, Gpu
@@ -377,3 +377,15 @@ def test_the_rows_of_a_page_are_read_as_a_person_reads_them() -> None:
     assert (found.gpus, found.measured) == (1.0, 1.0)
     assert found.used == pytest.approx(0.375 * 1410 / 1830)
     assert on_page(TESTS / "pages" / "mig.prom").gpus == pytest.approx(3 / 7 + 4 / 7 + 1)
+
+
+def test_counters_that_contradict_each_other_by_their_rounding_are_used_and_by_more_are_not() -> (
+    None
+):
+    for sms, parts in ((39.5, {"no_tensor", "empty_sms", "idle"}), (38.5, {"without_tensor"})):
+        looks = _Looks(
+            100, 30, 40, with_engine=100, engine=90, tensor_e=40, sms=sms, engine_s=90, tensor_s=40
+        )
+        lost = _parts(looks)
+        assert lost.keys() - {"clock"} == parts
+        assert sum(lost.values()) == pytest.approx(100 - 30)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofu_exporter.fleet.reports.fleet_history import JobSums
+from ofu_exporter.fleet.reports.fleet_history import JobSums, ModelSums
 from ofu_exporter.fleet.reports.groups import Pairs, agreement, deviation, pearson, sizes
 from ofu_exporter.fleet.reports.result import JobRow
-from tests.fleet.reports.test_fleet_report import H100, history, job, report
+from tests.fleet.reports.test_fleet_report import DAY, H100, history, job, report
 
 
 def test_days_add_up_to_what_is_installed_and_what_it_costs() -> None:
@@ -27,6 +27,15 @@ def test_a_job_on_unknown_gpus_leaves_it_unknown_which_ones_were_free() -> None:
     found = report(history(job("1", "alice", JobSums(10.0), models={})))
     assert [row.kind for row in found.days] == ["held"]
     assert found.days[0].cost is None
+
+
+def test_of_a_job_of_two_models_no_more_is_free_than_it_left() -> None:
+    """Its hours of each model on a day are guessed: 70 of each, and there are 50 of one."""
+    mixed = job("1", "alice", JobSums(140.0), models={H100: 1.0, "A100": 1.0})
+    found = history(mixed, installed=50.0)
+    found.models[DAY, "a", "A100"] = ModelSums(100.0, 0.0, 0.0, JobSums())
+    free = [(row.model, row.gpu_hours) for row in report(found).days if row.kind == "free"]
+    assert free == [("A100", pytest.approx(150 - 140))]
 
 
 RATIOS = st.floats(0.0, 1.0)

@@ -116,6 +116,7 @@ def test_activity_and_clock_are_shown_where_the_same_gpus_had_all_of_their_five_
     assert known[:9] == [None] * 9
     assert set(known[9:]) == {0.8}
     assert [point.activity for point in found[:9]] == [None] * 9
+    assert [point.clock for point in alive([8.0] * 8)] == [None] * 5 + [0.8] * 3, "from its begin"
 
 
 def test_a_node_that_is_lost_does_not_take_the_clock_of_the_others() -> None:

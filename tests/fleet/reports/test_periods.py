@@ -119,6 +119,13 @@ def test_what_changed_is_against_the_last_period_and_shares_add_up() -> None:
     assert found.total.ofu_change == pytest.approx((found.total.ofu or 0.0) - 0.25)
 
 
+def test_of_a_time_of_which_little_is_known_nothing_is_held_against_another() -> None:
+    made = report()
+    little = made.model_copy(update={"time": made.time.model_copy(update={"covered_ratio": 0.4})})
+    *_, own = with_periods(little, [period(0.1)]).periods
+    assert (own.delivered_ratio, own.ofu, own.groups) == (None, None, {})
+
+
 def test_without_a_period_before_nothing_has_changed() -> None:
     found = with_periods(report(), [])
     assert (found.delivered_change, found.total.ofu_change) == (None, None)
