@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -433,10 +434,13 @@ def test_a_source_that_measures_no_more_than_the_others_is_closed(watch: Watch) 
     useless = FakeSource(FakeProbe(gpu(0)), unable(1))
     nvml = FakeSource(FakeProbe(gpu(0)), unable(1))
     page = FakeSource(FakeProbe(gpu(1)))
-    agent = sampler(watch, ("nvml", nvml), ("dcgm", useless), ("page", page))
+    pace = replace(PACE, reprobe=60.0)
+    agent = sampler(watch, ("nvml", nvml), ("dcgm", useless), ("page", page), pace=pace)
     agent.start()
     snapshot = watch.until(lambda s: reasons(s) == {"0": None, "1": None})
     assert useless.closed.wait(SOON)
+    pause = agent._sources._try_at["dcgm"] - time.monotonic()
+    assert pause > 5 * pace.reprobe, "what measured nothing new is tried again much later"
     assert [view.source for view in snapshot.gpus] == ["nvml", "page"]
     assert agent.stop()
 

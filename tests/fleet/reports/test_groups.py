@@ -34,8 +34,9 @@ def test_of_a_job_of_two_models_no_more_is_free_than_it_left() -> None:
     mixed = job("1", "alice", JobSums(140.0), models={H100: 1.0, "A100": 1.0})
     found = history(mixed, installed=50.0)
     found.models[DAY, "a", "A100"] = ModelSums(100.0, 0.0, 0.0, JobSums())
-    free = [(row.model, row.gpu_hours) for row in report(found).days if row.kind == "free"]
-    assert free == [("A100", pytest.approx(150 - 140))]
+    (free,) = (row for row in report(found).days if row.kind == "free")
+    assert free.model == "A100"
+    assert free.gpu_hours == pytest.approx(150 - 140)
 
 
 RATIOS = st.floats(0.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from ofu_exporter.sources.dcgm.fields import TENSOR
 from ofu_exporter.sources.dcgm.library import GPU, Entity, Sample
-from ofu_exporter.sources.dcgm.series import Measured, SampleTimes
+from ofu_exporter.sources.dcgm.series import FieldSeries, Measured, Point, SampleTimes
 
 EPOCH = 1_800_000_000_000_000
 
@@ -86,3 +86,22 @@ def test_a_client_that_comes_and_goes_decides_only_while_it_is_there() -> None:
     assert [(each, over.until) for each, over in found][-100:] == [
         (each, over.until) for each, over in during
     ][-100:]
+
+
+def test_a_poll_that_is_read_late_bears_the_sample_that_was_the_newest_then() -> None:
+    def measured(times: SampleTimes, field: int, *seconds: float) -> list[float]:
+        samples = [
+            Sample(Entity(GPU, 0), field, 0, EPOCH + round(each * 1e6), 0.5) for each in seconds
+        ]
+        return [(over.until - EPOCH) / 1e6 for _, over in times.in_order(samples)]
+
+    times = SampleTimes()
+    assert measured(times, TENSOR, 1.0, 2.0, 3.0) == [1.0, 2.0, 3.0]
+    assert measured(times, 1014, 1.1, 1.5) == [1.0, 1.0]
+
+
+def test_a_blank_that_is_longer_than_a_round_leaves_the_mean_unknown() -> None:
+    series = FieldSeries()
+    for end, mean in ((970_000, 0.5), (950_000, None)):
+        series.points = [Point(0, 0.5), Point(end, 0.5), Point(1_000_000, None)]
+        assert series.mean(0, 1_000_000, 2.5e6) == mean
