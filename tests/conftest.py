@@ -128,8 +128,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # also without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Three more than cores: tests of running agents wait half of their time."""
-    return (os.cpu_count() or 1) + 3
+    """Four more than cores: tests of running agents wait for two thirds of their time."""
+    return (os.cpu_count() or 1) + 4
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_right
 from typing import NamedTuple
 
 import pytest
@@ -41,14 +42,10 @@ class Honest(NamedTuple):
     def cycle(self) -> float:
         return self.work + self.pause
 
-    def used(self, start: float, end: float) -> float:
-        """Utilization seconds between two instants."""
-
-        def until(at: float) -> float:
-            cycles, rest = divmod(at, self.cycle)
-            return self.ofu * (cycles * self.work + min(rest, self.work))
-
-        return until(end) - until(start)
+    def used(self, until: float) -> float:
+        """Utilization seconds."""
+        cycles, rest = divmod(until, self.cycle)
+        return self.ofu * (cycles * self.work + min(rest, self.work))
 
 
 def any_job(seed: int) -> Honest:
@@ -70,9 +67,11 @@ def usage(job: Honest, until: float) -> GpuUsage:
     spans, at = [], chance.uniform(0, job.window)
     reads = max(1.0, job.part / 0.5)
     error = CLOCK_NOISE / math.sqrt(reads)
+    done = job.used(at)
     while at < until:
         end = at + job.part * chance.uniform(0.7, 1.3)
-        used = job.used(at, end) * chance.gauss(1, error)
+        before, done = done, job.used(end)
+        used = (done - before) * chance.gauss(1, error)
         variance = (used * error) ** 2
         spans.append(ObservedSpan(at, end, Compared(0.0, used, end - at, variance)))
         at = end
@@ -92,8 +91,8 @@ def verdicts(job: Honest, factor: float = 1.0) -> set[Verdict]:
         account = extended(account, start, end, mfu)
         if number % max(1, count // 20) == 0 or number == first + count - 1:
             now = end + chance.uniform(0, job.cycle)
-            known = tuple(span for span in gpu.recent if span.end <= now)
-            seen = GpuUsage("0", gpu.key, recent=known)
+            known = bisect_right(gpu.recent, now, key=lambda span: span.end)
+            seen = GpuUsage("0", gpu.key, recent=gpu.recent[:known])
             account = summed(account, [seen], now, HORIZON)
             compared = compare_sums(recent(account, now, HORIZON), previous=previous)
             previous = compared.verdict if compared else None

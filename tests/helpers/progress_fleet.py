@@ -171,12 +171,22 @@ class ProgressFleet:
 
     def pages(self) -> str:
         """All scrapes, as OpenMetrics."""
-        families: dict[str, list[str]] = defaultdict(list)
+        families: dict[str, dict[str, list[str]]] = defaultdict(dict)
         for node in self.nodes:
+            known: dict[tuple[object, ...], tuple[str, list[str]]] = {}
             for name, labels, time, value in self._page(node):
-                where = labelled(cluster="a", instance=node, **labels)
-                families[name].append(f"{name}{where} {value!r} {BEGIN + time:.3f}")
-        return openmetrics({name: _by_series(samples) for name, samples in families.items()})
+                key = (name, *labels.values())
+                if key not in known:
+                    series = name + labelled(cluster="a", instance=node, **labels)
+                    known[key] = series, families[name].setdefault(series, [])
+                series, samples = known[key]
+                samples.append(f"{series} {value!r} {BEGIN + time:.3f}")
+        return openmetrics(
+            {
+                name: itertools.chain(*(found[each] for each in sorted(found)))
+                for name, found in families.items()
+            }
+        )
 
     def _times(self, node: str) -> Iterator[float]:
         chance = random.Random(f"{self.seed} {node}")
@@ -303,13 +313,14 @@ class Totals:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = list(rows)
+        self._none = {key: 0.0 for _, _, rates in self._rows for key in rates}
 
     def between(self, begin: float, end: float) -> dict[tuple[str, str], float]:
-        found: dict[tuple[str, str], float] = {}
+        found = dict(self._none)
         for start, to, rates in self._rows:
-            seconds = max(0.0, min(end, to) - max(begin, start))
-            for key, rate in rates.items():
-                found[key] = found.get(key, 0.0) + rate * seconds
+            if (seconds := min(end, to) - max(begin, start)) > 0:
+                for key, rate in rates.items():
+                    found[key] += rate * seconds
         return found
 
 
@@ -322,10 +333,6 @@ def victoria(text: str, folder: Path) -> Iterator[VictoriaMetrics]:
         put_into(server, lines)
         until(lambda: samples_of(server) == len(lines), seconds=60)
         yield server
-
-
-def _by_series(samples: Iterable[str]) -> list[str]:
-    return sorted(samples, key=lambda line: line.rsplit(" ", 2)[0])
 
 
 def planned(seed: int, hours: float = 8.0, jobs: int = 10) -> ProgressFleet:
