@@ -186,14 +186,15 @@ def alone(facts: CauseFacts) -> Iterator[Combination]:
 def _pairs(facts: CauseFacts, singles: Iterable[Combination]) -> Iterator[Combination]:
     """Every pair of causes, except pairs that are too rare or cannot both be true."""
     right = facts.step.flops() if facts.step else 1.0
-    for one, other in combinations(singles, 2):
-        (first,), (second,) = one.tried, other.tried
+    known = [(one, one.tried[0], one.rarity) for one in singles]
+    for (one, first, own), (other, second, its) in combinations(known, 2):
+        if (rarity := own + its + PAIR) >= NEVER:
+            continue
         ours, theirs = first.hypothesis, second.hypothesis
         are_counts = bool(ours.miscount and theirs.miscount)
         rarest = RAREST_COUNT if are_counts else RAREST_PAIR
-        rarity = first.rarity + second.rarity + PAIR
         is_rare = rarity > rarest or ours.is_alone or theirs.is_alone
-        needs_right = is_rare and first.cause.side is not second.cause.side and rarity < NEVER
+        needs_right = is_rare and first.cause.side is not second.cause.side
         if is_rare and not needs_right:
             continue
         if first.cause is second.cause or ours.contradicts(theirs):
