@@ -74,3 +74,12 @@ def test_a_job_that_holds_gpus_and_does_nothing_is_idle(reported: Reported) -> N
     assert row.ofu == pytest.approx(0.0, abs=0.001)
     assert row.idle_gpu_hours == pytest.approx(truth["held_gpu_seconds"] / 3600, rel=0.05)
     assert sum(row.idle_gpu_hours for row in reported[0].jobs) < 1.1 * row.idle_gpu_hours
+
+
+def test_gpus_are_known_by_model(reported: Reported) -> None:
+    report, _ = reported
+    installed = next(step.gpu_hours for step in report.funnel if step.name == "installed")
+    assert installed == pytest.approx(24 * (8 * 8 + 2 * 4 + 2 * 4))
+    models = {row.job_name: row.model for row in report.jobs}
+    assert models["llama-70b"] == models["chat-serving"] == "NVIDIA H100 80GB HBM3"
+    assert models["notebook"] == "NVIDIA A100-SXM4-40GB"
