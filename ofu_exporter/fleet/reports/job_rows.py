@@ -25,7 +25,7 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
     error = None if mfu is None or ofu is None else mfu - ofu
     no_data = Verdict.INSUFFICIENT_DATA  # counts only where nothing else was said
     decided = {name: hours for name, hours in job.verdicts.items() if name != no_data}
-    return JobRow.model_validate(
+    row = JobRow.model_validate(
         {
             "cluster": job.key.cluster,
             "job_id": job.key.job_id,
@@ -45,6 +45,8 @@ def job_row(job: JobHistory, clock: ServerClock, target: float | None, prices: P
             **served_columns([PricedServed(job.served, price)] if job.served else ()),
         }
     )
+    row.model_fields_set.clear()  # nobody asks for it, and it takes more memory than the row
+    return row
 
 
 def sums_of(sums: JobSums, target: float | None, price: float | None) -> dict[str, float | None]:
