@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-
 _POST = b"POST /v1/mfu HTTP/1.1\r\nHost: x\r\n"
 _GET = b"GET /healthz HTTP/1.1\r\n"
 _CHUNKED = _POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -221,40 +219,3 @@ HEADS = {
     "NULs": b"\x00" * 64,
 }
 ODD_REQUESTS = {**LENGTHS, **TRANSFERS, **CHUNKS, **HEADS}
-
-_TELLING = (
-    *(bytes([each]) for each in b'\r\n\t\x0b\x0c\x00\x01\x7f\x80\xa0\xff :;,=-+_0195aAxX/?#"\\'),
-    *(
-        b"\r\n",
-        b"\n\r",
-        b"\r\n\r\n",
-        b"\n\n",
-        b"\r\n ",
-        b"\r\n\t",
-        b"HTTP/1.0",
-        b"HTTP/1.1",
-        b"chunked",
-    ),
-    *(
-        b"Host: y\r\n",
-        b"Content-Length: 3\r\n",
-        b"Transfer-Encoding: chunked\r\n",
-        b"close",
-        b"0\r\n\r\n",
-    ),
-    *(b"Connection: close\r\n", b"Expect: 100-continue\r\n", b"Upgrade: x\r\n", b"Trailer: x\r\n"),
-)
-"""What parsers stumble over."""
-_SHORT = [each + PLAIN for each in ODD_REQUESTS.values() if len(each) < 400]
-
-
-@st.composite
-def mutated(draw: st.DrawFn) -> bytes:
-    """An odd request and a plain one, with a few pieces put in, out, or in the place of others."""
-    data = draw(st.sampled_from(_SHORT))
-    for _ in range(draw(st.integers(0, 4))):
-        place = draw(st.integers(0, len(data)))
-        gone = draw(st.integers(0, 3))
-        put = draw(st.one_of(st.just(b""), st.sampled_from(_TELLING), st.binary(max_size=3)))
-        data = data[:place] + put + data[place + gone :]
-    return data
