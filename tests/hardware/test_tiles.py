@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -39,62 +40,29 @@ def walked(kernel: Kernel, gemm: Gemm) -> int:
     return flops
 
 
-@pytest.mark.parametrize(
-    ("name", "sides", "effective", "percent"),
-    [
-        ("nvjet_sm90_hsh_256x160_64x4_2x1", (4096, 4096, 4096), (4096, 4160, 4096), 1.562),
-        ("nvjet_sm90_hsh_256x160_64x4_2x1", (8192, 8192, 8192), (8192, 8320, 8192), 1.562),
-        (
-            "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT",
-            (2176, 3000, 4096),
-            (2304, 3072, 4096),
-            8.424,
-        ),
-        (
-            "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN",
-            (4096, 4096, 1000),
-            (4224, 4224, 1024),
-            8.900,
-        ),
-        (
-            "nvjet_tst_256x128_64x4_1x2_h_bz_coopA_NNT",
-            (4096, 11008, 4096),
-            (4096, 11008, 4096),
-            0.0,
-        ),
-        (
-            "nvjet_sm100_tst_256x128_64x5_2x2_2cta_h_bz_TNT",
-            (4352, 4224, 4096),
-            (4608, 4352, 4096),
-            9.091,
-        ),
-        (
-            "nvjet_sm100_tst_64x16_64x16_2x4_2cta_h_bz_splitK_TNT",
-            (17, 2048, 2048),
-            (128, 2048, 2048),
-            652.941,
-        ),
-        (
-            "nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT",
-            (4096, 4096, 4096),
-            (4096, 4096, 4096),
-            0.0,
-        ),
-        (
-            "nvjet_sm103_oohsh_128x128_256x7_2x2_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT",
-            (2048, 7168, 2048),
-            (2048, 7168, 2048),
-            0.0,
-        ),
-    ],
-)
-def test_worked_examples(
-    name: str, sides: tuple[int, int, int], effective: tuple[int, int, int], percent: float
-) -> None:
-    cost = tiles.cost(kernel_names.parse(name), [Gemm(*sides)])
-    assert cost.effective == (effective,)
-    assert cost.executed_flops == 2 * effective[0] * effective[1] * effective[2]
-    assert cost.overhead_ratio * 100 == pytest.approx(percent, abs=1e-3)
+WORKED = """
+nvjet_sm90_hsh_256x160_64x4_2x1 4096 4096 4096 -> 4096 4160 4096 1.562
+nvjet_sm90_hsh_256x160_64x4_2x1 8192 8192 8192 -> 8192 8320 8192 1.562
+nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT 2176 3000 4096 -> 2304 3072 4096 8.424
+nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN 4096 4096 1000 -> 4224 4224 1024 8.9
+nvjet_tst_256x128_64x4_1x2_h_bz_coopA_NNT 4096 11008 4096 -> 4096 11008 4096 0.0
+nvjet_sm100_tst_256x128_64x5_2x2_2cta_h_bz_TNT 4352 4224 4096 -> 4608 4352 4096 9.091
+nvjet_sm100_tst_64x16_64x16_2x4_2cta_h_bz_splitK_TNT 17 2048 2048 -> 128 2048 2048 652.941
+nvjet_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT 4096 4096 4096 -> 4096 4096 4096 0.0
+nvjet_sm103_oohsh_128x128_256x7_2x2_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT 2048 7168 2048 -> 2048 7168 2048 0.0
+"""
+"""A kernel and the sides of a product; the sides that are computed, and how many percent more that is."""
+
+
+@pytest.mark.parametrize("row", WORKED.strip().splitlines())
+def test_worked_examples(row: str) -> None:
+    asked, computed = row.split(" -> ")
+    name, *sides = asked.split()
+    *effective, percent = computed.split()
+    cost = tiles.cost(kernel_names.parse(name), [Gemm(*map(int, sides))])
+    assert cost.effective == (tuple(map(int, effective)),)
+    assert cost.executed_flops == 2 * math.prod(map(int, effective))
+    assert cost.overhead_ratio * 100 == pytest.approx(float(percent), abs=1e-3)
 
 
 def test_the_closed_form_is_what_a_walk_over_the_tiles_counts() -> None:
